@@ -1,0 +1,50 @@
+# `make run` and `make test` do everything on a fresh machine; README.md shows the plain commands behind them.
+#
+#   PYTHON=python3.12 make test     another interpreter for the virtual environment
+#   make test TESTS=tests/storage   a part of the suite
+#   WORKERS=4 make test             more processes for the suite
+
+VENV ?= .venv
+WORKERS ?= 2
+TESTS ?= tests
+LISTEN ?= 127.0.0.1:9092
+DATA ?= data
+BIN := $(VENV)/bin
+export VENV
+
+.PHONY: help run test lint tools bench lock ready-run ready-dev
+
+help:
+	@echo "make run     the broker on $(LISTEN), or on the next free port, with its data in ./$(DATA)"
+	@echo "make test    formatting, lint, types, layers, and the whole suite"
+	@echo "make lint    the same without the suite"
+	@echo "make tools   what the foreign tests and the benchmarks need: Apache Kafka, kcat"
+	@echo "make bench   Penstock beside Apache Kafka"
+	@echo "make lock    resolve the dependencies again"
+
+run: ready-run
+	@exec $(BIN)/penstock serve --listen $(LISTEN) --or-next-port --data-dir $(DATA)
+
+test: lint
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(TESTS)
+
+lint: ready-dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+tools:
+	@sh scripts/tools.sh
+
+bench: ready-dev tools
+	$(BIN)/python -m bench
+
+lock: ready-dev
+	@sh scripts/lock.sh
+
+ready-run:
+	@sh scripts/setup.sh run
+
+ready-dev:
+	@sh scripts/setup.sh dev

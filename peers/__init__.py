@@ -1,0 +1,10 @@
+"""Programs that tests and benchmarks run beside or against Penstock, as real processes.
+
+tools       where somebody else's program is, and what to do when it is missing
+brokers     either of the two brokers
+kafka       Apache Kafka: a broker on one node, and its Java tools
+penstock    the broker of this project, started the way a user starts it
+process     the child process under both
+
+None of it is shipped.
+"""

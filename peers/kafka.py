@@ -1,0 +1,166 @@
+"""Apache Kafka on this machine: one KRaft node in a process of its own, and Kafka's Java tools.
+
+Leaves out clusters of several nodes. The jars are those that `make tools` copied.
+"""
+
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from peers import tools
+from peers.process import ProcessEndedError, WatchedProcess
+
+# For programs that live for a second: compiling less and collecting with one thread starts them fastest.
+SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
+CLUSTER_ID = "5PcSGZ3uQnKjxW8RZ1VqTA"
+
+TOPIC_COMMAND = "org.apache.kafka.tools.TopicCommand"
+CONSOLE_PRODUCER = "org.apache.kafka.tools.ConsoleProducer"
+CONSOLE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
+CONFIG_COMMAND = "kafka.admin.ConfigCommand"
+GET_OFFSETS = "org.apache.kafka.tools.GetOffsetShell"
+DELETE_RECORDS = "org.apache.kafka.tools.DeleteRecordsCommand"
+LOG_DIRS = "org.apache.kafka.tools.LogDirsCommand"
+PRODUCER_PERFORMANCE = "org.apache.kafka.tools.ProducerPerformance"
+BROKER_API_VERSIONS = "org.apache.kafka.tools.BrokerApiVersionsCommand"
+DUMP_LOG_SEGMENTS = "kafka.tools.DumpLogSegments"
+STORAGE_TOOL = "kafka.tools.StorageTool"
+
+
+def java_command(class_name: str, *arguments: str, options: Sequence[str] = SHORT_LIVED) -> list[str]:
+    return [tools.java(), *options, "-cp", f"{tools.locate('kafka')}/*", class_name, *arguments]
+
+
+def run_tool(
+    class_name: str, *arguments: object, text: str | None = None, timeout_s: float = 60, check: bool = True
+) -> subprocess.CompletedProcess[str]:
+    """Runs one of Kafka's tools to its end; `text` is its standard input."""
+    command = java_command(class_name, *map(str, arguments))
+    done = subprocess.run(
+        command, input=text or "", capture_output=True, text=True, timeout=timeout_s, check=False
+    )
+    if check and done.returncode != 0:
+        raise AssertionError(
+            f"{class_name} {' '.join(command[5:])} ended with {done.returncode}:\n{done.stdout}{done.stderr}"
+        )
+    return done
+
+
+class ApacheKafka:
+    """A broker on free loopback ports, its data in a folder of its own; `settings` go to its properties."""
+
+    READY_TIMEOUT_S = 90
+
+    def __init__(
+        self,
+        *,
+        settings: Mapping[str, object] | None = None,
+        java_options: Sequence[str] = ("-Xmx512m", *SHORT_LIVED),
+    ) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="kafka-")
+        self.data = Path(self._folder.name) / "data"
+        self._java_options = java_options
+        self._port, controller_port = _free_ports(2)
+        self.bootstrap = f"127.0.0.1:{self._port}"
+        self.cluster_id = CLUSTER_ID
+        self._properties = _properties(
+            port=self._port, controller_port=controller_port, data=self.data, settings=settings or {}
+        )
+        self._process: WatchedProcess | None = None
+
+    def __enter__(self) -> Self:
+        self.format()
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+        self._folder.cleanup()
+
+    def format(self) -> None:
+        text = "".join(f"{name}={value}\n" for name, value in self._properties.items())
+        self._properties_file.write_text(text)
+        run_tool(STORAGE_TOOL, "format", "-t", CLUSTER_ID, "-c", self._properties_file)
+
+    def start(self) -> None:
+        command = java_command("kafka.Kafka", str(self._properties_file), options=self._java_options)
+        self._process = WatchedProcess(command)
+        try:
+            self._wait_until_it_answers()
+        except BaseException:
+            self._process.kill()
+            raise
+
+    def stop(self, *, timeout_s: float = 30) -> int:
+        return 0 if self._process is None else self._process.stop(timeout_s=timeout_s)
+
+    def kill(self) -> int:
+        assert self._process is not None, "never started"
+        return self._process.kill()
+
+    def restart(self) -> None:
+        self.stop()
+        self.start()
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "never started"
+        return self._process.pid
+
+    @property
+    def output(self) -> str:
+        return "" if self._process is None else self._process.output
+
+    @property
+    def _properties_file(self) -> Path:
+        return Path(self._folder.name) / "server.properties"
+
+    def _wait_until_it_answers(self) -> None:
+        """The port opens when the broker is unfenced, which is when it can be used."""
+        deadline_s = time.monotonic() + self.READY_TIMEOUT_S
+        assert self._process is not None
+        while time.monotonic() < deadline_s:
+            if self._process.exit_code is not None:
+                break
+            try:
+                socket.create_connection(("127.0.0.1", self._port), timeout=1).close()
+                return
+            except OSError:
+                time.sleep(0.05)  # another process: nothing here could be told
+        raise ProcessEndedError(f"Apache Kafka did not start:\n{self._process.output}")
+
+
+def _free_ports(count: int) -> list[int]:
+    # All are held at once, so that they differ.
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+def _properties(
+    *, port: int, controller_port: int, data: Path, settings: Mapping[str, object]
+) -> dict[str, object]:
+    return {
+        "process.roles": "broker,controller",
+        "node.id": 1,
+        "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
+        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
+        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+        "controller.listener.names": "CONTROLLER",
+        "log.dirs": data,
+        "offsets.topic.replication.factor": 1,
+        "transaction.state.log.replication.factor": 1,
+        "transaction.state.log.min.isr": 1,
+        "share.coordinator.state.topic.replication.factor": 1,
+        "share.coordinator.state.topic.min.isr": 1,
+        **settings,
+    }

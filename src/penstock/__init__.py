@@ -1,0 +1,1 @@
+"""Penstock: a message queue that speaks Kafka's protocol."""

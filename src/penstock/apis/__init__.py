@@ -1,0 +1,96 @@
+"""One module per Kafka API key, `kNN_name.py`: the only place where protocol meets state.
+
+A module holds `VERSIONS` (the lowest and highest version it answers), `REQUEST` (the message class) and
+`handle(call, request)`, which returns the response, a coroutine that will, or None where nothing is to be sent
+back. `PIPELINED = True` says that the order-sensitive part is over when `handle` returns. `handle_unsupported(call)`,
+where there is one, answers (in version 0) requests of other versions. There is nothing to register: being in this
+directory is enough, and the version ranges are what ApiVersions tells clients.
+"""
+
+import importlib
+import pkgutil
+import re
+from collections.abc import Callable, Coroutine
+from typing import Any, NamedTuple
+
+from penstock.base.errors import PeerError
+from penstock.services.context import Call
+from penstock.services.metrics import Histogram, Metrics
+from penstock.wire.headers import RequestHeader
+
+_MODULE_NAME = re.compile(r"k(\d+)_(\w+)\Z")
+
+Handler = Callable[[Call, Any], "Any | Coroutine[Any, Any, Any]"]
+
+
+class Api(NamedTuple):
+    """One API as the connection needs it."""
+
+    key: int
+    name: str
+    versions: tuple[int, int]
+    advertised_from: int
+    request: type[Any]
+    handle: Handler
+    handle_unsupported: Callable[[Call], Any] | None
+    pipelined: bool
+    seconds: Histogram
+
+    def answers(self, version: int) -> bool:
+        lowest, highest = self.versions
+        return lowest <= version <= highest
+
+
+class ApiTable:
+    """The APIs this broker answers."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._apis = {api.key: api for api in _discover(metrics)}
+
+    @property
+    def versions(self) -> dict[int, tuple[int, int]]:
+        """The version range of every API, by key."""
+        return {key: api.versions for key, api in sorted(self._apis.items())}
+
+    @property
+    def advertised(self) -> dict[int, tuple[int, int]]:
+        """What ApiVersions tells clients, by key."""
+        return {key: (api.advertised_from, api.versions[1]) for key, api in sorted(self._apis.items())}
+
+    def find(self, header: RequestHeader) -> Api:
+        """The API a request asks for; a PeerError where there is none, as Kafka closes the connection then."""
+        api = self._apis.get(header.api_key)
+        if api is None:
+            raise PeerError(f"API key {header.api_key} is not known here")
+        if not api.answers(header.api_version) and api.handle_unsupported is None:
+            lowest, highest = api.versions
+            raise PeerError(
+                f"{api.name} version {header.api_version} is not answered here, only {lowest} to {highest}"
+            )
+        return api
+
+
+def _discover(metrics: Metrics) -> list[Api]:
+    apis = []
+    for module_info in pkgutil.iter_modules(__path__):
+        match = _MODULE_NAME.match(module_info.name)
+        if match is None:
+            continue
+        module = importlib.import_module(f"{__name__}.{module_info.name}")
+        name = match[2]
+        apis.append(
+            Api(
+                key=int(match[1]),
+                name=name,
+                versions=module.VERSIONS,
+                advertised_from=getattr(module, "ADVERTISED_FROM", module.VERSIONS[0]),
+                request=module.REQUEST,
+                handle=module.handle,
+                handle_unsupported=getattr(module, "handle_unsupported", None),
+                pipelined=getattr(module, "PIPELINED", False),
+                seconds=metrics.histogram(
+                    "penstock_request_seconds", "Time from a request's arrival to its answer.", api=name
+                ),
+            )
+        )
+    return apis

@@ -1,0 +1,72 @@
+"""What the config APIs share: the kinds of resource, and finding or changing one's configs."""
+
+from collections.abc import Callable, Mapping
+
+from penstock.base.errors import ErrorCode, Refusal
+from penstock.base.ids import topic_name_problem
+from penstock.services.configs import ALL_BROKERS
+from penstock.services.context import Call
+
+UNKNOWN = 0
+TOPIC = 2
+BROKER = 4
+BROKER_LOGGER = 8
+CLIENT_METRICS = 16
+GROUP = 32
+
+Change = Callable[[Mapping[str, str]], Mapping[str, str] | Refusal]
+
+
+async def change_configs(
+    call: Call, *, resource_type: int, name: str, change: Change, validate_only: bool
+) -> Refusal:
+    """Replace a resource's configs by what `change` makes of them; code NONE if all is well."""
+    if resource_type == TOPIC:
+        return await _change_topic(call, name, change, validate_only=validate_only)
+    if resource_type == BROKER:
+        return await _change_broker(call, name, change, validate_only=validate_only)
+    return unsupported(resource_type)
+
+
+def unsupported(resource_type: int) -> Refusal:
+    return Refusal(
+        ErrorCode.INVALID_REQUEST,
+        f"resources of type {resource_type} have no configs here; topics (2) and brokers (4) have",
+    )
+
+
+def unknown_topic(name: str) -> Refusal:
+    problem = topic_name_problem(name)
+    if problem is not None:
+        return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
+    return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+
+
+async def _change_topic(call: Call, name: str, change: Change, *, validate_only: bool) -> Refusal:
+    topic = call.services.image.topic(name)
+    if topic is None:
+        return unknown_topic(name)
+    configs = change(topic.configs)
+    if isinstance(configs, Refusal):
+        return configs
+    outcome = await call.services.controller.alter_topic_configs(name, configs, validate_only=validate_only)
+    return outcome if isinstance(outcome, Refusal) else Refusal(ErrorCode.NONE)
+
+
+async def _change_broker(call: Call, key: str, change: Change, *, validate_only: bool) -> Refusal:
+    services = call.services
+    configs = change(services.image.broker_configs.get(key, {}))
+    if isinstance(configs, Refusal):
+        return configs
+    refusal = services.configs.broker_refusal(key, configs)
+    if refusal is not None:
+        return refusal
+    if not validate_only:
+        await services.controller.alter_broker_configs(key, configs)
+        services.configs.reload()
+        services.partitions.configs_changed()
+    return Refusal(ErrorCode.NONE)
+
+
+def is_this_broker(call: Call, name: str) -> bool:
+    return name in (ALL_BROKERS, str(call.services.node_id))

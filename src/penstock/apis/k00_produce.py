@@ -1,0 +1,158 @@
+"""Produce (key 0), v3-v13: append, and answer when acks holds.
+
+Versions 0-2 are advertised, as Apache Kafka does (older librdkafka loses features otherwise), and refused: their
+record formats are gone. Leaves out transactions: a transactional batch is refused until there is a coordinator.
+"""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+from penstock.base.errors import ErrorCode, PeerError, Refusal
+from penstock.services.context import Call
+from penstock.services.partition import Appended, Partition
+from penstock.wire.messages.produce import (
+    BatchIndexAndErrorMessage,
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+
+REQUEST = ProduceRequest
+VERSIONS = (3, 13)
+ADVERTISED_FROM = 0
+PIPELINED = True
+
+ACKS_ALL = -1
+ACKS_NONE = 0
+ACKS_LEADER = 1
+
+TOPIC_IDS_SINCE = 13
+
+
+def handle(
+    call: Call, request: ProduceRequest
+) -> ProduceResponse | Coroutine[Any, Any, ProduceResponse | None] | None:
+    room = call.services.flusher.room()
+    if room is not None:
+        return _when_there_is_room(call, request, room)
+    response, waits = _append_all(call, request)
+    if waits:
+        return _when_safe(request.acks, response, waits)
+    return _unless_none(request.acks, response)
+
+
+async def _when_there_is_room(
+    call: Call, request: ProduceRequest, room: "asyncio.Future[None]"
+) -> ProduceResponse | None:
+    await room
+    response, waits = _append_all(call, request)
+    return await _when_safe(request.acks, response, waits)
+
+
+async def _when_safe(acks: int, response: ProduceResponse, waits: "list[_Wait]") -> ProduceResponse | None:
+    for answer, future in waits:
+        code = await future
+        if code is not ErrorCode.NONE:
+            answer.error_code = code
+            answer.base_offset = -1
+    return _unless_none(acks, response)
+
+
+def _unless_none(acks: int, response: ProduceResponse) -> ProduceResponse | None:
+    """With acks=0 there is nothing to send; an error can only be told by closing the connection."""
+    if acks != ACKS_NONE:
+        return response
+    for topic in response.responses:
+        for partition in topic.partition_responses:
+            if partition.error_code:
+                code = ErrorCode(partition.error_code)
+                raise PeerError(f"produce with acks=0 to {topic.name}-{partition.index} failed: {code.name}")
+    return None
+
+
+_Wait = tuple[PartitionProduceResponse, "asyncio.Future[ErrorCode]"]
+
+
+def _append_all(call: Call, request: ProduceRequest) -> tuple[ProduceResponse, list[_Wait]]:
+    waits: list[_Wait] = []
+    topics = [
+        TopicProduceResponse(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            partition_responses=[_append(call, request, topic, data, waits) for data in topic.partition_data],
+        )
+        for topic in request.topic_data
+    ]
+    return ProduceResponse(responses=topics), waits
+
+
+def _append(
+    call: Call,
+    request: ProduceRequest,
+    topic: TopicProduceData,
+    data: PartitionProduceData,
+    waits: list[_Wait],
+) -> PartitionProduceResponse:
+    partition = _find(call, topic, data.index)
+    if isinstance(partition, ErrorCode):
+        return _refused(data.index, Refusal(partition))
+    refusal = _request_refusal(request, partition)
+    if refusal is not None:
+        return _refused(data.index, refusal)
+    assert data.records is None or isinstance(data.records, memoryview)  # as the codec reads them
+    outcome = partition.append(data.records, now_ms=call.services.world.loop.now_ms())
+    if isinstance(outcome, Refusal):
+        return _refused(data.index, outcome)
+    answer = PartitionProduceResponse(
+        index=data.index,
+        base_offset=outcome.base_offset,
+        log_append_time_ms=outcome.log_append_time_ms,
+        log_start_offset=outcome.log_start_offset,
+    )
+    if request.acks == ACKS_ALL or partition.flushes_every_batch:
+        _wait_for(partition, outcome, request, answer, waits)
+    return answer
+
+
+def _wait_for(
+    partition: Partition,
+    outcome: Appended,
+    request: ProduceRequest,
+    answer: PartitionProduceResponse,
+    waits: list[_Wait],
+) -> None:
+    if partition.high_watermark < outcome.next_offset:
+        waits.append((answer, partition.wait_for(outcome.next_offset, timeout_ms=request.timeout_ms)))
+
+
+def _find(call: Call, topic: TopicProduceData, index: int) -> Partition | ErrorCode:
+    partitions = call.services.partitions
+    if call.version >= TOPIC_IDS_SINCE:
+        return partitions.find_by_id(topic.topic_id, index)
+    return partitions.find(topic.name, index)
+
+
+def _request_refusal(request: ProduceRequest, partition: Partition) -> Refusal | None:
+    acks = request.acks
+    if acks == ACKS_ALL:
+        return partition.in_sync_refusal()
+    if acks not in (ACKS_NONE, ACKS_LEADER):
+        return Refusal(ErrorCode.INVALID_REQUIRED_ACKS)
+    return None
+
+
+def _refused(index: int, refusal: Refusal) -> PartitionProduceResponse:
+    errors = []
+    if refusal.code is ErrorCode.INVALID_RECORD:
+        errors = [BatchIndexAndErrorMessage(batch_index=0, batch_index_error_message=refusal.message)]
+    return PartitionProduceResponse(
+        index=index,
+        error_code=refusal.code,
+        base_offset=-1,
+        error_message=refusal.message,
+        record_errors=errors,
+    )

@@ -1,0 +1,84 @@
+"""ListOffsets (key 2), v1-v11: offsets by timestamp and by the special timestamps.
+
+Leaves out tiered storage: there is none, so the latest tiered offset is unknown and nothing waits for upload.
+"""
+
+from collections.abc import Coroutine
+from typing import Any
+
+from penstock.base.errors import ErrorCode
+from penstock.services.context import Call
+from penstock.services.partition import Partition, TimestampedOffset
+from penstock.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+
+REQUEST = ListOffsetsRequest
+VERSIONS = (1, 11)
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+EARLIEST_PENDING_UPLOAD = -6
+
+LEADER_EPOCH_SINCE = 4
+
+# The version in which each special timestamp appeared; before it, the value is not allowed.
+_SPECIAL_SINCE = {
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
+
+
+def handle(call: Call, request: ListOffsetsRequest) -> Coroutine[Any, Any, ListOffsetsResponse]:
+    return _list(call, request)
+
+
+async def _list(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse:
+    topics = []
+    for topic in request.topics:
+        answers = [await _answer(call, topic.name, asked) for asked in topic.partitions]
+        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
+    return ListOffsetsResponse(topics=topics)
+
+
+async def _answer(call: Call, topic: str, asked: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
+    index = asked.partition_index
+    partition = call.services.partitions.find(topic, index)
+    if isinstance(partition, ErrorCode):
+        return ListOffsetsPartitionResponse(partition_index=index, error_code=partition)
+    code = partition.epoch_error(asked.current_leader_epoch)
+    if code is ErrorCode.NONE and call.version < _SPECIAL_SINCE.get(asked.timestamp, 0):
+        code = ErrorCode.UNSUPPORTED_VERSION
+    if code is ErrorCode.NONE and asked.timestamp < EARLIEST_PENDING_UPLOAD:
+        code = ErrorCode.UNSUPPORTED_VERSION
+    if code is not ErrorCode.NONE:
+        return ListOffsetsPartitionResponse(partition_index=index, error_code=code)
+    found = await _look_up(partition, asked.timestamp)
+    return ListOffsetsPartitionResponse(
+        partition_index=index,
+        timestamp=found.timestamp,
+        offset=found.offset,
+        leader_epoch=found.leader_epoch if call.version >= LEADER_EPOCH_SINCE else -1,
+    )
+
+
+async def _look_up(partition: Partition, timestamp: int) -> TimestampedOffset:
+    if timestamp == LATEST:
+        return TimestampedOffset(-1, partition.high_watermark, partition.leader_epoch)
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        start = partition.log.start_offset
+        return TimestampedOffset(-1, start, partition.epoch_at(start))
+    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+        return TimestampedOffset(-1, -1, -1)
+    if timestamp == MAX_TIMESTAMP:
+        return await partition.offset_of_max_timestamp()
+    return await partition.offset_for_timestamp(timestamp)

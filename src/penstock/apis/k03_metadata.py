@@ -1,0 +1,128 @@
+"""Metadata (key 3), v0-v13: brokers, and topics by name or id, created on the way where that is allowed."""
+
+from collections.abc import Coroutine
+from typing import Any
+
+from penstock.base.broker_settings import AUTO_CREATE_TOPICS_ENABLE
+from penstock.base.errors import ErrorCode, Refusal
+from penstock.base.ids import ZERO_ID, TopicId, topic_name_problem
+from penstock.cluster.controller import NewTopic
+from penstock.cluster.metadata import Topic
+from penstock.services.context import Call
+from penstock.services.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from penstock.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
+REQUEST = MetadataRequest
+VERSIONS = (0, 13)
+
+TOPIC_IDS_SINCE = 12  # version 10 and 11 carry the field, but ids were only looked up later
+NULL_MEANS_ALL_SINCE = 1
+
+
+def handle(call: Call, request: MetadataRequest) -> MetadataResponse | Coroutine[Any, Any, MetadataResponse]:
+    image = call.services.image
+    wanted = request.topics
+    if wanted is None or (call.version < NULL_MEANS_ALL_SINCE and not wanted):
+        return _response(call, request, [_describe(topic) for topic in image.topics()])
+    if any(topic.topic_id != ZERO_ID for topic in wanted) and call.version < TOPIC_IDS_SINCE:
+        return _response(call, request, [_refused(topic, ErrorCode.INVALID_REQUEST) for topic in wanted])
+    missing = _to_create(call, request, wanted)
+    if missing:
+        return _create_then_answer(call, request, wanted, missing)
+    return _response(call, request, [_answer(call, topic) for topic in wanted])
+
+
+def _to_create(call: Call, request: MetadataRequest, wanted: list[MetadataRequestTopic]) -> list[str]:
+    if not (request.allow_auto_topic_creation and call.services.configs.broker[AUTO_CREATE_TOPICS_ENABLE]):
+        return []
+    image = call.services.image
+    return [
+        topic.name
+        for topic in wanted
+        if topic.topic_id == ZERO_ID
+        and topic.name is not None
+        and image.topic(topic.name) is None
+        and topic_name_problem(topic.name) is None
+    ]
+
+
+async def _create_then_answer(
+    call: Call, request: MetadataRequest, wanted: list[MetadataRequestTopic], missing: list[str]
+) -> MetadataResponse:
+    refusals: dict[str, ErrorCode] = {}
+    for name in missing:
+        outcome = await call.services.controller.create_topic(NewTopic(name))
+        if isinstance(outcome, Refusal) and outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+            refusals[name] = outcome.code
+    return _response(
+        call,
+        request,
+        [
+            _refused(topic, refusals[topic.name]) if topic.name in refusals else _answer(call, topic)
+            for topic in wanted
+        ],
+    )
+
+
+def _answer(call: Call, wanted: MetadataRequestTopic) -> MetadataResponseTopic:
+    image = call.services.image
+    if wanted.topic_id != ZERO_ID:
+        topic = image.topic_by_id(wanted.topic_id)
+        return _refused(wanted, ErrorCode.UNKNOWN_TOPIC_ID) if topic is None else _describe(topic)
+    if wanted.name is None:
+        return _refused(wanted, ErrorCode.UNKNOWN_TOPIC_ID)
+    topic = image.topic(wanted.name)
+    if topic is not None:
+        return _describe(topic)
+    if topic_name_problem(wanted.name) is not None:
+        return _refused(wanted, ErrorCode.INVALID_TOPIC_EXCEPTION)
+    return _refused(wanted, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+
+def _refused(wanted: MetadataRequestTopic, code: ErrorCode) -> MetadataResponseTopic:
+    return MetadataResponseTopic(error_code=code, name=wanted.name, topic_id=TopicId(wanted.topic_id))
+
+
+def _describe(topic: Topic) -> MetadataResponseTopic:
+    return MetadataResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.is_internal,
+        partitions=[
+            MetadataResponsePartition(
+                partition_index=index,
+                leader_id=state.leader,
+                leader_epoch=state.leader_epoch,
+                replica_nodes=list(state.replicas),
+                isr_nodes=list(state.in_sync),
+            )
+            for index, state in enumerate(topic.partitions)
+        ],
+    )
+
+
+def _response(call: Call, request: MetadataRequest, topics: list[MetadataResponseTopic]) -> MetadataResponse:
+    image = call.services.image
+    if request.include_topic_authorized_operations:
+        for topic in topics:
+            if topic.error_code == ErrorCode.NONE:
+                topic.topic_authorized_operations = TOPIC_OPERATIONS
+    response = MetadataResponse(
+        brokers=[
+            MetadataResponseBroker(node_id=b.node_id, host=b.host, port=b.port, rack=b.rack)
+            for b in image.addresses(call.listener)
+        ],
+        cluster_id=image.cluster_id,
+        controller_id=image.controller_id,
+        topics=topics,
+    )
+    if request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+    return response

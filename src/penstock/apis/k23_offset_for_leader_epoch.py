@@ -1,0 +1,37 @@
+"""OffsetForLeaderEpoch (key 23), v2-v4: where an epoch ended, so that a reader can tell that its log diverged."""
+
+from penstock.base.errors import ErrorCode
+from penstock.services.context import Call
+from penstock.wire.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+
+REQUEST = OffsetForLeaderEpochRequest
+VERSIONS = (2, 4)
+
+
+def handle(call: Call, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderTopicResult(
+                topic=topic.topic,
+                partitions=[_answer(call, topic.topic, asked) for asked in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _answer(call: Call, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
+    partition = call.services.partitions.find(topic, asked.partition)
+    if isinstance(partition, ErrorCode):
+        return EpochEndOffset(partition=asked.partition, error_code=partition)
+    code = partition.epoch_error(asked.current_leader_epoch)
+    if code is not ErrorCode.NONE:
+        return EpochEndOffset(partition=asked.partition, error_code=code)
+    epoch, end_offset = partition.end_of_epoch(asked.leader_epoch)
+    return EpochEndOffset(partition=asked.partition, leader_epoch=epoch, end_offset=end_offset)

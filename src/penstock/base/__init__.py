@@ -1,0 +1,1 @@
+"""Ids, error codes and settings. Imports nothing of ours."""

@@ -1,0 +1,104 @@
+"""Putting a broker's settings together from a TOML file, the environment and the command line.
+
+Pure: the caller reads the file and the environment and passes what was there. Later sources win over
+earlier ones, in the order of `load_broker_settings`' arguments. A name nobody declared is an error wherever
+it stands.
+"""
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+
+from penstock.base.broker_settings import BROKER_SETTINGS, check_together
+from penstock.base.errors import SettingError
+from penstock.base.listeners import PLAINTEXT, parse_address, render_address
+from penstock.base.settings import Given, Settings, Source, group_by_name, unknown_name
+
+ENVIRONMENT_PREFIX = "PENSTOCK_"
+
+# Kubernetes puts these into every container that runs beside a service called "penstock".
+_NOT_OURS = re.compile(
+    r"PENSTOCK_(SERVICE_(HOST|PORT)(_\w+)?|PORT(_[0-9]+_(TCP|UDP)(_(PROTO|PORT|ADDR))?)?)\Z"
+)
+
+
+def parse_toml(content: str, *, file_name: str) -> dict[str, object]:
+    """The file's content as settings by name, tables flattened with dots; SettingError if it is not TOML."""
+    try:
+        document = tomllib.loads(content)
+    except tomllib.TOMLDecodeError as error:
+        raise SettingError(f"{file_name} is not valid TOML: {error}") from error
+    return dict(_flatten("", document))
+
+
+def _flatten(prefix: str, table: Mapping[str, object]) -> Iterator[tuple[str, object]]:
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield from _flatten(f"{prefix}{key}.", value)
+        else:
+            yield f"{prefix}{key}", value
+
+
+def environment_name(setting_name: str) -> str:
+    """`log.retention.hours` is PENSTOCK_LOG_RETENTION_HOURS; `penstock.storage` is PENSTOCK_STORAGE."""
+    return ENVIRONMENT_PREFIX + setting_name.removeprefix("penstock.").upper().replace(".", "_")
+
+
+def load_broker_settings(
+    *,
+    file: Mapping[str, object] | None = None,
+    file_name: str = "the configuration file",
+    environment: Mapping[str, str] | None = None,
+    assignments: Sequence[str] = (),
+    listen: str | None = None,
+    data_dir: str | None = None,
+) -> Settings:
+    """The settings of a broker; SettingError says what is wrong, and in which of the sources.
+
+    `file` is what `parse_toml` gave, `assignments` are the name=value texts of `--set`.
+    """
+    given: list[Given] = []
+    for name, raw in (file or {}).items():
+        given.append(_give(name, raw, origin=file_name))
+    given.extend(_from_environment(environment or {}))
+    for assignment in assignments:
+        name, equals, value = assignment.partition("=")
+        if not equals:
+            raise SettingError(f"--set {assignment}: NAME=VALUE is expected")
+        given.append(_give(name.strip(), value, origin="--set"))
+    if listen is not None:
+        given.append(_give("listeners", _listener(listen), origin="--listen"))
+    if data_dir is not None:
+        # As a list of one: a comma in a directory's name is just a comma.
+        given.append(_give("log.dirs", [data_dir], origin="--data-dir"))
+    return check_together(Settings(BROKER_SETTINGS, _strongest(given)))
+
+
+def _give(name: str, raw: object, *, origin: str) -> Given:
+    try:
+        return BROKER_SETTINGS.give(name, raw, source=Source.STATIC_BROKER, origin=origin)
+    except SettingError as error:
+        raise SettingError(f"{origin}: {error}") from error
+
+
+def _from_environment(environment: Mapping[str, str]) -> Iterator[Given]:
+    names = {environment_name(setting.name): setting.name for setting in BROKER_SETTINGS}
+    for variable, raw in environment.items():
+        if not variable.startswith(ENVIRONMENT_PREFIX) or _NOT_OURS.match(variable):
+            continue
+        if variable not in names:
+            raise unknown_name("environment variable", variable, names)
+        yield _give(names[variable], raw, origin=f"environment variable {variable}")
+
+
+def _listener(address: str) -> str:
+    try:
+        host, port = parse_address(address)
+    except SettingError as error:
+        raise SettingError(f"--listen: {error}") from error
+    return f"{PLAINTEXT}://{render_address(host, port)}"
+
+
+def _strongest(given: Sequence[Given]) -> dict[str, tuple[Given, ...]]:
+    """Of each name the last one: to the outside, all these sources are one, the static configuration."""
+    return {name: group[:1] for name, group in group_by_name(given).items()}

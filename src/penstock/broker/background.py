@@ -1,0 +1,142 @@
+"""What a broker does by itself, now and then: flush, expire, compact, write checkpoints, watch the loop's delay.
+
+Each chore is a coroutine that runs at its interval, one run after the other, in slices of `penstock.loop.slice.ms`.
+A chore that fails is logged and tried again at its next turn; it never ends the broker.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from functools import partial
+from typing import NamedTuple
+
+from penstock.base.broker_settings import (
+    LOG_FLUSH_OFFSET_CHECKPOINT_INTERVAL_MS,
+    LOG_RETENTION_CHECK_INTERVAL_MS,
+    PENSTOCK_LOOP_SLICE_MS,
+    PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS,
+    PRODUCER_ID_EXPIRATION_MS,
+)
+from penstock.base.settings import Settings
+from penstock.broker.connections import Connections
+from penstock.services.context import Services
+from penstock.services.partition import Partition
+from penstock.storage.directory import DataDirectory
+from penstock.world.pacing import Pacer
+
+log = logging.getLogger("penstock.background")
+
+FLUSH_CHECK_INTERVAL_MS = 100
+REMOVAL_CHECK_INTERVAL_MS = 1000
+IDLE_CHECK_INTERVAL_MS = 1000
+DELAY_CHECK_INTERVAL_MS = 100
+
+
+class Chore(NamedTuple):
+    """Something to do again and again."""
+
+    name: str
+    interval_ms: Callable[[], int]
+    run: Callable[[], Awaitable[None]]
+
+
+class Background:
+    """The broker's chores."""
+
+    def __init__(self, services: Services, directory: DataDirectory, connections: Connections) -> None:
+        self._services = services
+        self._loop = services.world.loop
+        self._directory = directory
+        self._connections = connections
+        self._tasks: list[asyncio.Task[None]] = []
+        self._delay_s = services.metrics.histogram(
+            "penstock_loop_delay_seconds", "How much later than asked for the event loop ran a timer."
+        )
+
+    @property
+    def _settings(self) -> Settings:
+        return self._services.configs.broker
+
+    def start(self) -> None:
+        for chore in self._chores():
+            self._tasks.append(self._loop.create_task(self._repeat(chore), name=chore.name))
+
+    async def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _chores(self) -> Iterator[Chore]:
+        yield Chore("flush", lambda: FLUSH_CHECK_INTERVAL_MS, self.flush_old)
+        yield Chore(
+            "retention", lambda: self._settings[LOG_RETENTION_CHECK_INTERVAL_MS], self.expire_segments
+        )
+        yield Chore("removals", lambda: REMOVAL_CHECK_INTERVAL_MS, self.remove_deleted)
+        yield Chore(
+            "checkpoints",
+            lambda: self._settings[LOG_FLUSH_OFFSET_CHECKPOINT_INTERVAL_MS],
+            self.write_checkpoints,
+        )
+        yield Chore(
+            "producers",
+            lambda: self._settings[PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS],
+            self.expire_producers,
+        )
+        yield Chore("idle connections", lambda: IDLE_CHECK_INTERVAL_MS, self._close_idle)
+        yield Chore("loop delay", lambda: DELAY_CHECK_INTERVAL_MS, self._measure_delay)
+
+    async def _repeat(self, chore: Chore) -> None:
+        while True:
+            await self._loop.sleep(chore.interval_ms() / 1000)
+            try:
+                await chore.run()
+            except Exception:
+                log.exception("the chore %r failed; it runs again at its next turn", chore.name)
+
+    # The chores. Public ones are also called by tests and at shutdown.
+
+    async def flush_old(self) -> None:
+        """Ask for a sync of every partition whose oldest unsynced record is older than its flush.ms."""
+        async for partition in self._paced():
+            since_ms = partition.unflushed_since_ms
+            if since_ms is not None and self._loop.now_ms() - since_ms >= partition.intake.flush_ms:
+                self._services.flusher.request(partition)
+
+    async def expire_segments(self) -> None:
+        async for partition in self._paced():
+            if not partition.log.failed:
+                partition.log.delete_old_segments(
+                    self._loop.now_ms(), high_watermark=partition.high_watermark
+                )
+
+    async def remove_deleted(self) -> None:
+        """Remove the files of deleted segments and topics whose time has come."""
+        now_ms = self._loop.now_ms()
+        async for partition in self._paced():
+            for removal in partition.log.due_removals(now_ms):
+                await self._services.world.work.run(partial(removal.run, partition.disk))
+        await self._services.partitions.remove_doomed()
+
+    async def write_checkpoints(self) -> None:
+        """Write down up to where each log is synced, and where it starts."""
+        self._directory.note_offsets(self._services.partitions.logs_on_disk())
+        await self._services.world.work.run(self._directory.write_checkpoints)
+
+    async def expire_producers(self) -> None:
+        limit_ms = self._settings[PRODUCER_ID_EXPIRATION_MS]
+        async for partition in self._paced():
+            partition.producers.expire(now_ms=self._loop.now_ms(), expiration_ms=limit_ms)
+
+    async def _close_idle(self) -> None:
+        self._connections.close_idle()
+
+    async def _measure_delay(self) -> None:
+        asked_at = self._loop.time()
+        await self._loop.sleep(0.01)
+        self._delay_s.observe(max(0.0, self._loop.time() - asked_at - 0.01))
+
+    async def _paced(self) -> AsyncIterator[Partition]:
+        pacer = Pacer(self._loop, slice_ms=self._settings[PENSTOCK_LOOP_SLICE_MS])
+        for partition in list(self._services.partitions.all()):
+            yield partition
+            await pacer.pause()

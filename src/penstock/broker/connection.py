@@ -1,0 +1,294 @@
+"""One client's connection: cuts frames, starts requests in order, sends the answers in the same order.
+
+Requests are started one after the other. A request that has to wait holds back the next one, unless its API is
+pipelined: then its order-sensitive part is over when the handler returns, and only its answer is late. What is
+held back is not read from the socket, so TCP slows the client down and memory stays bounded.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Coroutine
+from typing import Any, cast
+
+from penstock.apis import Api, ApiTable
+from penstock.base.errors import PeerError
+from penstock.broker.request_memory import RequestMemory
+from penstock.services.context import Call, Services
+from penstock.wire.codec import decode, encode
+from penstock.wire.framing import FrameReader
+from penstock.wire.headers import RequestHeader, frame_response, read_request_header
+from penstock.world.disk import Buffer
+
+log = logging.getLogger("penstock.connection")
+
+
+class _Answer:
+    """A place in the order of answers; filled when its request is done."""
+
+    __slots__ = ("chunks", "done")
+
+    def __init__(self) -> None:
+        self.done = False
+        self.chunks: list[Buffer] | None = None
+
+
+class Connection(asyncio.Protocol):
+    """The server's side of one connection."""
+
+    def __init__(
+        self,
+        services: Services,
+        apis: ApiTable,
+        *,
+        listener: str,
+        request_bytes_max: int,
+        in_flight_max: int,
+        unsent_bytes_max: int,
+        elements_max: int,
+        memory: RequestMemory,
+        on_made: Callable[["Connection"], bool],
+        on_lost: Callable[["Connection"], None],
+    ) -> None:
+        self._services = services
+        self._loop = services.world.loop
+        self._apis = apis
+        self._listener = listener
+        self._reader = FrameReader(request_bytes_max)
+        self._in_flight_max = in_flight_max
+        self._unsent_bytes_max = unsent_bytes_max
+        self._elements_max = elements_max
+        self._memory = memory
+        self._arriving_bytes = 0  # of a request that is not complete, as far as `memory` knows
+        self._on_made = on_made
+        self._on_lost = on_lost
+        self._backlog: deque[Buffer] = deque()  # frames of one read that are held back
+        self._answers: deque[_Answer] = deque()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._exclusive = False  # a request that lets no other one start is under way
+        self._writing_paused = False
+        self._reading_paused = False
+        self._closing = False
+        self._drained: asyncio.Future[None] | None = None
+        self._transport: asyncio.Transport | None = None
+        self.peer = ("", 0)
+        self.active_at = self._loop.time()
+
+    # What the loop tells us.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is none of asyncio's classes
+        self.peer = (self._transport.get_extra_info("peername") or ("", 0))[:2]
+        self._transport.set_write_buffer_limits(high=self._unsent_bytes_max)
+        if not self._on_made(self):
+            self._closing = True
+            self._transport.abort()
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        self._closing = True
+        self._backlog.clear()
+        self._memory.forget(self._resume)
+        self._count_arriving(0)
+        for task in list(self._tasks):
+            task.cancel()
+        if self._drained is not None and not self._drained.done():
+            self._drained.set_result(None)
+        self._on_lost(self)
+
+    def data_received(self, data: bytes) -> None:
+        if self._closing:
+            return
+        self.active_at = self._loop.time()
+        try:
+            self._backlog.extend(self._reader.feed(data))
+            if self._reader.buffered != self._arriving_bytes:
+                self._count_arriving(self._reader.buffered)
+            self._start_what_may_start()
+        except Exception as error:
+            self._give_up(error)
+
+    def pause_writing(self) -> None:
+        self._writing_paused = True
+
+    def resume_writing(self) -> None:
+        self._writing_paused = False
+        self._resume()
+
+    # Requests in.
+
+    def _start_what_may_start(self) -> None:
+        backlog = self._backlog
+        while backlog and not self._held_back():
+            self._serve(backlog.popleft())
+        self._pause_reading(bool(backlog) or self._held_back() or self._must_wait_for_memory())
+
+    def _must_wait_for_memory(self) -> bool:
+        if self._arriving_bytes or not self._memory.is_full:
+            return False
+        self._memory.wake_when_there_is_room(self._resume)
+        return True
+
+    def _count_arriving(self, count: int) -> None:
+        change = count - self._arriving_bytes
+        self._arriving_bytes = count
+        self._memory.add(change)
+
+    def _held_back(self) -> bool:
+        return (
+            self._exclusive
+            or self._writing_paused
+            or len(self._answers) >= self._in_flight_max
+            or self._closing
+        )
+
+    def _pause_reading(self, pause: bool) -> None:
+        if pause == self._reading_paused or self._closing:
+            return
+        assert self._transport is not None
+        self._reading_paused = pause
+        if pause:
+            self._transport.pause_reading()
+        else:
+            self._transport.resume_reading()
+
+    def _serve(self, frame: Buffer) -> None:
+        started_at = self._loop.time()
+        header, position = read_request_header(frame)
+        api = self._apis.find(header)
+        call = Call(self._services, header, listener=self._listener, peer=self.peer)
+        if api.answers(header.api_version):
+            outcome = api.handle(
+                call,
+                decode(api.request, header.api_version, frame, position, elements_max=self._elements_max),
+            )
+        else:
+            assert api.handle_unsupported is not None
+            outcome = api.handle_unsupported(call)
+            header = header._replace(api_version=0)
+        if isinstance(outcome, Coroutine):
+            self._finish_later(outcome, api, header, started_at, len(frame))
+        else:
+            self._answer(None, api, header, outcome, started_at)
+
+    def _finish_later(
+        self,
+        outcome: Coroutine[Any, Any, Any],
+        api: Api,
+        header: RequestHeader,
+        started_at: float,
+        frame_bytes: int,
+    ) -> None:
+        answer = _Answer()
+        self._answers.append(answer)
+        self._exclusive = not api.pipelined
+        task = self._loop.create_task(self._finish(outcome, answer, api, header, started_at))
+        self._tasks.add(task)
+        self._memory.add(frame_bytes)
+
+        def forget(task: asyncio.Task[None]) -> None:
+            self._tasks.discard(task)
+            self._memory.add(-frame_bytes)
+
+        task.add_done_callback(forget)
+
+    async def _finish(
+        self,
+        outcome: Coroutine[Any, Any, Any],
+        answer: _Answer,
+        api: Api,
+        header: RequestHeader,
+        started_at: float,
+    ) -> None:
+        try:
+            self._answer(answer, api, header, await outcome, started_at)
+            if not api.pipelined:
+                self._exclusive = False
+            self._resume()
+        except Exception as error:
+            self._give_up(error)
+
+    def _resume(self) -> None:
+        if self._closing:
+            return
+        try:
+            self._start_what_may_start()
+        except Exception as error:
+            self._give_up(error)
+
+    # Answers out.
+
+    def _answer(
+        self, answer: _Answer | None, api: Api, header: RequestHeader, response: Any, started_at: float
+    ) -> None:
+        chunks: list[Buffer] | None = None
+        if response is not None:
+            chunks = frame_response(
+                api_key=header.api_key,
+                api_version=header.api_version,
+                correlation_id=header.correlation_id,
+                chunks=encode(response, header.api_version),
+            )
+        api.seconds.observe(self._loop.time() - started_at)
+        if answer is None and not self._answers:
+            self._write(chunks)
+            return
+        if answer is None:
+            answer = _Answer()
+            self._answers.append(answer)
+        answer.chunks = chunks
+        answer.done = True
+        while self._answers and self._answers[0].done:
+            self._write(self._answers.popleft().chunks)
+        self._tell_drained()
+
+    def _write(self, chunks: list[Buffer] | None) -> None:
+        if chunks is None or self._closing:
+            return
+        assert self._transport is not None
+        self._services.bytes_out.add(sum(map(len, chunks)))
+        if len(chunks) == 1:
+            self._transport.write(chunks[0])
+        else:
+            self._transport.writelines(chunks)
+
+    # Endings.
+
+    def _give_up(self, error: Exception) -> None:
+        """A peer's fault costs it its connection and us one line; a fault of ours costs it that too, and is told."""
+        if isinstance(error, PeerError):
+            log.warning("connection from %s:%s closed: %s", *self.peer, error)
+        else:
+            log.error("a request from %s:%s failed; its connection is closed", *self.peer, exc_info=error)
+        self._services.refused_connections.add()
+        self.abort()
+
+    def abort(self) -> None:
+        """Close at once; unsent answers are dropped."""
+        self._closing = True
+        self._backlog.clear()
+        if self._transport is not None:
+            self._transport.abort()
+
+    def close_when_idle(self) -> None:
+        """Close an idle connection; what was written is still sent."""
+        self._closing = True
+        if self._transport is not None:
+            self._transport.close()
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._answers and not self._backlog
+
+    async def drain(self) -> None:
+        """Take no further request, send the answers that are due, then close."""
+        assert self._transport is not None
+        self._backlog.clear()
+        self._pause_reading(True)
+        if self._answers:
+            self._drained = self._loop.create_future()
+            await self._drained
+        self.close_when_idle()
+
+    def _tell_drained(self) -> None:
+        if self._drained is not None and not self._answers and not self._drained.done():
+            self._drained.set_result(None)

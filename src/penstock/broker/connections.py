@@ -1,0 +1,105 @@
+"""All connections of a broker: how many there may be, which have been idle too long, and their common end."""
+
+import asyncio
+import logging
+from collections import Counter
+
+from penstock.apis import ApiTable
+from penstock.base.broker_settings import (
+    CONNECTIONS_MAX_IDLE_MS,
+    MAX_CONNECTIONS,
+    MAX_CONNECTIONS_PER_IP,
+    PENSTOCK_CONNECTION_INFLIGHT_REQUESTS_MAX,
+    PENSTOCK_CONNECTION_UNSENT_BYTES_MAX,
+    PENSTOCK_REQUEST_ELEMENTS_MAX,
+    QUEUED_MAX_REQUEST_BYTES,
+    SOCKET_REQUEST_MAX_BYTES,
+)
+from penstock.base.settings import Settings
+from penstock.broker.connection import Connection
+from penstock.broker.request_memory import RequestMemory
+from penstock.services.context import Services
+
+log = logging.getLogger("penstock.connections")
+
+
+class Connections:
+    """Makes connections, counts them, and lets them go."""
+
+    def __init__(self, services: Services, apis: ApiTable) -> None:
+        self._services = services
+        self._apis = apis
+        self._open: dict[Connection, None] = {}
+        self._per_address: Counter[str] = Counter()
+        self._memory = RequestMemory(services.configs.broker[QUEUED_MAX_REQUEST_BYTES])
+        services.metrics.gauge(
+            "penstock_request_bytes", "Bytes of requests that arrive or wait.", lambda: self._memory.held
+        )
+        services.metrics.gauge(
+            "penstock_connections", "Connections that are open now.", lambda: len(self._open)
+        )
+
+    @property
+    def _settings(self) -> Settings:
+        return self._services.configs.broker
+
+    def make(self, listener: str) -> Connection:
+        """A protocol for one more connection; whether it may stay is decided when its address is known."""
+        settings = self._settings
+        return Connection(
+            self._services,
+            self._apis,
+            listener=listener,
+            request_bytes_max=settings[SOCKET_REQUEST_MAX_BYTES],
+            in_flight_max=settings[PENSTOCK_CONNECTION_INFLIGHT_REQUESTS_MAX],
+            unsent_bytes_max=settings[PENSTOCK_CONNECTION_UNSENT_BYTES_MAX],
+            elements_max=settings[PENSTOCK_REQUEST_ELEMENTS_MAX],
+            memory=self._memory,
+            on_made=self._admit,
+            on_lost=self._forget,
+        )
+
+    def _admit(self, connection: Connection) -> bool:
+        host = connection.peer[0]
+        reason = None
+        if len(self._open) >= self._settings[MAX_CONNECTIONS]:
+            reason = f"max.connections={self._settings[MAX_CONNECTIONS]} is reached"
+        elif self._per_address[host] >= self._settings[MAX_CONNECTIONS_PER_IP]:
+            reason = f"max.connections.per.ip={self._settings[MAX_CONNECTIONS_PER_IP]} is reached"
+        if reason is not None:
+            log.warning("connection from %s:%s refused: %s", *connection.peer, reason)
+            self._services.refused_connections.add()
+            return False
+        self._open[connection] = None
+        self._per_address[host] += 1
+        return True
+
+    def _forget(self, connection: Connection) -> None:
+        if connection not in self._open:
+            return
+        del self._open[connection]
+        host = connection.peer[0]
+        self._per_address[host] -= 1
+        if not self._per_address[host]:
+            del self._per_address[host]
+
+    def close_idle(self) -> None:
+        """Close connections that have asked for nothing for too long."""
+        limit_ms = self._settings[CONNECTIONS_MAX_IDLE_MS]
+        if limit_ms < 0:
+            return
+        before = self._services.world.loop.time() - limit_ms / 1000
+        for connection in list(self._open):
+            if connection.is_idle and connection.active_at < before:
+                connection.close_when_idle()
+
+    async def drain(self, *, timeout_ms: int) -> None:
+        """Answer what is under way, for at most `timeout_ms`, then close everything."""
+        loop = self._services.world.loop
+        drains = [loop.create_task(connection.drain()) for connection in list(self._open)]
+        if drains:
+            _, late = await asyncio.wait(drains, timeout=timeout_ms / 1000)
+            for task in late:
+                task.cancel()
+        for connection in list(self._open):
+            connection.abort()

@@ -1,0 +1,67 @@
+"""`/metrics` for Prometheus and `/healthz` for whoever restarts brokers: HTTP/1.1, GET only, one answer per connection.
+
+Leaves out everything else HTTP has; the console brings a web server of its own.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import cast
+
+from penstock.services.metrics import Metrics
+
+REQUEST_BYTES_MAX = 8192
+
+
+class HttpConnection(asyncio.Protocol):
+    """Reads one request head, writes one answer, closes."""
+
+    def __init__(self, metrics: Metrics, health: Callable[[], str | None]) -> None:
+        self._metrics = metrics
+        self._health = health
+        self._head = bytearray()
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is none of asyncio's classes
+
+    def data_received(self, data: bytes) -> None:
+        self._head += data
+        if b"\r\n\r\n" in self._head:
+            self._answer(*self._route(bytes(self._head)))
+        elif len(self._head) > REQUEST_BYTES_MAX:
+            self._answer(431, "request header too large\n")
+
+    def _route(self, head: bytes) -> tuple[int, str]:
+        words = head.split(b"\r\n", 1)[0].split(b" ")
+        if len(words) != 3:
+            return 400, "not an HTTP request\n"
+        method, target, _ = words
+        path = target.split(b"?", 1)[0]
+        if path not in (b"/metrics", b"/healthz"):
+            return 404, "here are /metrics and /healthz\n"
+        if method != b"GET":
+            return 405, "only GET is answered here\n"
+        if path == b"/metrics":
+            return 200, self._metrics.render()
+        problem = self._health()
+        return (200, "ok\n") if problem is None else (503, problem + "\n")
+
+    def _answer(self, status: int, body: str) -> None:
+        assert self._transport is not None
+        content = body.encode()
+        head = (
+            f"HTTP/1.1 {status} {_REASONS[status]}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n"
+            f"Content-Length: {len(content)}\r\nConnection: close\r\n\r\n"
+        )
+        self._transport.write(head.encode() + content)
+        self._transport.close()
+
+
+_REASONS = {
+    200: "OK",
+    400: "Bad Request",
+    404: "Not Found",
+    405: "Method Not Allowed",
+    431: "Request Header Fields Too Large",
+    503: "Service Unavailable",
+}

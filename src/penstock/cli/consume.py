@@ -1,0 +1,190 @@
+"""`penstock consume`: records from a place in a topic to another, or on and on."""
+
+import sys
+import time
+from argparse import ArgumentTypeError, Namespace
+from collections.abc import Mapping
+
+from penstock.base.errors import ErrorCode, UserError
+from penstock.base.ids import TopicPartition
+from penstock.cli.consume_format import PARTS, Format, json_format, text_format
+from penstock.cli.parsing import (
+    Parser,
+    UsageError,
+    add_connection,
+    add_json,
+    partition_list,
+    positive,
+    unescaped,
+)
+from penstock.cli.positions import End, parse_position, resolve
+from penstock.cli.progress import Progress
+from penstock.cli.session import connected, find_topics
+from penstock.client.client import Client
+from penstock.client.fetch import Fetched, FetchLimits, read_batches, read_fetched
+from penstock.client.fetcher import Fetcher
+
+# Small enough that the first records of a large topic show at once.
+_LIMITS = FetchLimits(max_wait_ms=500, max_bytes=8 << 20, partition_max_bytes=1 << 20)
+_EMPTY_ANSWERS_MAX = 2
+
+
+def add_arguments(parser: Parser) -> None:
+    parser.usage = f"{parser.prog} TOPIC [options]"
+    parser.description = "Print a topic's records, one per line, up to its present end."
+    parser.add_argument("topic", metavar="TOPIC", help="where from")
+    place = "beginning (default), end, an offset, -10 (from the end), -1h (ago), 2026-11-16T08:30, 1763281800000ms"
+    parser.add_signed_argument("--from", dest="start", metavar="PLACE", default="beginning", help=place)
+    parser.add_signed_argument(
+        "--to", dest="stop", metavar="PLACE", help="stop before this place (default end)"
+    )
+    parser.add_argument("-n", "--max-messages", type=positive, metavar="N", help="stop after N records")
+    parser.add_argument("-f", "--follow", action="store_true", help="wait for new records at the end")
+    parser.add_argument(
+        "-p", "--partition", type=partition_list, metavar="LIST", help="only these, as in 0,2,5-7"
+    )
+    parser.add_argument(
+        "--print",
+        dest="parts",
+        type=_parts,
+        metavar="PARTS",
+        default=["value"],
+        help="some of " + ",".join(PARTS),
+    )
+    parser.add_argument(
+        "--separator", type=unescaped, metavar="TEXT", default="\t", help="between the parts (default: a tab)"
+    )
+    add_connection(parser)
+    add_json(parser, "a JSON object per line; bytes that are not text as base64")
+
+
+def run(arguments: Namespace) -> int:
+    now_ms = time.time_ns() // 1_000_000
+    start = parse_position(arguments.start, now_ms=now_ms)
+    stop = None if arguments.stop is None else parse_position(arguments.stop, now_ms=now_ms)
+    if stop is not None and arguments.follow:
+        raise UsageError("--follow has no end: leave out --to")
+    as_text = json_format if arguments.json else text_format(arguments.parts, arguments.separator)
+    with connected(arguments) as blocking:
+        client = blocking.client
+        partitions = blocking.run(_partitions(client, arguments.topic, arguments.partition))
+        starts = blocking.run(resolve(client, partitions, start))
+        stops: dict[TopicPartition, int] = {}
+        if not arguments.follow:
+            stops = blocking.run(resolve(client, partitions, stop or End.END))
+        reading = _Reading(client, starts, stops, as_text=as_text, count_max=arguments.max_messages)
+        blocking.run(reading.run())
+    return 0
+
+
+def _parts(text: str) -> list[str]:
+    parts = text.split(",")
+    for part in parts:
+        if part not in PARTS:
+            raise ArgumentTypeError(f"{part!r} is none of {', '.join(PARTS)}")
+    return parts
+
+
+async def _partitions(client: Client, name: str, chosen: list[int] | None) -> list[TopicPartition]:
+    (topic,) = await find_topics(client, [name])
+    count = len(topic.partitions)
+    for partition in chosen or ():
+        if partition >= count:
+            raise UserError(f"topic {name} has no partition {partition}; the last one is {count - 1}")
+    return [TopicPartition(name, partition) for partition in chosen or range(count)]
+
+
+class _Reading:
+    """One run through the partitions, until each has reached its stop; those without one go on."""
+
+    def __init__(
+        self,
+        client: Client,
+        starts: Mapping[TopicPartition, int],
+        stops: Mapping[TopicPartition, int],
+        *,
+        as_text: Format,
+        count_max: int | None,
+    ) -> None:
+        self._client = client
+        self._stops = stops
+        self._as_text = as_text
+        self._count_left = count_max
+        unread = {
+            each: offset for each, offset in starts.items() if each not in stops or offset < stops[each]
+        }
+        self._fetcher = Fetcher(client, unread, limits=_LIMITS)
+        self._empty_answers = 0
+        self._record_count = 0
+        self._bytes_count = 0
+        # On a terminal the records themselves are the progress.
+        self._progress = Progress(watched=sys.stderr.isatty() and not sys.stdout.isatty())
+
+    async def run(self) -> None:
+        try:
+            while self._fetcher.positions and self._count_left != 0:
+                answers = await self._fetcher.poll()
+                for fetched in answers:
+                    await self._take(fetched)
+                self._leave_what_is_empty(answers)
+                sys.stdout.flush()
+                self._progress.show(record_count=self._record_count, bytes_count=self._bytes_count)
+        finally:
+            self._progress.clear()
+            await self._fetcher.close()
+
+    async def _take(self, fetched: Fetched) -> None:
+        partition = fetched.partition
+        if fetched.refusal is not None:
+            assert fetched.refusal.code == ErrorCode.OFFSET_OUT_OF_RANGE
+            await self._go_on_at_the_start(partition)
+            return
+        stop = self._stops.get(partition)
+        for header, batch in read_batches(fetched):
+            if self._count_left == 0 or partition not in self._fetcher.positions:
+                return
+            lines = []
+            for record in read_fetched(batch, header, from_offset=self._fetcher.positions[partition]):
+                if self._count_left == 0 or (stop is not None and record.offset >= stop):
+                    break
+                lines.append(self._as_text(partition, record))
+                if self._count_left is not None:
+                    self._count_left -= 1
+            if lines:
+                sys.stdout.write("\n".join(lines) + "\n")
+            self._record_count += len(lines)
+            self._bytes_count += header.size
+            self._advance(partition, header.next_offset)
+
+    def _advance(self, partition: TopicPartition, offset: int) -> None:
+        stop = self._stops.get(partition)
+        if stop is not None and offset >= stop:
+            self._fetcher.leave(partition)
+        else:
+            self._fetcher.advance(partition, offset)
+
+    async def _go_on_at_the_start(self, partition: TopicPartition) -> None:
+        """Retention was faster than we: say so, and go on with what is left."""
+        offset = self._fetcher.positions[partition]
+        start = (await resolve(self._client, [partition], End.BEGINNING))[partition]
+        if start <= offset:
+            raise UserError(f"{partition} does not reach up to offset {offset} any more; its end was cut off")
+        sys.stderr.write(
+            f"penstock: {partition}: offsets {offset} to {start - 1} have been deleted meanwhile\n"
+        )
+        self._advance(partition, start)
+
+    def _leave_what_is_empty(self, answers: list[Fetched]) -> None:
+        """Compaction may leave nothing up to a stop that lies ahead: a broker that has nothing says
+        nothing.
+        """
+        if any(len(fetched.records) for fetched in answers):
+            self._empty_answers = 0
+            return
+        self._empty_answers += bool(answers)
+        if self._empty_answers < _EMPTY_ANSWERS_MAX:
+            return
+        for fetched in answers:
+            stop = self._stops.get(fetched.partition)
+            if stop is not None and fetched.high_watermark >= stop:
+                self._fetcher.leave(fetched.partition)

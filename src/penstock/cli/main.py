@@ -1,0 +1,124 @@
+"""Finds the command and runs it: the one place where errors become a line on stderr and an exit code.
+
+A command's module is imported when it is called for, and `--version` imports none: starting is what a command
+line does most often.
+"""
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from penstock.base.version import VERSION
+
+OK = 0
+FAILED = 1
+USAGE = 2
+INTERRUPTED = 130
+
+COMMANDS = {
+    "serve": "run a broker",
+    "topic": "list, describe, create, alter and delete topics",
+    "produce": "send lines of text, files or JSON as records",
+    "consume": "read records from an offset, a time or the beginning",
+    "log": "look into a log's files without a broker",
+}
+
+_HELP = """usage: penstock COMMAND [options]
+
+A message queue that speaks Kafka's protocol; the commands work with Apache
+Kafka too.
+
+{commands}
+
+`penstock COMMAND --help` tells more; `penstock --version` prints the version.
+A broker's address is taken from -b, else from PENSTOCK_BOOTSTRAP_SERVERS, else
+it is localhost:9092.
+Exit codes: 0 done, 1 failed, 2 called the wrong way, 130 interrupted."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command line; the exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        code = _dispatch(words)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        # Whoever read our output has had enough, as in `| head`: that is no failure.
+        _let_go_of_stdout()
+        return OK
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except SystemExit as end:  # argparse ends this way, after help and for wrong arguments
+        return end.code if isinstance(end.code, int) else FAILED
+
+
+def _dispatch(words: list[str]) -> int:
+    if not words or words[0] in ("-h", "--help", "help"):
+        print(_help())
+        return OK if words else USAGE
+    if words[0] in ("-V", "--version"):
+        print(f"penstock {VERSION}")
+        return OK
+    name = words[0]
+    if name not in COMMANDS:
+        return _complain(_unknown_command(name), USAGE)
+    return _run(name, words[1:])
+
+
+def _run(name: str, words: list[str]) -> int:
+    from penstock.base.errors import PenstockError
+    from penstock.cli.parsing import UsageError, new_parser
+
+    module = import_module(f"penstock.cli.{name}")
+    parser = new_parser(f"penstock {name}")
+    module.add_arguments(parser)
+    arguments = parser.parse_args(parser.with_values_attached(words))
+    try:
+        code: int = module.run(arguments)
+        return code
+    except UsageError as error:
+        return _complain(f"{error}; see `penstock {name} --help`", USAGE)
+    except PenstockError as error:
+        return _complain(str(error), FAILED)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        return _complain(_system_error(error), FAILED)
+
+
+def _complain(message: str, code: int) -> int:
+    sys.stdout.flush()
+    print(f"penstock: {message}", file=sys.stderr)
+    return code
+
+
+def _system_error(error: OSError) -> str:
+    reason = (error.strerror or str(error)).lower()
+    return f"{error.filename}: {reason}" if error.filename is not None else reason
+
+
+def _unknown_command(name: str) -> str:
+    import difflib
+
+    if name.startswith("-"):
+        return f"there is no option {name}; options come after the command, see `penstock --help`"
+    nearest = difflib.get_close_matches(name, COMMANDS, n=1, cutoff=0.5)
+    hint = f"did you mean {nearest[0]!r}?" if nearest else "see `penstock --help`"
+    return f"there is no command {name!r}; {hint}"
+
+
+def _help() -> str:
+    width = max(map(len, COMMANDS))
+    lines = (f"  {name:<{width}}  {text}" for name, text in COMMANDS.items())
+    return _HELP.format(commands="\n".join(lines))
+
+
+def _let_go_of_stdout() -> None:
+    """Python flushes stdout once more at its end; let that go nowhere instead of failing."""
+    import os
+
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (OSError, ValueError):
+        return  # not a real file, as in tests: then there is nothing to flush at the end

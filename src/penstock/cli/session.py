@@ -1,0 +1,48 @@
+"""A connected client for one command, and topics by name."""
+
+import difflib
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from penstock.base.errors import ErrorCode, UserError
+from penstock.client.blocking import BlockingClient
+from penstock.client.client import Client, ClientSettings
+from penstock.client.cluster import Topic
+from penstock.client.errors import AnsweredError, UnreachableError
+
+_PATIENCE_MS = 30_000
+
+
+@contextmanager
+def connected(arguments: Namespace) -> Iterator[BlockingClient]:
+    """A client for the cluster that the arguments name; it connects when it is first used."""
+    settings = ClientSettings(client_id="penstock-cli", patience_ms=_PATIENCE_MS)
+    with BlockingClient(arguments.bootstrap_server, settings=settings) as blocking:
+        try:
+            yield blocking
+        except UnreachableError as error:
+            raise UserError(f"{error}; is a broker running there? start one with `penstock serve`") from error
+
+
+async def find_topics(client: Client, names: Sequence[str]) -> list[Topic]:
+    """The topics of these names; UserError for the first that does not exist, with what may have been
+    meant.
+    """
+    topics = await client.refresh(names)
+    for topic in topics:
+        if topic.refusal is None:
+            continue
+        if topic.refusal.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise await unknown_topic(client, topic.name)
+        if not topic.partitions:
+            raise AnsweredError(topic.refusal, f"topic {topic.name!r}")
+    in_order = {topic.name: topic for topic in topics}
+    return [in_order[name] for name in dict.fromkeys(names)]
+
+
+async def unknown_topic(client: Client, name: str) -> UserError:
+    existing = [topic.name for topic in await client.refresh(None)]
+    nearest = difflib.get_close_matches(name, existing, n=1, cutoff=0.6)
+    hint = f"did you mean {nearest[0]!r}?" if nearest else "`penstock topic list` shows those there are"
+    return UserError(f"there is no topic {name!r}; {hint}")

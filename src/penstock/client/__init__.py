@@ -1,0 +1,19 @@
+"""One Kafka client, for everything in Penstock that talks to a broker, and for brokers that are not Penstock.
+
+Decisions, without I/O or clock:
+    addresses     "host:port" lists
+    versions      which version of a request both sides know
+    cluster       what metadata says: brokers, topics, leaders and their epochs
+    retries       how long to wait before trying again
+    partitioner   which partition a record goes to
+    conversation  one connection's requests and answers, as bytes in and out
+
+Shells around them:
+    connection    one connection, on a world's loop
+    client        `Client`: connections, metadata, and asking a node, the controller or anybody
+    topics, configs, offsets, produce, fetch    what one can ask for, as functions that take a `Client`
+    producer, fetcher     records out in batches, batches in from many partitions
+    blocking      the same client for programs without an event loop
+
+Groups, transactions and authentication are not here yet. Errors are in `errors`, drawn as a tree.
+"""

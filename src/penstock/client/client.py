@@ -1,0 +1,240 @@
+"""`Client`: connections to brokers, what metadata says, and asking a node, the controller or anybody.
+
+What to ask is in the modules beside this one. A request is sent once; `persist` is for those who want to try
+until it works. The first contact with a cluster fails at once where nobody listens; a cluster that was
+reached before is given time to come back.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self, TypeVar
+
+from penstock.base.errors import ErrorCode, Refusal
+from penstock.base.ids import TopicPartition
+from penstock.client.addresses import Address, parse_addresses
+from penstock.client.cluster import Broker, Cluster, Topic
+from penstock.client.connection import Connection, ConnectionLimits, open_connection
+from penstock.client.errors import AnsweredError, ClientError, ConnectionLostError, UnreachableError
+from penstock.client.retries import Backoff, is_stale_metadata
+from penstock.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from penstock.wire.schema import Message
+from penstock.world.entropy import Entropy
+from penstock.world.loop import Loop
+
+R = TypeVar("R", bound=Message)
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class ClientSettings:
+    """How a client behaves; every limit has its place here."""
+
+    client_id: str = "penstock"
+    limits: ConnectionLimits = field(default_factory=ConnectionLimits)
+    backoff: Backoff = field(default_factory=Backoff)
+    patience_ms: int = 60_000  # for how long `persist` tries
+
+
+class Client:
+    """A cluster as seen from outside. Everything happens on `loop`; close it when done."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        bootstrap_servers: str,
+        *,
+        entropy: Entropy,
+        settings: ClientSettings | None = None,
+    ) -> None:
+        self.loop = loop
+        self.entropy = entropy
+        self.settings = settings or ClientSettings()
+        self.cluster = Cluster()
+        self._bootstrap = parse_addresses(bootstrap_servers)
+        self._connections: dict[Address, Connection] = {}
+        self._opening: dict[Address, asyncio.Task[Connection]] = {}
+        self._reached = False
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """End all connections; whoever waits for an answer gets an error."""
+        opening = list(self._opening.values())
+        for task in opening:
+            task.cancel()
+        await asyncio.gather(*opening, return_exceptions=True)
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+        await self.loop.sleep(0)  # transports finish closing in the loop's next turn
+
+    # Asking.
+
+    async def ask_any(self, request: Message, response: type[R], *, version_max: int | None = None) -> R:
+        """Ask whoever can be reached: over open connections, known brokers, the bootstrap addresses."""
+        problems: list[str] = []
+        for address in self._addresses():
+            try:
+                connection = await self.connection(address)
+                return await connection.ask(request, response, version_max=version_max)
+            except (UnreachableError, ConnectionLostError) as error:
+                problems.append(str(error))
+        raise UnreachableError("; ".join(dict.fromkeys(problems)))
+
+    async def ask_node(
+        self,
+        node_id: int,
+        request: Message,
+        response: type[R],
+        *,
+        timeout_ms: int | None = None,
+        version_max: int | None = None,
+    ) -> R:
+        """Ask one broker. For a leader, see `leaders`."""
+        connection = await self.node_connection(node_id)
+        return await connection.ask(request, response, timeout_ms=timeout_ms, version_max=version_max)
+
+    async def ask_controller(self, request: Message, response: type[R]) -> R:
+        """Ask the broker that metadata calls the controller; anybody, where it names none."""
+        connection = await self.controller_connection()
+        return await connection.ask(request, response)
+
+    async def controller_connection(self) -> Connection:
+        if self.cluster.controller_id not in self.cluster.brokers:
+            await self.refresh()
+        controller = self.cluster.brokers.get(self.cluster.controller_id)
+        return await (self.any_connection() if controller is None else self.connection(controller.address))
+
+    async def any_connection(self) -> Connection:
+        """A connection to whoever can be reached."""
+        problems: list[str] = []
+        for address in self._addresses():
+            try:
+                return await self.connection(address)
+            except UnreachableError as error:
+                problems.append(str(error))
+        raise UnreachableError("; ".join(problems))
+
+    async def node_connection(self, node_id: int) -> Connection:
+        broker = self.cluster.brokers.get(node_id)
+        if broker is None:
+            await self.refresh()
+            broker = self.cluster.brokers.get(node_id)
+        if broker is None:
+            raise UnreachableError(f"the cluster has no broker {node_id} at the moment")
+        return await self.connection(broker.address)
+
+    async def connection(self, address: Address) -> Connection:
+        """The open connection to an address; made if there is none, and shared by all who ask meanwhile."""
+        connection = self._connections.get(address)
+        if connection is not None and connection.is_open:
+            return connection
+        task = self._opening.get(address)
+        if task is None:
+            task = self.loop.create_task(self._open(address))
+            self._opening[address] = task
+            task.add_done_callback(lambda _: self._opening.pop(address, None))
+        # Shielded: one who gives up must not take the connection away from the others.
+        return await asyncio.shield(task)
+
+    # Metadata.
+
+    async def brokers(self) -> list[Broker]:
+        """All brokers, in the order of their ids."""
+        if not self.cluster.brokers:
+            await self.refresh()
+        return [self.cluster.brokers[node_id] for node_id in sorted(self.cluster.brokers)]
+
+    async def refresh(self, topics: Iterable[str] | None = (), *, create: bool = False) -> list[Topic]:
+        """Ask for metadata: of these topics, of all (None), or of the brokers only (the default).
+
+        The result has a topic for each name; those that do not exist say so in their `refusal`. With
+        `create`, the broker makes topics that do not exist, if it is set up to.
+        """
+        request = MetadataRequest(
+            topics=None if topics is None else [MetadataRequestTopic(name=name) for name in topics],
+            allow_auto_topic_creation=create,
+        )
+        return self.cluster.learn(await self.ask_any(request, MetadataResponse), everything=topics is None)
+
+    async def topic(self, name: str) -> Topic:
+        """What is known about a topic; asked for if nothing is. AnsweredError if there is none."""
+        known = self.cluster.topics.get(name)
+        if known is None:
+            (known,) = await self.refresh([name])
+        if known.refusal is not None and not known.partitions:
+            raise AnsweredError(known.refusal, f"topic {name}")
+        return known
+
+    async def leaders(self, partitions: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
+        """The partitions by the node that leads them; AnsweredError for one that nobody leads."""
+        wanted = list(partitions)
+        unknown = {each.topic for each in wanted if self.cluster.leader(*each) is None}
+        if unknown:
+            await self.refresh(sorted(unknown))
+        by_leader: dict[int, list[TopicPartition]] = {}
+        for each in wanted:
+            by_leader.setdefault(self._leader(each), []).append(each)
+        return by_leader
+
+    def _leader(self, partition: TopicPartition) -> int:
+        leader = self.cluster.leader(*partition)
+        if leader is not None:
+            return leader
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if self.cluster.partition(*partition) is not None:
+            code = ErrorCode.LEADER_NOT_AVAILABLE
+        raise AnsweredError(Refusal(code), f"partition {partition}")
+
+    # Patience.
+
+    async def persist(self, attempt: Callable[[], Awaitable[T]], *, patience_ms: int | None = None) -> T:
+        """Call `attempt` until it works, raises what no retry can help, or `patience_ms` have passed."""
+        allowed_ms = self.settings.patience_ms if patience_ms is None else patience_ms
+        deadline = self.loop.time() + allowed_ms / 1000
+        tries = 0
+        while True:
+            try:
+                return await attempt()
+            except ClientError as error:
+                if not self._may_help(error) or self.loop.time() >= deadline:
+                    raise
+                await self.recover(error, tries)
+            tries += 1
+
+    async def recover(self, error: ClientError, tries: int) -> None:
+        """After a failed attempt: drop what turned out to be wrong, and wait a while."""
+        if not isinstance(error, AnsweredError) or is_stale_metadata(error.refusal.code):
+            self.cluster.forget()
+        await self.pause(tries)
+
+    async def pause(self, tries: int) -> None:
+        """Wait as long as attempt number `tries`, counted from 0, calls for."""
+        delay_ms = self.settings.backoff.delay_ms(tries, chance=self.entropy.random_below(100))
+        await self.loop.sleep(delay_ms / 1000)
+
+    def _may_help(self, error: ClientError) -> bool:
+        if isinstance(error, UnreachableError):
+            return self._reached
+        return error.retriable
+
+    async def _open(self, address: Address) -> Connection:
+        connection = await open_connection(
+            self.loop, address, client_id=self.settings.client_id, limits=self.settings.limits
+        )
+        self._connections[address] = connection
+        self._reached = True
+        return connection
+
+    def _addresses(self) -> list[Address]:
+        connected = [address for address, each in self._connections.items() if each.is_open]
+        known = [broker.address for broker in self.cluster.brokers.values()]
+        return list(dict.fromkeys([*connected, *known, *self._bootstrap]))

@@ -1,0 +1,98 @@
+"""Reads many partitions at once: one request under way to each broker that leads some of them.
+
+A broker that goes away, or a leader that moves, is waited for; what only the caller can decide (an offset
+that does not exist any more, a topic that was deleted) is raised.
+"""
+
+import asyncio
+from collections.abc import Mapping
+
+from penstock.base.errors import ErrorCode
+from penstock.base.ids import TopicPartition
+from penstock.client.client import Client
+from penstock.client.errors import AnsweredError, ClientError
+from penstock.client.fetch import Fetched, FetchLimits, fetch
+
+
+class Fetcher:
+    """Positions in partitions, moved on by the caller with `advance` as it reads."""
+
+    def __init__(
+        self, client: Client, positions: Mapping[TopicPartition, int], *, limits: FetchLimits | None = None
+    ) -> None:
+        self.positions = dict(positions)
+        self._client = client
+        self._limits = limits or FetchLimits()
+        self._under_way: dict[int, asyncio.Task[list[Fetched]]] = {}
+        self._failures = 0
+        self._failing_since: float | None = None
+
+    async def poll(self) -> list[Fetched]:
+        """The first answer to come, at the latest when a broker holds a request back no longer.
+
+        Partitions without news are in it, without records; it is empty while a broker is being waited for.
+        """
+        try:
+            await self._start_missing()
+            done, _ = await asyncio.wait(self._under_way.values(), return_when=asyncio.FIRST_COMPLETED)
+            answers = self._collect(done)
+        except ClientError as error:
+            await self._recover(error)
+            return []
+        self._failures = 0
+        self._failing_since = None
+        return answers
+
+    def advance(self, partition: TopicPartition, offset: int) -> None:
+        """The caller has read everything below `offset`."""
+        # To the end of the queue: when an answer is full, those who got little this time come first.
+        self.positions.pop(partition, None)
+        self.positions[partition] = offset
+
+    def leave(self, partition: TopicPartition) -> None:
+        """The caller wants no more of this one."""
+        self.positions.pop(partition, None)
+
+    async def close(self) -> None:
+        tasks = list(self._under_way.values())
+        self._under_way.clear()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _start_missing(self) -> None:
+        assert self.positions, "nothing to fetch"
+        for node_id, partitions in (await self._client.leaders(self.positions)).items():
+            if node_id not in self._under_way:
+                positions = {each: self.positions[each] for each in partitions}
+                self._under_way[node_id] = self._client.loop.create_task(
+                    fetch(self._client, node_id, positions, self._limits)
+                )
+
+    def _collect(self, done: set[asyncio.Task[list[Fetched]]]) -> list[Fetched]:
+        answers: list[Fetched] = []
+        for node_id in [node_id for node_id, task in self._under_way.items() if task in done]:
+            answers += self._under_way.pop(node_id).result()
+        for fetched in answers:
+            if fetched.refusal is not None and fetched.refusal.code != ErrorCode.OFFSET_OUT_OF_RANGE:
+                raise AnsweredError(fetched.refusal, f"fetch from {fetched.partition}")
+        return [each for each in answers if each.partition in self.positions]
+
+    async def _recover(self, error: ClientError) -> None:
+        """Wait and let the next poll ask again, unless that cannot help or has been tried for long enough."""
+        now = self._client.loop.time()
+        if self._failing_since is None:
+            self._failing_since = now
+        patient = now - self._failing_since < self._client.settings.patience_ms / 1000
+        gone = (
+            isinstance(error, AnsweredError) and error.refusal.code in _GONE and self._failures > _GONE_TRIES
+        )
+        if not error.retriable or gone or not patient:
+            raise error
+        await self._client.recover(error, self._failures)
+        self._failures += 1
+
+
+# A topic that was deleted looks, for a moment, like one that a broker has not heard of yet.
+_GONE = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
+_GONE_TRIES = 5

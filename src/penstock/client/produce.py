@@ -1,0 +1,143 @@
+"""Batches to partitions. Produce v3-v13: one batch per partition and request, to its leader, until it is
+taken.
+
+Order within a partition is the caller's: who sends a partition's next batch only after this one's result
+keeps it, retries included. What a retry may double is up to the batch: one with a producer id is appended
+once.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from penstock.base.errors import Refusal
+from penstock.base.ids import ZERO_ID, TopicPartition
+from penstock.client.client import Client
+from penstock.client.errors import AnsweredError, ClientError, refusal_of
+from penstock.client.topics import by_topic
+from penstock.wire.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from penstock.world.disk import Buffer
+
+ACKS_NONE = 0
+ACKS_LEADER = 1
+ACKS_ALL = -1
+
+NO_OFFSET = -1
+_TIMEOUT_MS = 30_000
+_LAST_VERSION_BY_NAME = 12
+
+
+class Appended(NamedTuple):
+    """Where a batch went; the offset is NO_OFFSET if nobody told (acks=0)."""
+
+    base_offset: int
+    log_append_time_ms: int = -1
+    log_start_offset: int = -1
+
+
+async def produce(
+    client: Client,
+    batches: Mapping[TopicPartition, Buffer],
+    *,
+    acks: int = ACKS_ALL,
+    transactional_id: str | None = None,
+) -> dict[TopicPartition, Appended | Refusal]:
+    """Append one batch to each partition. Raises only if no broker can be reached."""
+    results: dict[TopicPartition, Appended | Refusal] = {}
+
+    async def attempt() -> None:
+        leaders = await client.leaders(each for each in batches if each not in results)
+        attempts = [
+            _produce_to(client, node_id, {each: batches[each] for each in partitions}, acks, transactional_id)
+            for node_id, partitions in leaders.items()
+        ]
+        again: ClientError | None = None
+        for outcome in await asyncio.gather(*attempts, return_exceptions=True):
+            if isinstance(outcome, ClientError):
+                again = outcome
+                continue
+            if isinstance(outcome, BaseException):
+                raise outcome
+            for partition, result in outcome.items():
+                if isinstance(result, Refusal) and result.code.retriable:
+                    again = AnsweredError(result, f"produce to {partition}")
+                else:
+                    results[partition] = result
+        if again is not None:
+            raise again
+
+    try:
+        await client.persist(attempt)
+    except AnsweredError as error:
+        for partition in batches:
+            results.setdefault(partition, error.refusal)
+    return results
+
+
+async def _produce_to(
+    client: Client,
+    node_id: int,
+    batches: Mapping[TopicPartition, Buffer],
+    acks: int,
+    transactional_id: str | None,
+) -> dict[TopicPartition, Appended | Refusal]:
+    request = ProduceRequest(
+        transactional_id=transactional_id,
+        acks=acks,
+        timeout_ms=_TIMEOUT_MS,
+        topic_data=[
+            TopicProduceData(
+                name=topic,
+                topic_id=client.cluster.topic_id(topic),
+                partition_data=[
+                    PartitionProduceData(index=index, records=batches[TopicPartition(topic, index)])
+                    for index in indexes
+                ],
+            )
+            for topic, indexes in by_topic(list(batches)).items()
+        ],
+    )
+    version_max = None
+    if any(topic.topic_id == ZERO_ID for topic in request.topic_data):
+        version_max = _LAST_VERSION_BY_NAME
+    connection = await client.node_connection(node_id)
+    if acks == ACKS_NONE:
+        await connection.tell(request, version_max=version_max)
+        return dict.fromkeys(batches, Appended(NO_OFFSET))
+    # The broker may take the request's own timeout for its replicas, and is given time to answer after that.
+    timeout_ms = _TIMEOUT_MS + client.settings.limits.request_timeout_ms
+    response = await connection.ask(request, ProduceResponse, timeout_ms=timeout_ms, version_max=version_max)
+    return _results(client, request.topic_data, response)
+
+
+def _results(
+    client: Client, asked: Sequence[TopicProduceData], response: ProduceResponse
+) -> dict[TopicPartition, Appended | Refusal]:
+    names = {topic.topic_id: topic.name for topic in asked}
+    results: dict[TopicPartition, Appended | Refusal] = {}
+    for topic in response.responses:
+        name = topic.name or names.get(topic.topic_id, "")
+        for each in topic.partition_responses:
+            partition = TopicPartition(name, each.index)
+            if each.current_leader is not None:
+                leader = each.current_leader
+                client.cluster.learn_leader(
+                    name, each.index, leader=leader.leader_id, leader_epoch=leader.leader_epoch
+                )
+            results[partition] = _refusal(each) or Appended(
+                each.base_offset, each.log_append_time_ms, each.log_start_offset
+            )
+    return results
+
+
+def _refusal(each: PartitionProduceResponse) -> Refusal | None:
+    message = each.error_message
+    for record_error in each.record_errors:
+        message = record_error.batch_index_error_message or message
+    return refusal_of(each.error_code, message)

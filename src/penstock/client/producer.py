@@ -1,0 +1,192 @@
+"""Records to topics: chooses partitions, fills batches, sends them in order, and counts what arrived.
+
+Idempotent where acks and the broker allow it: then a batch that is sent again after a lost answer is still
+appended once. One batch per partition is under way at a time. Transactions are not here.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from penstock.base.errors import ErrorCode, Refusal
+from penstock.base.ids import TopicPartition
+from penstock.client.client import Client
+from penstock.client.errors import AnsweredError, raise_if_refused
+from penstock.client.partitioner import Partitioner
+from penstock.client.produce import ACKS_ALL, Appended, produce
+from penstock.records.batch import NO_PRODUCER, NO_SEQUENCE
+from penstock.records.builder import NO_EPOCH, build_batch
+from penstock.records.compression import Codec
+from penstock.records.record import Headers, Record
+from penstock.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+
+_SEQUENCES = 2**31
+_NO_TRANSACTION_TIMEOUT_MS = 2**31 - 1
+_RECORD_OVERHEAD = 24  # bytes, about: what a record takes beside its key, value and headers
+
+
+class NewRecord(NamedTuple):
+    """A record to be sent; without a timestamp it gets the present one, without a partition its key's."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+    timestamp: int | None = None
+    partition: int | None = None
+
+
+@dataclass
+class Tally:
+    """What has arrived in one partition."""
+
+    record_count: int = 0
+    bytes_count: int = 0
+    first_offset: int = -1
+    last_offset: int = -1
+
+
+class _Batch(NamedTuple):
+    records: Sequence[NewRecord]
+    bytes_count: int
+
+
+class Producer:
+    """Sends records to any topic of a cluster."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        codec: Codec = Codec.NONE,
+        level: int | None = None,
+        acks: int = ACKS_ALL,
+        batch_bytes_max: int = 512 << 10,
+        idempotent: bool = True,
+    ) -> None:
+        self.tallies: dict[TopicPartition, Tally] = {}
+        self._client = client
+        self._codec = codec
+        self._level = level
+        self._acks = acks
+        self._batch_bytes_max = batch_bytes_max
+        self._idempotent = idempotent and acks == ACKS_ALL
+        self._producer: tuple[int, int] | None = None  # id and epoch
+        self._sequences: dict[TopicPartition, int] = {}
+        self._partitioners: dict[str, Partitioner] = {}
+
+    async def send(self, topic: str, records: Iterable[NewRecord]) -> None:
+        """Send all of them and return when they have arrived; AnsweredError for the first one refused."""
+        producer_id, producer_epoch = await self._identity()
+        waiting = self._fill(topic, records, await self._partitioner(topic))
+        now_ms = self._client.loop.now_ms()
+        while waiting:
+            round_ = {partition: batches.popleft() for partition, batches in waiting.items()}
+            encoded = {
+                partition: build_batch(
+                    [
+                        Record(offset, now_ms if each.timestamp is None else each.timestamp, *each[:3])
+                        for offset, each in enumerate(batch.records)
+                    ],
+                    codec=self._codec,
+                    level=self._level,
+                    producer_id=producer_id,
+                    producer_epoch=producer_epoch,
+                    base_sequence=NO_SEQUENCE
+                    if producer_id == NO_PRODUCER
+                    else self._sequences.get(partition, 0),
+                )
+                for partition, batch in round_.items()
+            }
+            for partition, result in (await produce(self._client, encoded, acks=self._acks)).items():
+                self._take(partition, round_[partition], result, waiting[partition])
+            waiting = {partition: batches for partition, batches in waiting.items() if batches}
+
+    def _take(
+        self,
+        partition: TopicPartition,
+        batch: _Batch,
+        result: Appended | Refusal,
+        waiting: deque[_Batch],
+    ) -> None:
+        count = len(batch.records)
+        if isinstance(result, Appended):
+            self._sequences[partition] = (self._sequences.get(partition, 0) + count) % _SEQUENCES
+            tally = self.tallies.setdefault(partition, Tally())
+            tally.record_count += count
+            tally.bytes_count += batch.bytes_count
+            if result.base_offset >= 0:
+                if tally.first_offset < 0:
+                    tally.first_offset = result.base_offset
+                tally.last_offset = result.base_offset + count - 1
+        elif result.code == ErrorCode.MESSAGE_TOO_LARGE and count > 1:
+            # The topic takes smaller batches than we make.
+            half = count // 2
+            waiting.appendleft(_batch(batch.records[half:]))
+            waiting.appendleft(_batch(batch.records[:half]))
+        else:
+            raise AnsweredError(result, f"produce to {partition}")
+
+    def _fill(
+        self, topic: str, records: Iterable[NewRecord], partitioner: Partitioner
+    ) -> dict[TopicPartition, deque[_Batch]]:
+        """The records by partition, in batches of at most the size allowed (one record may be larger)."""
+        filling: dict[int, list[NewRecord]] = {}
+        sizes: dict[int, int] = {}
+        full: dict[TopicPartition, deque[_Batch]] = {}
+        for record in records:
+            partition = record.partition
+            if partition is None:
+                partition = partitioner.choose(record.key)
+            size = _size(record)
+            if partition in filling and sizes[partition] + size > self._batch_bytes_max:
+                batch = _Batch(filling.pop(partition), sizes[partition])
+                full.setdefault(TopicPartition(topic, partition), deque()).append(batch)
+                partitioner.turn()
+            if partition not in filling:
+                filling[partition] = []
+                sizes[partition] = 0
+            filling[partition].append(record)
+            sizes[partition] += size
+        for partition, rest in filling.items():
+            batch = _Batch(rest, sizes[partition])
+            full.setdefault(TopicPartition(topic, partition), deque()).append(batch)
+        partitioner.turn()
+        return full
+
+    async def _partitioner(self, topic: str) -> Partitioner:
+        known = self._partitioners.get(topic)
+        if known is None:
+            count = len((await self._client.topic(topic)).partitions)
+            known = Partitioner(count, first=self._client.entropy.random_below(count))
+            self._partitioners[topic] = known
+        return known
+
+    async def _identity(self) -> tuple[int, int]:
+        if self._producer is None:
+            self._producer = (NO_PRODUCER, NO_EPOCH)
+            if self._idempotent:
+                self._producer = await self._client.persist(self._ask_for_identity)
+        return self._producer
+
+    async def _ask_for_identity(self) -> tuple[int, int]:
+        connection = await self._client.any_connection()
+        if not connection.versions.offers(InitProducerIdRequest):
+            return NO_PRODUCER, NO_EPOCH
+        request = InitProducerIdRequest(
+            transactional_id=None, transaction_timeout_ms=_NO_TRANSACTION_TIMEOUT_MS
+        )
+        answer = await connection.ask(request, InitProducerIdResponse)
+        raise_if_refused(answer.error_code, None, "get a producer id")
+        return answer.producer_id, answer.producer_epoch
+
+
+def _size(record: NewRecord) -> int:
+    size = _RECORD_OVERHEAD + len(record.key or b"") + len(record.value or b"")
+    for name, value in record.headers:
+        size += 4 + len(name) + len(value or b"")
+    return size
+
+
+def _batch(records: Sequence[NewRecord]) -> _Batch:
+    return _Batch(records, sum(map(_size, records)))

@@ -1,0 +1,41 @@
+"""When to try again: which answers call for fresh metadata, and how long to wait between attempts."""
+
+from typing import NamedTuple
+
+from penstock.base.errors import ErrorCode
+
+# Somebody else leads now, or the topic is another one: the next attempt needs to know who and which.
+_STALE_METADATA = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.LISTENER_NOT_FOUND,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.NOT_CONTROLLER,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+    }
+)
+
+
+def is_stale_metadata(code: ErrorCode) -> bool:
+    """Whether an answer means that the client's picture of the cluster is out of date."""
+    return code in _STALE_METADATA
+
+
+class Backoff(NamedTuple):
+    """Waits that double up to a ceiling, spread by chance lest many clients return at one moment."""
+
+    first_ms: int = 50
+    ceiling_ms: int = 1000
+    spread_percent: int = 20
+
+    def delay_ms(self, attempt: int, *, chance: int) -> int:
+        """How long to wait after attempt number `attempt`, counted from 0; `chance` is in [0, 100)."""
+        whole_ms = min(self.ceiling_ms, self.first_ms << min(attempt, 32))
+        swing_percent = self.spread_percent * (2 * chance - 100) // 100
+        return max(1, whole_ms + whole_ms * swing_percent // 100)

@@ -1,0 +1,273 @@
+"""The controller: the only writer of cluster metadata.
+
+A change is decided against the image, written to the store in one `multi`, prepared by the listener (which makes
+room for the data), and only then applied to the image, where clients can see it. Changes run one after the other.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from penstock.base.errors import ErrorCode, Refusal
+from penstock.base.ids import TopicId, topic_name_problem
+from penstock.cluster.metadata import (
+    BROKER_CONFIGS,
+    PRODUCER_ID_BLOCK,
+    PRODUCER_IDS,
+    TOPICS,
+    MetadataImage,
+    PartitionState,
+    Topic,
+    decode_number,
+    encode_configs,
+    encode_number,
+)
+from penstock.core.placement import assign_replicas, check_assignment
+from penstock.world import World
+from penstock.world.store import Create, Delete, NoNodeError, Operation, Set
+
+DEFAULT = -1
+
+
+class TopicConfigs(Protocol):
+    """Whoever knows which configs a topic may have, and which it gets without asking."""
+
+    def at_creation(self, configs: Mapping[str, str]) -> Mapping[str, str]: ...
+
+    def topic_refusal(
+        self, configs: Mapping[str, str], before: Mapping[str, str] | None = None
+    ) -> Refusal | None: ...
+
+
+class TopicListener(Protocol):
+    """Whoever keeps the data of topics."""
+
+    async def topic_created(self, topic: Topic) -> None: ...
+
+    async def topic_changed(self, topic: Topic) -> None: ...
+
+    async def topic_deleted(self, topic: Topic) -> None: ...
+
+
+@dataclass(frozen=True)
+class NewTopic:
+    """A topic to create, as a client asks for it."""
+
+    name: str
+    partition_count: int = DEFAULT
+    replication_factor: int = DEFAULT
+    assignments: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    configs: Mapping[str, str] = field(default_factory=dict)
+
+
+class Controller:
+    """Carries out changes of metadata, one at a time."""
+
+    def __init__(
+        self,
+        world: World,
+        image: MetadataImage,
+        listener: TopicListener,
+        configs: TopicConfigs,
+        *,
+        default_partition_count: int,
+        default_replication_factor: int,
+        partition_count_max: int,
+    ) -> None:
+        self._world = world
+        self._image = image
+        self._listener = listener
+        self._configs = configs
+        self._default_partition_count = default_partition_count
+        self._default_replication_factor = default_replication_factor
+        self._partition_count_max = partition_count_max
+        self._one_at_a_time = asyncio.Lock()
+
+    async def create_topic(self, new: NewTopic, *, validate_only: bool = False) -> Topic | Refusal:
+        async with self._one_at_a_time:
+            topic = self._plan_topic(new)
+            if validate_only or isinstance(topic, Refusal):
+                return topic
+            await self._world.store.multi([Create(f"{TOPICS}/{topic.name}", topic.encode())])
+            await self._listener.topic_created(topic)
+            self._image.apply_topic(topic)
+            return topic
+
+    def _plan_topic(self, new: NewTopic) -> Topic | Refusal:
+        refusal = self._name_refusal(new.name)
+        if refusal is not None:
+            return refusal
+        replicas = self._plan_replicas(new)
+        if isinstance(replicas, Refusal):
+            return replicas
+        refusal = self._configs.topic_refusal(new.configs)
+        if refusal is not None:
+            return refusal
+        topic_id = TopicId(self._world.entropy.random_bytes(16))
+        return Topic(
+            new.name, topic_id, tuple(map(_new_partition, replicas)), self._configs.at_creation(new.configs)
+        )
+
+    def _name_refusal(self, name: str) -> Refusal | None:
+        problem = topic_name_problem(name)
+        if problem is not None:
+            return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
+        if self._image.topic(name) is not None:
+            return Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+        twin = self._image.namesake(name)
+        if twin is not None:
+            return Refusal(
+                ErrorCode.INVALID_TOPIC_EXCEPTION,
+                f"Topic '{name}' collides with existing topic: {twin}",
+            )
+        return None
+
+    def _plan_replicas(self, new: NewTopic) -> list[tuple[int, ...]] | Refusal:
+        brokers = sorted(self._image.brokers)
+        if new.assignments:
+            if new.partition_count != DEFAULT or new.replication_factor != DEFAULT:
+                return Refusal(
+                    ErrorCode.INVALID_REQUEST,
+                    "both an assignment and a partition count or replication factor were given; give one of them",
+                )
+            return check_assignment(new.assignments, brokers=brokers)
+        count = self._default_partition_count if new.partition_count == DEFAULT else new.partition_count
+        factor = (
+            self._default_replication_factor if new.replication_factor == DEFAULT else new.replication_factor
+        )
+        refusal = self._count_refusal(count)
+        if refusal is not None:
+            return refusal
+        return assign_replicas(brokers=brokers, partition_count=count, replication_factor=factor)
+
+    def _count_refusal(self, added: int) -> Refusal | None:
+        total = self._image.partition_count + added
+        if total <= self._partition_count_max:
+            return None
+        return Refusal(
+            ErrorCode.POLICY_VIOLATION,
+            f"there would be {total} partitions; penstock.partitions.max is {self._partition_count_max}",
+        )
+
+    async def delete_topic(self, name: str) -> Topic | Refusal:
+        async with self._one_at_a_time:
+            topic = self._image.topic(name)
+            if topic is None:
+                return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
+            await self._world.store.multi([Delete(f"{TOPICS}/{name}")])
+            self._image.apply_topic_deleted(name)
+            await self._listener.topic_deleted(topic)
+            return topic
+
+    async def create_partitions(
+        self, name: str, count: int, assignments: Sequence[Sequence[int]] | None, *, validate_only: bool
+    ) -> Topic | Refusal:
+        """Grow a topic to `count` partitions."""
+        async with self._one_at_a_time:
+            topic = self._image.topic(name)
+            if topic is None:
+                return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
+            replicas = self._plan_growth(topic, count, assignments)
+            if isinstance(replicas, Refusal):
+                return replicas
+            grown = topic.with_partitions(tuple(map(_new_partition, replicas)))
+            if not validate_only:
+                await self._change_topic(grown)
+            return grown
+
+    def _plan_growth(
+        self, topic: Topic, count: int, assignments: Sequence[Sequence[int]] | None
+    ) -> list[tuple[int, ...]] | Refusal:
+        present = len(topic.partitions)
+        if count == present:
+            return Refusal(ErrorCode.INVALID_PARTITIONS, f"Topic already has {present} partition(s).")
+        if count < present:
+            return Refusal(
+                ErrorCode.INVALID_PARTITIONS,
+                f"The topic {topic.name} currently has {present} partition(s); {count} would not be an increase.",
+            )
+        refusal = self._count_refusal(count - present)
+        if refusal is not None:
+            return refusal
+        brokers = sorted(self._image.brokers)
+        factor = len(topic.partitions[0].replicas)
+        if assignments is None:
+            return assign_replicas(
+                brokers=brokers, partition_count=count - present, replication_factor=factor, start=present
+            )
+        if len(assignments) != count - present:
+            return Refusal(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"{count - present} partition(s) would be added, but {len(assignments)} assignment(s) were given",
+            )
+        return check_assignment(
+            {present + index: replicas for index, replicas in enumerate(assignments)},
+            brokers=brokers,
+            first=present,
+            replication_factor=factor,
+        )
+
+    async def begin_new_leader_epochs(self) -> None:
+        """After a start that was not clean: what is written now must not pass for what may have been lost."""
+        async with self._one_at_a_time:
+            changed = [topic.with_new_leader_epochs() for topic in self._image.topics()]
+            if not changed:
+                return
+            await self._world.store.multi(
+                [Set(f"{TOPICS}/{topic.name}", topic.encode()) for topic in changed]
+            )
+            for topic in changed:
+                self._image.apply_topic(topic)
+
+    async def alter_topic_configs(
+        self, name: str, configs: Mapping[str, str], *, validate_only: bool
+    ) -> Topic | Refusal:
+        """Replace a topic's configs."""
+        async with self._one_at_a_time:
+            topic = self._image.topic(name)
+            if topic is None:
+                return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
+            refusal = self._configs.topic_refusal(configs, before=topic.configs)
+            if refusal is not None:
+                return refusal
+            changed = topic.with_configs(dict(configs))
+            if not validate_only and changed.configs != topic.configs:
+                await self._change_topic(changed)
+            return changed
+
+    async def _change_topic(self, topic: Topic) -> None:
+        await self._world.store.multi([Set(f"{TOPICS}/{topic.name}", topic.encode())])
+        await self._listener.topic_changed(topic)
+        self._image.apply_topic(topic)
+
+    async def alter_broker_configs(self, key: str, configs: Mapping[str, str]) -> None:
+        """Replace the dynamic configs of one broker, or of all of them (the empty key)."""
+        async with self._one_at_a_time:
+            path = f"{BROKER_CONFIGS}/{key or 'default'}"
+            data = encode_configs(configs)
+            known = key in self._image.broker_configs
+            operation: Operation = Set(path, data) if known else Create(path, data)
+            await self._world.store.multi([operation])
+            self._image.apply_broker_configs(key, dict(configs))
+
+    async def allocate_producer_ids(self) -> int:
+        """The first id of a block nobody else will get."""
+        async with self._one_at_a_time:
+            store = self._world.store
+            try:
+                node = await store.get(PRODUCER_IDS)
+            except NoNodeError:
+                first = 0
+                await store.multi([Create(PRODUCER_IDS, encode_number(PRODUCER_ID_BLOCK))])
+            else:
+                first = decode_number(node.data)
+                after = encode_number(first + PRODUCER_ID_BLOCK)
+                await store.multi([Set(PRODUCER_IDS, after, node.version)])
+            return first
+
+
+def _new_partition(replicas: tuple[int, ...]) -> PartitionState:
+    return PartitionState(
+        leader=replicas[0], leader_epoch=0, replicas=replicas, in_sync=replicas, partition_epoch=0
+    )

@@ -1,0 +1,188 @@
+"""The cluster's metadata: topics, partitions, configs and brokers, as values, and the image a broker holds.
+
+Values are immutable; a change makes a new one. The store's nodes hold them as JSON:
+
+    /cluster              {"cluster_id": …}
+    /topics/NAME          one node per topic with all its partitions and configs
+    /broker-configs/ID    dynamic configs of one broker, or of all ("default")
+    /producer-ids         {"next": …}, the first producer id nobody has been given
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from penstock.base.ids import TopicId, format_id, parse_id
+
+TOPICS = "/topics"
+BROKER_CONFIGS = "/broker-configs"
+CLUSTER = "/cluster"
+PRODUCER_IDS = "/producer-ids"
+
+PRODUCER_ID_BLOCK = 1000
+
+
+class PartitionState(NamedTuple):
+    """Who leads and who follows. `partition_epoch` grows with every change, `leader_epoch` with every leader."""
+
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    in_sync: tuple[int, ...]
+    partition_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic as the controller wrote it."""
+
+    name: str
+    topic_id: TopicId
+    partitions: tuple[PartitionState, ...]
+    configs: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_internal(self) -> bool:
+        return self.name in ("__consumer_offsets", "__transaction_state", "__share_group_state")
+
+    def encode(self) -> bytes:
+        """The node's content."""
+        document = {
+            "version": 1,
+            "topic_id": format_id(self.topic_id),
+            "partitions": [
+                [p.leader, p.leader_epoch, p.replicas, p.in_sync, p.partition_epoch] for p in self.partitions
+            ],
+            "configs": dict(self.configs),
+        }
+        return json.dumps(document, separators=(",", ":")).encode()
+
+    @classmethod
+    def decode(cls, name: str, data: bytes) -> "Topic":
+        document = json.loads(data)
+        partitions = tuple(
+            PartitionState(leader, leader_epoch, tuple(replicas), tuple(in_sync), partition_epoch)
+            for leader, leader_epoch, replicas, in_sync, partition_epoch in document["partitions"]
+        )
+        return cls(name, parse_id(document["topic_id"]), partitions, document["configs"])
+
+    def with_partitions(self, added: tuple[PartitionState, ...]) -> "Topic":
+        return replace(self, partitions=self.partitions + added)
+
+    def with_new_leader_epochs(self) -> "Topic":
+        return replace(
+            self,
+            partitions=tuple(
+                p._replace(leader_epoch=p.leader_epoch + 1, partition_epoch=p.partition_epoch + 1)
+                for p in self.partitions
+            ),
+        )
+
+    def with_configs(self, configs: Mapping[str, str]) -> "Topic":
+        return replace(self, configs=configs)
+
+
+class BrokerAddress(NamedTuple):
+    """Where the clients of one listener reach a broker."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """A broker as the others know it: its place, and its address by listener name."""
+
+    node_id: int
+    rack: str | None
+    addresses: Mapping[str, tuple[str, int]]
+
+    def address(self, listener: str) -> BrokerAddress | None:
+        found = self.addresses.get(listener)
+        return None if found is None else BrokerAddress(self.node_id, *found, self.rack)
+
+
+class MetadataImage:
+    """What one broker knows of the cluster. Only `apply_*` change it."""
+
+    def __init__(self, cluster_id: str) -> None:
+        self.cluster_id = cluster_id
+        self.controller_id = -1
+        self.brokers: dict[int, Broker] = {}
+        self.broker_configs: dict[str, Mapping[str, str]] = {}
+        self._topics: dict[str, Topic] = {}
+        self._names: dict[bytes, str] = {}
+        self._look_alikes: dict[str, str] = {}
+
+    def topic(self, name: str) -> Topic | None:
+        return self._topics.get(name)
+
+    def topic_by_id(self, topic_id: bytes) -> Topic | None:
+        name = self._names.get(topic_id)
+        return None if name is None else self._topics[name]
+
+    def name_of(self, topic_id: bytes) -> str | None:
+        return self._names.get(topic_id)
+
+    def namesake(self, name: str) -> str | None:
+        """Another topic that differs from `name` only in '.' and '_', which metric names cannot tell apart."""
+        found = self._look_alikes.get(_flat(name))
+        return None if found == name else found
+
+    def addresses(self, listener: str) -> list[BrokerAddress]:
+        """The brokers that a client of that listener can reach, by node id."""
+        found = (self.brokers[node_id].address(listener) for node_id in sorted(self.brokers))
+        return [address for address in found if address is not None]
+
+    def topics(self) -> Iterator[Topic]:
+        """Every topic, by name."""
+        return (self._topics[name] for name in sorted(self._topics))
+
+    @property
+    def topic_count(self) -> int:
+        return len(self._topics)
+
+    @property
+    def partition_count(self) -> int:
+        return sum(len(topic.partitions) for topic in self._topics.values())
+
+    def apply_topic(self, topic: Topic) -> None:
+        """A topic was created or changed."""
+        self._topics[topic.name] = topic
+        self._names[topic.topic_id] = topic.name
+        self._look_alikes[_flat(topic.name)] = topic.name
+
+    def apply_topic_deleted(self, name: str) -> None:
+        topic = self._topics.pop(name)
+        del self._names[topic.topic_id]
+        del self._look_alikes[_flat(name)]
+
+    def apply_broker(self, broker: Broker) -> None:
+        self.brokers[broker.node_id] = broker
+
+    def apply_broker_configs(self, key: str, configs: Mapping[str, str]) -> None:
+        self.broker_configs[key] = configs
+
+
+def _flat(name: str) -> str:
+    return name.replace(".", "_")
+
+
+def encode_configs(configs: Mapping[str, str]) -> bytes:
+    return json.dumps(dict(configs), separators=(",", ":")).encode()
+
+
+def decode_configs(data: bytes) -> dict[str, str]:
+    configs: dict[str, str] = json.loads(data)
+    return configs
+
+
+def encode_number(number: int) -> bytes:
+    return json.dumps({"next": number}).encode()
+
+
+def decode_number(data: bytes) -> int:
+    return int(json.loads(data)["next"])

@@ -1,0 +1,1 @@
+"""What request handlers work with: live partitions, waiting fetches, shared syncs, metrics."""

@@ -1,0 +1,128 @@
+"""Configs in force: the broker's own, changed while it runs, and each topic's on top of them.
+
+Dynamic broker configs are kept in the metadata image under the broker's node id, or under the empty key where they
+are every broker's default.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from penstock.base.broker_settings import BROKER_SETTINGS, check_together
+from penstock.base.broker_settings import synonyms as broker_synonyms
+from penstock.base.errors import ErrorCode, Refusal, SettingError
+from penstock.base.settings import Setting, Settings, Shown, Source, group_by_name
+from penstock.base.topic_settings import (
+    TOPIC_SETTINGS,
+    check_change,
+    configs_at_creation,
+    synonyms,
+    topic_settings,
+)
+from penstock.cluster.metadata import MetadataImage, Topic
+
+ALL_BROKERS = ""
+
+
+class ConfigEntry(NamedTuple):
+    """One config as DescribeConfigs and CreateTopics show it."""
+
+    setting: Setting[Any]
+    value: str | None
+    source: Source
+    read_only: bool
+    synonyms: list[Shown]
+
+
+class Configs:
+    """What is set, and what may be."""
+
+    def __init__(self, static: Settings, image: MetadataImage, *, node_id: int) -> None:
+        self._static = static
+        self._image = image
+        self._node_key = str(node_id)
+        self.broker = static
+
+    def reload(self) -> None:
+        """Dynamic broker configs changed: compute the broker's settings anew."""
+        self.broker = self._with_dynamic(self._image.broker_configs)
+
+    def _with_dynamic(self, dynamic: Mapping[str, Mapping[str, str]]) -> Settings:
+        sources = ((ALL_BROKERS, Source.DYNAMIC_DEFAULT_BROKER), (self._node_key, Source.DYNAMIC_BROKER))
+        given = [
+            BROKER_SETTINGS.give(name, raw, source=source, origin="changed while running")
+            for key, source in sources
+            for name, raw in dynamic.get(key, {}).items()
+        ]
+        static = [one for group in self._static.given.values() for one in group]
+        return check_together(Settings(BROKER_SETTINGS, group_by_name([*static, *given])))
+
+    def of_topic(self, topic: Topic) -> Settings:
+        return topic_settings(topic.configs, self.broker)
+
+    def at_creation(self, configs: Mapping[str, str]) -> Mapping[str, str]:
+        """What a new topic keeps: what was asked for, and the broker's choice of what can never change."""
+        return configs_at_creation(configs, self.broker)
+
+    def topic_refusal(
+        self, configs: Mapping[str, str], before: Mapping[str, str] | None = None
+    ) -> Refusal | None:
+        """Why a topic cannot have these configs, or None."""
+        try:
+            after = topic_settings(configs, self.broker)
+            if before is not None:
+                check_change(topic_settings(before, self.broker), after)
+        except SettingError as error:
+            return Refusal(ErrorCode.INVALID_CONFIG, str(error))
+        return None
+
+    def broker_refusal(self, key: str, configs: Mapping[str, str]) -> Refusal | None:
+        """Why a broker cannot be given these dynamic configs, or None."""
+        if key not in (ALL_BROKERS, self._node_key):
+            return Refusal(
+                ErrorCode.INVALID_REQUEST, f"this is broker {self._node_key}; it has no broker {key!r}"
+            )
+        try:
+            fixed = [name for name in configs if not BROKER_SETTINGS[name].dynamic]
+            if fixed:
+                return Refusal(
+                    ErrorCode.INVALID_REQUEST,
+                    f"{', '.join(fixed)} cannot be changed while the broker runs; set it at start-up",
+                )
+            self._with_dynamic({**self._image.broker_configs, key: configs})
+        except SettingError as error:
+            return Refusal(ErrorCode.INVALID_CONFIG, str(error))
+        return None
+
+    def describe_topic(self, topic: Topic) -> list[ConfigEntry]:
+        """All of a topic's configs."""
+        settings = self.of_topic(topic)
+        return [
+            ConfigEntry(
+                setting,
+                settings.rendered(setting),
+                settings.source(setting),
+                read_only=False,
+                synonyms=synonyms(settings, setting),
+            )
+            for setting in TOPIC_SETTINGS
+            if not setting.internal
+        ]
+
+    def describe_broker(self, key: str) -> list[ConfigEntry]:
+        """All of this broker's configs, or, for the empty key, what is set for all brokers."""
+        if key != ALL_BROKERS:
+            return [
+                self._describe(self.broker, setting) for setting in BROKER_SETTINGS if not setting.internal
+            ]
+        names = self._image.broker_configs.get(ALL_BROKERS, {})
+        only_default = self._with_dynamic({ALL_BROKERS: names})
+        return [self._describe(only_default, BROKER_SETTINGS[name]) for name in sorted(names)]
+
+    def _describe(self, settings: Settings, setting: Setting[Any]) -> ConfigEntry:
+        return ConfigEntry(
+            setting,
+            settings.rendered(setting),
+            settings.source(setting),
+            read_only=not setting.dynamic,
+            synonyms=broker_synonyms(settings, setting),
+        )

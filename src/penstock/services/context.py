@@ -1,0 +1,55 @@
+"""What a request handler is given: the broker's services, and the call it answers."""
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from penstock.services.metrics import Counter, Metrics
+from penstock.wire.headers import RequestHeader
+from penstock.world import World
+
+if TYPE_CHECKING:
+    from penstock.cluster.controller import Controller
+    from penstock.cluster.metadata import MetadataImage
+    from penstock.core.fetch_sessions import FetchSessions
+    from penstock.services.configs import Configs
+    from penstock.services.flusher import Flusher
+    from penstock.services.partitions import Partitions
+    from penstock.services.producer_ids import ProducerIds
+
+
+@dataclass(frozen=True)
+class Services:
+    """Everything handlers share. Built once by the broker."""
+
+    world: World
+    configs: "Configs"
+    node_id: int
+    log_dir: str
+    image: "MetadataImage"
+    controller: "Controller"
+    partitions: "Partitions"
+    flusher: "Flusher"
+    fetch_sessions: "FetchSessions"
+    producer_ids: "ProducerIds"
+    metrics: Metrics
+    api_versions: dict[int, tuple[int, int]] = field(default_factory=dict)
+    bytes_out: Counter = field(default_factory=Counter)
+    refused_connections: Counter = field(default_factory=Counter)
+
+
+class Call:
+    """One request: who asked, in which version, and the services to answer with."""
+
+    __slots__ = ("header", "listener", "peer", "services")
+
+    def __init__(
+        self, services: Services, header: RequestHeader, *, listener: str, peer: tuple[str, int]
+    ) -> None:
+        self.services = services
+        self.header = header
+        self.listener = listener
+        self.peer = peer
+
+    @property
+    def version(self) -> int:
+        return self.header.api_version

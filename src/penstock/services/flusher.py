@@ -1,0 +1,107 @@
+"""Syncs, shared: whoever waits for a sync while one runs is served by the next, together with everybody else.
+
+One round takes every partition that asked, syncs its files off the loop, and then tells each how far it is safe.
+A failed sync is final: the kernel may have dropped what it could not write, so the partition goes offline.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Sequence
+from functools import partial
+from typing import Protocol
+
+from penstock.storage.log import SyncPlan
+from penstock.world import World
+
+log = logging.getLogger("penstock.flusher")
+
+
+class Syncable(Protocol):
+    """A partition, as the flusher sees it."""
+
+    def sync_plan(self) -> SyncPlan | None:
+        """What to sync, and up to which offset that makes it safe; None if there is nothing to do."""
+        ...
+
+    def run_sync(self, plan: SyncPlan) -> None:
+        """Carry the plan out. Blocks; called off the loop."""
+        ...
+
+    def synced(self, plan: SyncPlan) -> None: ...
+
+    def sync_failed(self, error: OSError) -> None: ...
+
+
+class Flusher:
+    """Collects partitions that want a sync and syncs them in rounds."""
+
+    def __init__(self, world: World, *, lanes: int, queue_max: int) -> None:
+        self._world = world
+        self._lanes = lanes
+        self._queue_max = queue_max
+        self._asked: dict[Syncable, None] = {}
+        self._waiting_for_room: deque[asyncio.Future[None]] = deque()
+        self._round: asyncio.Task[None] | None = None
+
+    def request(self, partition: Syncable) -> None:
+        """Sync what the partition has now; many requests before the next round are one."""
+        self._asked[partition] = None
+        if self._round is None:
+            self._round = self._world.loop.create_task(self._run(), name="flusher")
+
+    def room(self) -> "asyncio.Future[None] | None":
+        """None if further appends may ask for a sync; else a future, first come first served."""
+        if len(self._asked) < self._queue_max and not self._waiting_for_room:
+            return None
+        future: asyncio.Future[None] = self._world.loop.create_future()
+        self._waiting_for_room.append(future)
+        return future
+
+    async def settle(self) -> None:
+        """Return when nothing is being synced and nobody asks."""
+        while self._round is not None:
+            await asyncio.wait([self._round])
+
+    async def _run(self) -> None:
+        try:
+            while self._asked:
+                asked = list(self._asked)
+                self._asked.clear()
+                self._make_room()
+                await self._sync(asked)
+        finally:
+            self._round = None
+
+    def _make_room(self) -> None:
+        while self._waiting_for_room:
+            future = self._waiting_for_room.popleft()
+            if not future.done():
+                future.set_result(None)
+
+    async def _sync(self, asked: Sequence[Syncable]) -> None:
+        plans = [(partition, plan) for partition in asked if (plan := partition.sync_plan()) is not None]
+        shares = [plans[lane :: self._lanes] for lane in range(min(self._lanes, len(plans)))]
+        outcomes = await asyncio.gather(
+            *(self._world.work.run(partial(_sync_share, share)) for share in shares)
+        )
+        for share, errors in zip(shares, outcomes, strict=True):
+            for (partition, plan), error in zip(share, errors, strict=True):
+                if error is None:
+                    partition.synced(plan)
+                else:
+                    log.error("sync failed, the partition goes offline: %s: %s", partition, error)
+                    partition.sync_failed(error)
+
+
+def _sync_share(share: Sequence[tuple[Syncable, SyncPlan]]) -> list[OSError | None]:
+    """Runs off the loop: sync one after the other, and say for each how it went."""
+    outcomes: list[OSError | None] = []
+    for partition, plan in share:
+        try:
+            partition.run_sync(plan)
+        except OSError as error:
+            outcomes.append(error)
+        else:
+            outcomes.append(None)
+    return outcomes

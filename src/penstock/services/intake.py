@@ -1,0 +1,181 @@
+"""What a topic takes in: the checks and changes a produced batch goes through before it has an offset.
+
+Header mode looks at a batch from outside and passes the producer's bytes on untouched. The records are opened only
+on topics that ask for it: compacted ones (a key is needed), broker-side compression, `penstock.produce.validation`.
+"""
+
+from penstock.base.broker_settings import PENSTOCK_DECOMPRESSED_BYTES_MAX
+from penstock.base.errors import ErrorCode, Refusal
+from penstock.base.settings import Settings
+from penstock.base.topic_settings import (
+    CLEANUP_POLICY,
+    COMPRESSION_GZIP_LEVEL,
+    COMPRESSION_LZ4_LEVEL,
+    COMPRESSION_TYPE,
+    COMPRESSION_ZSTD_LEVEL,
+    DELETE_RETENTION_MS,
+    FILE_DELETE_DELAY_MS,
+    FLUSH_MESSAGES,
+    FLUSH_MS,
+    INDEX_INTERVAL_BYTES,
+    MAX_COMPACTION_LAG_MS,
+    MAX_MESSAGE_BYTES,
+    MESSAGE_TIMESTAMP_AFTER_MAX_MS,
+    MESSAGE_TIMESTAMP_BEFORE_MAX_MS,
+    MESSAGE_TIMESTAMP_TYPE,
+    MIN_CLEANABLE_DIRTY_RATIO,
+    MIN_COMPACTION_LAG_MS,
+    MIN_INSYNC_REPLICAS,
+    PENSTOCK_PRODUCE_VALIDATION,
+    RETENTION_BYTES,
+    RETENTION_MS,
+    SEGMENT_INDEX_BYTES,
+    SEGMENT_JITTER_MS,
+    SEGMENT_MS,
+    segment_bytes,
+)
+from penstock.core.partition import TimestampRule, timestamp_refusal
+from penstock.records.batch import BatchHeader, check_produced, read_header, restamp
+from penstock.records.builder import recompress
+from penstock.records.compression import Codec
+from penstock.records.errors import CorruptBatchError
+from penstock.records.record import validate_records
+from penstock.storage.config import LogConfig
+
+_REASONS = {
+    ErrorCode.INVALID_RECORD: "the batch is malformed",
+    ErrorCode.CORRUPT_MESSAGE: "the batch's checksum or framing is wrong",
+    ErrorCode.UNSUPPORTED_COMPRESSION_TYPE: "the batch is compressed with a codec that does not exist",
+}
+
+_UNCOMPRESSED = "uncompressed"
+_PRODUCER = "producer"
+
+
+class Intake:
+    """The rules of one topic, shared by its partitions."""
+
+    __slots__ = (
+        "_codec",
+        "_decompressed_max",
+        "_key_required",
+        "_level",
+        "_opens_records",
+        "_size_max",
+        "_timestamps",
+        "flush_messages",
+        "flush_ms",
+        "may_delete_records",
+        "min_in_sync_replicas",
+    )
+
+    def __init__(self, settings: Settings, broker: Settings) -> None:
+        policy = settings[CLEANUP_POLICY]
+        self._key_required = "compact" in policy
+        self._codec = _codec(settings[COMPRESSION_TYPE])
+        self._level = _level(settings, self._codec)
+        self._opens_records = self._key_required or settings[PENSTOCK_PRODUCE_VALIDATION] == "records"
+        self._decompressed_max = broker[PENSTOCK_DECOMPRESSED_BYTES_MAX]
+        self._size_max = settings[MAX_MESSAGE_BYTES]
+        self._timestamps = TimestampRule(
+            log_append_time=settings[MESSAGE_TIMESTAMP_TYPE] == "LogAppendTime",
+            before_max_ms=settings[MESSAGE_TIMESTAMP_BEFORE_MAX_MS],
+            after_max_ms=settings[MESSAGE_TIMESTAMP_AFTER_MAX_MS],
+        )
+        self.flush_messages = settings[FLUSH_MESSAGES]
+        self.flush_ms = settings[FLUSH_MS]
+        self.min_in_sync_replicas = settings[MIN_INSYNC_REPLICAS]
+        self.may_delete_records = "delete" in policy
+
+    def check(self, records: memoryview | None, *, now_ms: int) -> tuple[BatchHeader, memoryview] | Refusal:
+        """The batch as it is to be appended, or why it is not."""
+        header = check_produced(records, size_max=self._size_max)
+        if isinstance(header, ErrorCode):
+            return self._refuse(header)
+        assert records is not None
+        if header.is_transactional:
+            return Refusal(ErrorCode.INVALID_TXN_STATE, "this broker has no transaction coordinator")
+        refusal = timestamp_refusal(header, self._timestamps, now_ms=now_ms)
+        if refusal is not None:
+            return refusal
+        if self._opens_records:
+            problem = self._look_inside(header, records, now_ms)
+            if problem is not None:
+                return self._refuse(problem)
+        return self._changed(header, records, now_ms)
+
+    def _look_inside(self, header: BatchHeader, records: memoryview, now_ms: int) -> ErrorCode | None:
+        window = self._timestamps
+        if window.log_append_time:
+            return validate_records(
+                records, header, limit=self._decompressed_max, key_required=self._key_required
+            )
+        return validate_records(
+            records,
+            header,
+            limit=self._decompressed_max,
+            key_required=self._key_required,
+            earliest_ms=now_ms - window.before_max_ms,
+            latest_ms=now_ms + window.after_max_ms,
+        )
+
+    def _refuse(self, code: ErrorCode) -> Refusal:
+        if code is ErrorCode.MESSAGE_TOO_LARGE:
+            return Refusal(code, f"the batch is larger than max.message.bytes={self._size_max}")
+        if code is ErrorCode.INVALID_RECORD and self._key_required:
+            return Refusal(
+                code, "the batch is malformed, or has a record without the key that compaction needs"
+            )
+        return Refusal(code, _REASONS.get(code))
+
+    def _changed(
+        self, header: BatchHeader, batch: memoryview, now_ms: int
+    ) -> tuple[BatchHeader, memoryview] | Refusal:
+        if self._codec is not None and header.codec is not self._codec:
+            try:
+                batch = memoryview(recompress(batch, self._codec, self._level, limit=self._decompressed_max))
+            except CorruptBatchError as error:
+                return Refusal(ErrorCode.CORRUPT_MESSAGE, str(error))
+            header = read_header(batch)
+        if self._timestamps.log_append_time:
+            batch = memoryview(restamp(batch, max_timestamp=now_ms))
+            header = read_header(batch)
+        return header, batch
+
+
+def _codec(compression_type: str) -> Codec | None:
+    """What the broker compresses with; None leaves the producer's choice."""
+    if compression_type == _PRODUCER:
+        return None
+    return Codec.NONE if compression_type == _UNCOMPRESSED else Codec[compression_type.upper()]
+
+
+def _level(settings: Settings, codec: Codec | None) -> int | None:
+    levels = {
+        Codec.GZIP: COMPRESSION_GZIP_LEVEL,
+        Codec.LZ4: COMPRESSION_LZ4_LEVEL,
+        Codec.ZSTD: COMPRESSION_ZSTD_LEVEL,
+    }
+    return settings[levels[codec]] if codec in levels else None
+
+
+def log_config(settings: Settings, broker: Settings) -> LogConfig:
+    """A topic's settings as its logs take them."""
+    policy = settings[CLEANUP_POLICY]
+    return LogConfig(
+        segment_bytes=segment_bytes(settings),
+        segment_ms=settings[SEGMENT_MS],
+        segment_jitter_ms=settings[SEGMENT_JITTER_MS],
+        segment_index_bytes=settings[SEGMENT_INDEX_BYTES],
+        index_interval_bytes=settings[INDEX_INTERVAL_BYTES],
+        retention_ms=settings[RETENTION_MS],
+        retention_bytes=settings[RETENTION_BYTES],
+        file_delete_delay_ms=settings[FILE_DELETE_DELAY_MS],
+        compact="compact" in policy,
+        delete="delete" in policy,
+        min_cleanable_dirty_ratio=settings[MIN_CLEANABLE_DIRTY_RATIO],
+        min_compaction_lag_ms=settings[MIN_COMPACTION_LAG_MS],
+        max_compaction_lag_ms=settings[MAX_COMPACTION_LAG_MS],
+        delete_retention_ms=settings[DELETE_RETENTION_MS],
+        decompressed_size_max=broker[PENSTOCK_DECOMPRESSED_BYTES_MAX],
+    )

@@ -1,0 +1,283 @@
+"""One live partition: its log, its producers, its high watermark, and who waits for it."""
+
+import asyncio
+from typing import NamedTuple
+
+from penstock.base.errors import ErrorCode, Refusal, StorageError
+from penstock.base.ids import TopicId
+from penstock.cluster.metadata import PartitionState
+from penstock.core.partition import NO_EPOCH, epoch_error, high_watermark
+from penstock.core.producers import Duplicate, ProducerStates
+from penstock.records.batch import BatchHeader, place
+from penstock.services.flusher import Flusher
+from penstock.services.intake import Intake
+from penstock.services.waiting import FetchWaiters, OffsetWaiters
+from penstock.storage.log import Log, PlacedBatch, SyncPlan
+from penstock.world import Disk, World
+from penstock.world.disk import Buffer
+
+NO_TIMESTAMP = -1
+NO_OFFSET = -1
+
+
+class Appended(NamedTuple):
+    """Where a produced batch went, or, for a repeated one, where it had gone the first time."""
+
+    base_offset: int
+    next_offset: int
+    log_append_time_ms: int
+    log_start_offset: int
+
+
+class TimestampedOffset(NamedTuple):
+    """An answer of ListOffsets; -1 where there is none."""
+
+    timestamp: int
+    offset: int
+    leader_epoch: int
+
+
+NOT_FOUND = TimestampedOffset(NO_TIMESTAMP, NO_OFFSET, NO_EPOCH)
+
+
+class Partition:
+    """The leader's side of one partition."""
+
+    __slots__ = (
+        "_flusher",
+        "_hidden_bytes",
+        "_waiting_for_offset",
+        "_world",
+        "disk",
+        "fetches",
+        "high_watermark",
+        "index",
+        "intake",
+        "log",
+        "producers",
+        "state",
+        "topic",
+        "topic_id",
+        "unflushed_since_ms",
+    )
+
+    def __init__(
+        self,
+        world: World,
+        flusher: Flusher,
+        disk: Disk,
+        *,
+        topic: str,
+        topic_id: TopicId,
+        index: int,
+        state: PartitionState,
+        log: Log,
+        producers: ProducerStates,
+        intake: Intake,
+    ) -> None:
+        self._world = world
+        self._flusher = flusher
+        self.disk = disk
+        self.topic = topic
+        self.topic_id = topic_id
+        self.index = index
+        self.state = state
+        self.log = log
+        self.producers = producers
+        self.intake = intake  # shared by the partitions of a topic; replaced when its configs change
+        self.high_watermark = log.end_offset
+        self.fetches = FetchWaiters()
+        self.unflushed_since_ms: int | None = None
+        self._waiting_for_offset = OffsetWaiters()
+        self._hidden_bytes = 0  # appended, and not yet below the high watermark
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.index}"
+
+    @property
+    def leader_epoch(self) -> int:
+        return self.state.leader_epoch
+
+    @property
+    def flushes_every_batch(self) -> bool:
+        return self.intake.flush_messages == 1
+
+    # Producing.
+
+    def append(self, records: memoryview | None, *, now_ms: int) -> Appended | Refusal:
+        """Check, place and write what a producer sent. Runs on the loop, to the end."""
+        if self.log.failed:
+            return Refusal(ErrorCode.KAFKA_STORAGE_ERROR)
+        taken = self.intake.check(records, now_ms=now_ms)
+        if isinstance(taken, Refusal):
+            return taken
+        header, batch = taken
+        if header.has_producer:
+            verdict = self.producers.check(header)
+            if isinstance(verdict, Duplicate):
+                return self._answer_duplicate(verdict)
+            if verdict is not ErrorCode.NONE:
+                return Refusal(verdict)
+        return self._write(header, batch, now_ms)
+
+    def _write(self, header: BatchHeader, batch: memoryview, now_ms: int) -> Appended | Refusal:
+        log = self.log
+        base_offset = log.end_offset
+        placed = header._replace(base_offset=base_offset, leader_epoch=self.state.leader_epoch)
+        buffers = place(batch, base_offset=base_offset, leader_epoch=self.state.leader_epoch)
+        try:
+            log.append([PlacedBatch(placed, buffers)], now_ms=now_ms)
+        except StorageError:
+            self.went_offline()
+            return Refusal(ErrorCode.KAFKA_STORAGE_ERROR)
+        self._hidden_bytes += header.size
+        self._after_append(now_ms)
+        stamp = header.max_timestamp if header.log_append_time else NO_TIMESTAMP
+        return Appended(base_offset, log.end_offset, stamp, log.start_offset)
+
+    def _after_append(self, now_ms: int) -> None:
+        if self.unflushed_since_ms is None:
+            self.unflushed_since_ms = now_ms
+        if self.log.end_offset - self.log.recovery_point >= self.intake.flush_messages:
+            self._flusher.request(self)
+        self.advance()
+
+    def _answer_duplicate(self, duplicate: Duplicate) -> Appended:
+        # The first attempt may still be waiting for its sync; the second then waits with it.
+        return Appended(
+            duplicate.base_offset, duplicate.last_offset + 1, duplicate.timestamp, self.log.start_offset
+        )
+
+    def in_sync_refusal(self) -> Refusal | None:
+        """Why acks=all cannot be had now, or None."""
+        present, needed = len(self.state.in_sync), self.intake.min_in_sync_replicas
+        if present >= needed:
+            return None
+        return Refusal(
+            ErrorCode.NOT_ENOUGH_REPLICAS,
+            f"{self} has {present} in-sync replica(s); min.insync.replicas asks for {needed}",
+        )
+
+    # What is safe, and who waits for it.
+
+    def advance(self) -> None:
+        """Recompute the high watermark and wake whoever waited for it."""
+        log = self.log
+        reached = high_watermark([log.recovery_point if self.flushes_every_batch else log.end_offset])
+        if reached <= self.high_watermark:
+            return
+        self.high_watermark = reached
+        self._waiting_for_offset.reached(reached)
+        # May be more than what became visible; a fetch that is woken too early looks, and waits again.
+        self.fetches.bytes_came(self._hidden_bytes)
+        if reached == log.end_offset:
+            self._hidden_bytes = 0
+
+    def wait_for(self, offset: int, *, timeout_ms: int) -> "asyncio.Future[ErrorCode]":
+        """NONE once the high watermark has reached `offset`."""
+        return self._waiting_for_offset.wait_for(offset, loop=self._world.loop, timeout_ms=timeout_ms)
+
+    def sync_plan(self) -> SyncPlan | None:
+        if self.log.failed:
+            return None
+        self.unflushed_since_ms = None
+        return self.log.unsynced()
+
+    def run_sync(self, plan: SyncPlan) -> None:
+        """Blocks; called off the loop."""
+        plan.run(self.disk)
+
+    def synced(self, plan: SyncPlan) -> None:
+        self.log.synced(plan)
+        self.advance()
+
+    def sync_failed(self, error: OSError) -> None:
+        self.log.fail(f"sync failed: {error}")
+        self.went_offline()
+
+    def went_offline(self) -> None:
+        """The disk failed under this partition: it serves nobody until the broker is started again."""
+        self._waiting_for_offset.give_up(ErrorCode.KAFKA_STORAGE_ERROR)
+        self.fetches.wake_all()
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether the data is gone when the process ends."""
+        return self.disk is not self._world.disk
+
+    def close(self) -> None:
+        """The partition is gone from this broker."""
+        self._waiting_for_offset.give_up(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        self.fetches.wake_all()
+
+    # Reading.
+
+    def epoch_error(self, client_epoch: int) -> ErrorCode:
+        """Whether the client's idea of the leader epoch is ours."""
+        return epoch_error(client_epoch, leader_epoch=self.state.leader_epoch)
+
+    def fetch_error(self, client_epoch: int) -> ErrorCode:
+        """Why nobody, or this client, can fetch here now."""
+        if self.log.failed:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        return self.epoch_error(client_epoch)
+
+    def read_cached(self, offset: int, max_bytes: int, *, whole_first_batch: bool) -> Buffer | None:
+        """What lies from `offset` on below the high watermark, if no device has to be waited for; else None."""
+        return self.log.read(
+            offset,
+            max_bytes=max_bytes,
+            upto_offset=self.high_watermark,
+            whole_first_batch=whole_first_batch,
+            cached_only=True,
+        )
+
+    async def read(self, offset: int, max_bytes: int, *, whole_first_batch: bool) -> Buffer:
+        """As `read_cached`, through the work pool."""
+        upto_offset = self.high_watermark
+        data = await self._world.work.run(
+            lambda: self.log.read(
+                offset,
+                max_bytes=max_bytes,
+                upto_offset=upto_offset,
+                whole_first_batch=whole_first_batch,
+                cached_only=False,
+            )
+        )
+        assert data is not None
+        return data
+
+    async def offset_for_timestamp(self, timestamp: int) -> TimestampedOffset:
+        """The first record at or after `timestamp`, below the high watermark."""
+        found = await self._world.work.run(lambda: self.log.offset_for_timestamp(timestamp))
+        if found is None or found.offset >= self.high_watermark:
+            return NOT_FOUND
+        return TimestampedOffset(found.timestamp, found.offset, found.leader_epoch)
+
+    async def offset_of_max_timestamp(self) -> TimestampedOffset:
+        found = await self._world.work.run(self.log.offset_of_max_timestamp)
+        if found is None:
+            return NOT_FOUND
+        return TimestampedOffset(found.timestamp, found.offset, found.leader_epoch)
+
+    def epoch_at(self, offset: int) -> int:
+        return self.log.epochs.epoch_at(offset)
+
+    def end_of_epoch(self, leader_epoch: int) -> tuple[int, int]:
+        """The largest epoch not above `leader_epoch`, and the offset at which it ended."""
+        if leader_epoch == self.leader_epoch:
+            return leader_epoch, self.log.end_offset
+        entry = self.log.epochs.end_offset(leader_epoch, log_end_offset=self.log.end_offset)
+        return entry.epoch, entry.start_offset
+
+    # Deleting.
+
+    def delete_records(self, before: int) -> int | ErrorCode:
+        """Forget everything below `before` (-1: everything readable); the new start of the log."""
+        if not self.intake.may_delete_records:
+            return ErrorCode.POLICY_VIOLATION
+        offset = self.high_watermark if before == NO_OFFSET else before
+        if not 0 <= offset <= self.high_watermark:
+            return ErrorCode.OFFSET_OUT_OF_RANGE
+        self.log.advance_start_offset(offset)
+        return self.log.start_offset

@@ -1,0 +1,237 @@
+"""The partitions this broker holds: found by name or id, created, changed and deleted as the metadata says."""
+
+import logging
+from collections.abc import Collection, Iterator
+from typing import NamedTuple
+
+from penstock.base.broker_settings import PENSTOCK_PARTITION_PRODUCERS_MAX
+from penstock.base.errors import ErrorCode
+from penstock.base.ids import TopicPartition
+from penstock.base.settings import Settings
+from penstock.base.topic_settings import FILE_DELETE_DELAY_MS, PENSTOCK_STORAGE
+from penstock.cluster.metadata import Topic
+from penstock.core.producers import ProducerStates
+from penstock.services.configs import Configs
+from penstock.services.flusher import Flusher
+from penstock.services.intake import Intake, log_config
+from penstock.services.partition import Partition
+from penstock.storage.config import LogConfig
+from penstock.storage.directory import DataDirectory
+from penstock.storage.log import Log
+from penstock.world import Disk, World
+from penstock.world.memory_disk import MemoryDisk
+from penstock.world.pacing import Pacer
+
+log = logging.getLogger("penstock.partitions")
+
+
+class _Held(NamedTuple):
+    """A topic's partitions on this broker."""
+
+    topic: Topic
+    partitions: list[Partition]
+
+
+class _Doomed(NamedTuple):
+    """A deleted partition's directory, and when its room may be freed."""
+
+    name: str
+    due_ms: int
+
+
+class Partitions:
+    """All live partitions. Told of changes by the controller; asked by request handlers."""
+
+    def __init__(
+        self, world: World, directory: DataDirectory, flusher: Flusher, configs: Configs, *, slice_ms: int
+    ) -> None:
+        self._world = world
+        self._directory = directory
+        self._flusher = flusher
+        self._configs = configs
+        self._slice_ms = slice_ms
+        self._memory: Disk = MemoryDisk()
+        self._by_name: dict[str, _Held] = {}
+        self._by_id: dict[bytes, _Held] = {}
+        self._doomed = [_Doomed(name, 0) for name in directory.deleted]
+
+    # Finding.
+
+    def find(self, topic: str, index: int) -> Partition | ErrorCode:
+        held = self._by_name.get(topic)
+        if held is None or not 0 <= index < len(held.partitions):
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return held.partitions[index]
+
+    def find_by_id(self, topic_id: bytes, index: int) -> Partition | ErrorCode:
+        held = self._by_id.get(topic_id)
+        if held is None:
+            return ErrorCode.UNKNOWN_TOPIC_ID
+        if not 0 <= index < len(held.partitions):
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return held.partitions[index]
+
+    def all(self) -> Iterator[Partition]:
+        """Every partition, by topic name and index."""
+        for name in sorted(self._by_name):
+            yield from self._by_name[name].partitions
+
+    def logs_on_disk(self) -> dict[TopicPartition, Log]:
+        """Every log that outlives the process."""
+        return {
+            TopicPartition(partition.topic, partition.index): partition.log
+            for partition in self.all()
+            if not partition.in_memory
+        }
+
+    # Following the metadata.
+
+    async def load(self, topics: list[Topic]) -> None:
+        """Open what is on disk, at start-up; data of topics that are gone is deleted."""
+        for problem in self._directory.problems:
+            log.warning("%s", problem)
+        present = dict.fromkeys(self._directory.partitions)
+        for topic in topics:
+            await self._hold(topic, present)
+        known = {
+            TopicPartition(topic.name, index): None
+            for topic in topics
+            for index in range(len(topic.partitions))
+        }
+        await self._discard([partition for partition in present if partition not in known])
+
+    async def topic_created(self, topic: Topic) -> None:
+        await self._hold(topic, ())
+
+    async def topic_changed(self, topic: Topic) -> None:
+        held = self._by_name[topic.name]
+        settings = self._configs.of_topic(topic)
+        self._configure(held.partitions, settings)
+        added = await self._open(topic, settings, (), first=len(held.partitions))
+        self._remember(_Held(topic, held.partitions + added))
+
+    async def topic_deleted(self, topic: Topic) -> None:
+        held = self._by_name.pop(topic.name)
+        del self._by_id[topic.topic_id]
+        for partition in held.partitions:
+            partition.close()
+            partition.log.fail("the topic is deleted")
+            partition.log.close()
+            if partition.in_memory:
+                self._memory.remove_tree(partition.log.path)
+        settings = self._configs.of_topic(topic)
+        if settings[PENSTOCK_STORAGE] == "disk":
+            indexes = range(len(held.partitions))
+            await self._discard(
+                [TopicPartition(topic.name, index) for index in indexes], settings[FILE_DELETE_DELAY_MS]
+            )
+
+    def configs_changed(self) -> None:
+        """The broker's own configs changed, and with them the defaults of every topic."""
+        for held in self._by_name.values():
+            self._configure(held.partitions, self._configs.of_topic(held.topic))
+
+    async def remove_doomed(self) -> None:
+        """Free the room of deleted partitions whose time has come."""
+        now_ms = self._world.loop.now_ms()
+        due = [doomed for doomed in self._doomed if doomed.due_ms <= now_ms]
+        self._doomed = [doomed for doomed in self._doomed if doomed.due_ms > now_ms]
+        for doomed in due:
+            await self._world.work.run(lambda name=doomed.name: self._directory.remove_deleted(name))  # type: ignore[misc]
+
+    async def _discard(self, partitions: list[TopicPartition], delay_ms: int = 0) -> None:
+        """Take partitions' directories out of the way at once; what they hold goes later."""
+        unique = self._world.entropy.random_bytes(16)
+        names = await self._world.work.run(lambda: self._directory.set_aside(partitions, unique=unique))
+        due_ms = self._world.loop.now_ms() + delay_ms
+        self._doomed += [_Doomed(name, due_ms) for name in names]
+
+    async def _hold(self, topic: Topic, present: Collection[TopicPartition]) -> None:
+        settings = self._configs.of_topic(topic)
+        self._remember(_Held(topic, await self._open(topic, settings, present, first=0)))
+
+    def _remember(self, held: _Held) -> None:
+        self._by_name[held.topic.name] = held
+        self._by_id[held.topic.topic_id] = held
+
+    async def _open(
+        self, topic: Topic, settings: Settings, present: Collection[TopicPartition], *, first: int
+    ) -> list[Partition]:
+        intake = Intake(settings, self._configs.broker)
+        config = log_config(settings, self._configs.broker)
+        in_memory = settings[PENSTOCK_STORAGE] == "memory"
+        pacer = Pacer(self._world.loop, slice_ms=self._slice_ms)
+        opened = []
+        for index in range(first, len(topic.partitions)):
+            producers = ProducerStates(self._configs.broker[PENSTOCK_PARTITION_PRODUCERS_MAX])
+            opened.append(
+                Partition(
+                    self._world,
+                    self._flusher,
+                    self._memory if in_memory else self._world.disk,
+                    topic=topic.name,
+                    topic_id=topic.topic_id,
+                    index=index,
+                    state=topic.partitions[index],
+                    log=await self._log(topic, index, config, producers, present, in_memory=in_memory),
+                    producers=producers,
+                    intake=intake,
+                )
+            )
+            await pacer.pause()
+        return opened
+
+    async def _log(
+        self,
+        topic: Topic,
+        index: int,
+        config: LogConfig,
+        producers: ProducerStates,
+        present: Collection[TopicPartition],
+        *,
+        in_memory: bool,
+    ) -> Log:
+        partition = TopicPartition(topic.name, index)
+        now_ms = self._world.loop.now_ms()
+        if in_memory:
+            return Log.create(
+                self._memory,
+                str(partition),
+                topic_id=topic.topic_id,
+                config=config,
+                producers=producers,
+                now_ms=now_ms,
+            )
+        if partition in present:
+            found = await self._recover(partition, config, producers, now_ms)
+            if found is not None and found.topic_id == topic.topic_id:
+                return found
+            if found is not None:
+                found.close()  # of a namesake that was deleted
+            await self._discard([partition])
+        return self._directory.create_log(
+            partition, topic_id=topic.topic_id, config=config, producers=producers, now_ms=now_ms
+        )
+
+    async def _recover(
+        self, partition: TopicPartition, config: LogConfig, producers: ProducerStates, now_ms: int
+    ) -> Log | None:
+        def open_log() -> Log:
+            opened, report = self._directory.open_log(
+                partition, config=config, producers=producers, now_ms=now_ms
+            )
+            for line in report.problems():
+                log.warning("%s", line)
+            return opened
+
+        if self._directory.was_closed_cleanly:
+            return open_log()  # a few small reads: not worth a thread
+        return await self._world.work.run(open_log)
+
+    def _configure(self, partitions: list[Partition], settings: Settings) -> None:
+        intake = Intake(settings, self._configs.broker)
+        config = log_config(settings, self._configs.broker)
+        for partition in partitions:
+            partition.intake = intake
+            partition.log.config = config
+            partition.advance()

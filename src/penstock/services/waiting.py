@@ -1,0 +1,98 @@
+"""Requests that wait for a partition: fetches for new bytes, produce requests for an offset to be safe.
+
+Neither polls. An append tells the fetches that wait on that partition how many bytes came; a high watermark
+that moves wakes the produce requests up to it. Both are bounded by the connections' limit of requests in flight.
+"""
+
+import asyncio
+from collections import deque
+
+from penstock.base.errors import ErrorCode
+from penstock.world import Loop
+from penstock.world.loop import Timer
+
+
+class WaitingFetch:
+    """A long poll: done when enough bytes came, when something it must report happened, or in time."""
+
+    __slots__ = ("_missing_bytes", "_places", "_timer", "future")
+
+    def __init__(self, loop: Loop, *, missing_bytes: int, max_wait_ms: int) -> None:
+        self.future: asyncio.Future[None] = loop.create_future()
+        self._missing_bytes = missing_bytes
+        self._places: list[FetchWaiters] = []
+        self._timer: Timer = loop.call_later(max_wait_ms / 1000, self.wake)
+
+    def wait_at(self, place: "FetchWaiters") -> None:
+        self._places.append(place)
+        place.add(self)
+
+    def bytes_came(self, count: int) -> None:
+        self._missing_bytes -= count
+        if self._missing_bytes <= 0:
+            self.wake()
+
+    def wake(self) -> None:
+        if not self.future.done():
+            self.future.set_result(None)
+
+    def leave(self) -> None:
+        """Forget it everywhere; called once the wait is over, however it ended."""
+        self._timer.cancel()
+        for place in self._places:
+            place.discard(self)
+        self._places.clear()
+
+
+class FetchWaiters:
+    """The fetches that wait on one partition, in the order in which they came."""
+
+    __slots__ = ("_fetches",)
+
+    def __init__(self) -> None:
+        self._fetches: dict[WaitingFetch, None] = {}
+
+    def add(self, fetch: WaitingFetch) -> None:
+        self._fetches[fetch] = None
+
+    def discard(self, fetch: WaitingFetch) -> None:
+        self._fetches.pop(fetch, None)
+
+    def bytes_came(self, count: int) -> None:
+        for fetch in self._fetches:
+            fetch.bytes_came(count)
+
+    def wake_all(self) -> None:
+        """The partition changed in a way that every fetch must hear of: deleted, failed, moved."""
+        for fetch in self._fetches:
+            fetch.wake()
+
+
+class OffsetWaiters:
+    """Who waits until the high watermark has passed an offset; offsets are asked for in growing order."""
+
+    __slots__ = ("_waiting",)
+
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[int, asyncio.Future[ErrorCode]]] = deque()
+
+    def wait_for(self, offset: int, *, loop: Loop, timeout_ms: int) -> "asyncio.Future[ErrorCode]":
+        """NONE once everything below `offset` is safe, else why it is not."""
+        future: asyncio.Future[ErrorCode] = loop.create_future()
+        timer = loop.call_later(timeout_ms / 1000, _settle, future, ErrorCode.REQUEST_TIMED_OUT)
+        future.add_done_callback(lambda _: timer.cancel())
+        self._waiting.append((offset, future))
+        return future
+
+    def reached(self, offset: int) -> None:
+        while self._waiting and self._waiting[0][0] <= offset:
+            _settle(self._waiting.popleft()[1], ErrorCode.NONE)
+
+    def give_up(self, reason: ErrorCode) -> None:
+        while self._waiting:
+            _settle(self._waiting.popleft()[1], reason)
+
+
+def _settle(future: "asyncio.Future[ErrorCode]", outcome: ErrorCode) -> None:
+    if not future.done():  # it may have timed out, or its connection may be gone
+        future.set_result(outcome)

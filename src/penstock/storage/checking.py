@@ -1,0 +1,197 @@
+"""The check of a log's segments after a crash: finds its end, its torn tail, and damage within.
+
+The rules, and why they are these, are in `recovery`.
+"""
+
+from typing import NamedTuple
+
+from penstock.records.batch import BatchHeader
+from penstock.storage import names
+from penstock.storage.config import LogConfig
+from penstock.storage.errors import CorruptionError
+from penstock.storage.index import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
+from penstock.storage.segment import Damage, Segment
+from penstock.storage.walk import Invalid, headers, scan
+from penstock.world.disk import Disk, File
+
+_OFFSET_MAX = (1 << 63) - 1
+
+
+class _Hole(NamedTuple):
+    """Bytes without a valid batch; what they mean is known when something valid follows, or nothing does."""
+
+    segment: Segment
+    position: int
+    end: int
+
+
+class SegmentCheck:
+    """Walks the segments of a log in order, and then says where the log ends."""
+
+    def __init__(
+        self, disk: Disk, segments: list[Segment], *, config: LogConfig, recovery_point: int
+    ) -> None:
+        self._disk = disk
+        self._segments = segments
+        self._config = config
+        self._recovery_point = recovery_point
+        self._next_offset = segments[0].base_offset
+        self._last_valid = segments[0]
+        self._last_valid_end = 0
+        self._holes: list[_Hole] = []
+        self.checked_batches = 0
+        self.rebuilt_indexes = 0
+        self.cut_bytes = 0
+        self.removed_segments = 0
+        self.unsynced_files: list[File] = []
+
+    @property
+    def next_offset(self) -> int:
+        return self._next_offset
+
+    def run(self) -> list[Segment]:
+        """Check everything; what comes back is the segments that stay, the last of them ready to grow."""
+        bases = [segment.base_offset for segment in self._segments]
+        for index, segment in enumerate(self._segments):
+            if index:
+                self._note_gap_before(segment, self._segments[index - 1])
+            following = bases[index + 1] if index + 1 < len(bases) else None
+            if following is None or following >= self._recovery_point or not self._trust(segment, following):
+                self._check(segment, following)
+        kept = self._cut_tail()
+        for segment in kept[:-1]:
+            if segment.is_growing:
+                self.unsynced_files += segment.retire()
+        return kept
+
+    # ---- one segment
+
+    def _note_gap_before(self, segment: Segment, previous: Segment) -> None:
+        # Compaction leaves gaps; elsewhere every offset was written once.
+        if segment.base_offset == self._next_offset or self._config.compact:
+            return
+        reaches_up_to_here = bool(self._holes) and self._holes[-1].segment is previous
+        if not reaches_up_to_here:
+            self._holes.append(_Hole(previous, previous.size, previous.size))
+
+    def _trust(self, segment: Segment, following: int) -> bool:
+        """Take a synced segment as it is, unless its index cannot be right."""
+        try:
+            self._require_possible_index(segment, following)
+            next_offset = self._next_offset
+            start = segment.index.last_position()
+            for _, header in headers(segment.file, start, end=segment.size):
+                next_offset = header.next_offset
+            if next_offset > following:
+                raise CorruptionError(f"{segment.file.path} goes on where the next segment begins")
+        except (CorruptionError, FileNotFoundError):
+            self.rebuilt_indexes += 1
+            return False
+        if segment.size:
+            self._settle_holes(segment, segment.base_offset)
+            self._next_offset, self._last_valid, self._last_valid_end = next_offset, segment, segment.size
+        return True
+
+    def _require_possible_index(self, segment: Segment, following: int) -> None:
+        for kind, entry_size in ((names.INDEX, OFFSET_ENTRY_SIZE), (names.TIME_INDEX, TIME_ENTRY_SIZE)):
+            if self._disk.size(segment.path(kind)) % entry_size:
+                raise CorruptionError(f"{segment.path(kind)} does not hold whole entries")
+        position = segment.index.last_position()
+        if (segment.index.offset_entries and position <= 0) or position > segment.size:
+            raise CorruptionError(f"{segment.path(names.INDEX)} points outside of its segment")
+        if (
+            not segment.base_offset
+            <= segment.index.last_time().offset
+            < max(following, segment.base_offset + 1)
+        ):
+            raise CorruptionError(f"{segment.path(names.TIME_INDEX)} points outside of its segment")
+
+    def _check(self, segment: Segment, following: int | None) -> None:
+        """Check every batch from the recovery point on, and index the segment anew."""
+        segment.begin_indexing()
+        limit_offset = _OFFSET_MAX if following is None else following
+        position = self._walk_trusted_part(segment, limit_offset)
+        findings = scan(
+            segment.file,
+            position,
+            end=segment.size,
+            base_offset=segment.base_offset,
+            next_offset=max(self._next_offset, segment.base_offset),
+            limit_offset=limit_offset,
+        )
+        for finding in findings:
+            if isinstance(finding, Invalid):
+                self._holes.append(_Hole(segment, finding.position, finding.end))
+            else:
+                self.checked_batches += 1
+                self._accept(segment, finding.position, finding.header)
+
+    def _walk_trusted_part(self, segment: Segment, limit_offset: int) -> int:
+        """Index what lies below the recovery point from headers alone; return where that ends."""
+        position = 0
+        if segment.base_offset >= self._recovery_point:
+            return position
+        try:
+            for at, header in headers(segment.file, 0, end=segment.size):
+                below = max(self._next_offset, segment.base_offset)
+                if (
+                    header.next_offset > self._recovery_point
+                    or not below <= header.base_offset < limit_offset
+                ):
+                    break
+                self._accept(segment, at, header)
+                position = at + header.size
+        except CorruptionError:
+            return position
+        return position
+
+    def _accept(self, segment: Segment, position: int, header: BatchHeader) -> None:
+        after_hole = bool(self._holes)
+        self._settle_holes(segment, header.base_offset)
+        # Behind damage there is always an index entry: nobody can walk there from the batches before it.
+        segment.note(header, position, self._config, force_entry=after_hole and position > 0)
+        self._next_offset = header.next_offset
+        self._last_valid = segment
+        self._last_valid_end = position + header.size
+
+    def _settle_holes(self, segment: Segment, valid_offset: int) -> None:
+        """Something valid follows: the holes before it are damage."""
+        for hole in self._holes:
+            if hole.segment is segment:
+                until = valid_offset
+            else:
+                until = self._segments[self._segments.index(hole.segment) + 1].base_offset
+            self._add_damage(hole, until)
+        self._holes = []
+
+    def _add_damage(self, hole: _Hole, until: int) -> None:
+        first = max(self._next_offset, hole.segment.base_offset)
+        damage = Damage(first, max(until, first), hole.position, hole.end)
+        hole.segment.damage = (*hole.segment.damage, damage)
+
+    # ---- the end
+
+    def _cut_tail(self) -> list[Segment]:
+        """Nothing valid is left: cut the torn tail, or keep it as damage where it was synced once."""
+        last = self._last_valid
+        kept = self._segments[: self._segments.index(last) + 1]
+        behind = self._segments[len(kept) :]
+        if self._next_offset < self._recovery_point:
+            self._add_damage(_Hole(last, self._last_valid_end, last.size), self._recovery_point)
+            self._next_offset = self._recovery_point
+        elif not self._holes and len(behind) == 1:
+            # The log had just been rolled: an empty segment at its end is as it should be.
+            self._next_offset = behind[0].base_offset
+            return self._segments
+        else:
+            self.cut_bytes += last.size - self._last_valid_end
+            if last.size > self._last_valid_end:
+                last.file.truncate(self._last_valid_end)
+                last.size = self._last_valid_end
+        for segment in behind:
+            self.cut_bytes += segment.size
+            self.removed_segments += 1
+            segment.close()
+            for kind in names.SEGMENT_SUFFIXES:
+                self._disk.remove(segment.path(kind))
+        return kept

@@ -1,0 +1,48 @@
+"""Kafka's checkpoint files: an offset for each of many partitions.
+
+A version line, a line with the number of entries, then one line `<topic> <partition> <offset>` each. They are
+replaced as a whole, so one that does not read back was not written by us, or the disk lost it; whoever asks
+then starts from nothing, which costs time and loses nothing.
+"""
+
+from collections.abc import Mapping
+
+from penstock.base.ids import TopicPartition
+from penstock.world.disk import Disk, read_file, write_file_atomically
+
+RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+START_OFFSETS = "log-start-offset-checkpoint"
+CLEANER_OFFSETS = "cleaner-offset-checkpoint"
+
+_VERSION = "0"
+
+
+def encode_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
+    lines = [_VERSION, str(len(offsets))]
+    lines += [f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()]
+    return ("\n".join(lines) + "\n").encode()
+
+
+def decode_offsets(content: bytes) -> dict[TopicPartition, int] | None:
+    """The offsets in a checkpoint file, or None if it is not whole."""
+    try:
+        version, count, *lines = content.decode().split("\n")
+        entries = [line.split(" ") for line in lines[:-1]]
+        offsets = {TopicPartition(topic, int(partition)): int(offset) for topic, partition, offset in entries}
+        whole = version == _VERSION and lines[-1] == "" and len(offsets) == int(count)
+    except (ValueError, IndexError):
+        return None
+    return offsets if whole else None
+
+
+def read_offsets(disk: Disk, name: str) -> dict[TopicPartition, int] | None:
+    """A checkpoint file's offsets: none where there is no file, None where it is not whole. May block."""
+    try:
+        return decode_offsets(read_file(disk, name))
+    except FileNotFoundError:
+        return {}
+
+
+def write_offsets(disk: Disk, name: str, offsets: Mapping[TopicPartition, int]) -> None:
+    """Replace a checkpoint file. Returns when it is on the device."""
+    write_file_atomically(disk, name, encode_offsets(offsets))

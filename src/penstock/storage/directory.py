@@ -1,0 +1,222 @@
+"""The data directory of a broker: who owns it, which logs lie in it, how far each is known to be safe.
+
+One disk is one data directory. Next to the directories of the partitions it holds Kafka's files:
+`meta.properties`, the checkpoints of recovery points, start offsets and compaction, `.kafka_cleanshutdown`
+after a clean stop, and `.lock` while a broker runs. Two orders matter here. A deleted partition leaves the
+checkpoints before a new one of the same name can come, or the new one would be measured by the old one's
+recovery point. And a recovery point that has to go down goes down on disk before the log is cut.
+
+What says that it may block goes through `Work`, one call at a time.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+
+from penstock.base.errors import StorageError, UserError
+from penstock.base.ids import TopicId, TopicPartition
+from penstock.storage import checkpoints
+from penstock.storage.config import LogConfig
+from penstock.storage.log import Log, ProducerMemory, RecoveryReport
+from penstock.storage.meta_properties import MetaProperties, read_or_create
+from penstock.world.disk import Disk, Lock, write_file_atomically
+from penstock.world.entropy import Entropy
+
+LOCK = ".lock"
+CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+_CLEAN_SHUTDOWN_CONTENT = b'{"version":0,"brokerEpoch":-1}'
+_DELETE_SUFFIX = "-delete"
+_NAME_LENGTH_MAX = 255
+
+
+class DataDirectory:
+    """The logs below one disk's root."""
+
+    def __init__(
+        self, disk: Disk, *, lock: Lock, meta: MetaProperties, was_closed_cleanly: bool, names: list[str]
+    ) -> None:
+        self.disk = disk
+        self.meta = meta
+        self.was_closed_cleanly = was_closed_cleanly
+        self.partitions = [found for found in map(_partition_of, names) if found is not None]
+        self.deleted = [name for name in names if name.endswith(_DELETE_SUFFIX)]
+        self.problems: list[str] = []
+        self._lock = lock
+        self._recovery_points = self._read(checkpoints.RECOVERY_POINTS)
+        self._start_offsets = self._read(checkpoints.START_OFFSETS)
+        self.cleaner_offsets = self._read(checkpoints.CLEANER_OFFSETS)
+
+    @classmethod
+    def open(
+        cls, disk: Disk, *, node_id: int, entropy: Entropy, cluster_id: str | None = None
+    ) -> "DataDirectory":
+        """Take the directory, or say with a UserError why that cannot be. May block."""
+        try:
+            disk.make_dir("")
+            lock = disk.lock(LOCK)
+        except BlockingIOError as error:
+            raise UserError(
+                "the data directory is in use by another broker: stop it, or choose another"
+            ) from error
+        except OSError as error:
+            raise UserError(f"the data directory cannot be written to: {error}") from error
+        try:
+            meta = read_or_create(disk, node_id=node_id, cluster_id=cluster_id, entropy=entropy)
+            names = disk.list("")
+            was_closed_cleanly = CLEAN_SHUTDOWN in names
+            directory = cls(disk, lock=lock, meta=meta, was_closed_cleanly=was_closed_cleanly, names=names)
+            # From here on a crash must not look like a clean stop.
+            disk.remove(CLEAN_SHUTDOWN)
+            disk.sync_dir("")
+        except OSError as error:
+            lock.release()
+            raise UserError(f"the data directory cannot be used: {error}") from error
+        except UserError:
+            lock.release()
+            raise
+        return directory
+
+    def _read(self, name: str) -> dict[TopicPartition, int]:
+        offsets = checkpoints.read_offsets(self.disk, name)
+        if offsets is None:
+            self.problems.append(f"{name} is not readable; what it said is found out again from the logs")
+            return {}
+        return offsets
+
+    # ---- logs
+
+    def create_log(
+        self,
+        partition: TopicPartition,
+        *,
+        topic_id: TopicId,
+        config: LogConfig,
+        producers: ProducerMemory,
+        now_ms: int,
+    ) -> Log:
+        """A new, empty log."""
+        self._forget([partition])
+        return Log.create(
+            self.disk, str(partition), topic_id=topic_id, config=config, producers=producers, now_ms=now_ms
+        )
+
+    def open_log(
+        self, partition: TopicPartition, *, config: LogConfig, producers: ProducerMemory, now_ms: int
+    ) -> tuple[Log, RecoveryReport]:
+        """The log that is there, recovered after a crash. May block."""
+        return Log.open(
+            self.disk,
+            str(partition),
+            config=config,
+            producers=producers,
+            recovery_point=self._recovery_points.get(partition, 0),
+            log_start_offset=self._start_offsets.get(partition, 0),
+            clean=self.was_closed_cleanly,
+            now_ms=now_ms,
+        )
+
+    def set_aside(self, partitions: Sequence[TopicPartition], *, unique: bytes) -> list[str]:
+        """Take partitions out, whose logs are closed; names for `remove_deleted` to free later. May block.
+
+        `unique` keeps them apart from what was deleted under the same name before.
+        """
+        self._forget(frozenset(partitions))
+        suffix = f".{unique.hex()}{_DELETE_SUFFIX}"
+        names = []
+        try:
+            for partition in partitions:
+                name = str(partition)[: _NAME_LENGTH_MAX - len(suffix)] + suffix
+                self.disk.rename(str(partition), name)
+                names.append(name)
+            self.disk.sync_dir("")
+        except OSError as error:
+            raise StorageError(f"cannot set {partition} aside: {error}") from error
+        return names
+
+    def remove_deleted(self, name: str) -> None:
+        """Free the room of a deleted partition. May block."""
+        assert name.endswith(_DELETE_SUFFIX)
+        self.disk.remove_tree(name)
+
+    def truncate(self, partition: TopicPartition, log: Log, offset: int) -> None:
+        """Cut a log's end, so that a crash at any moment finds a recovery point not above it. May block."""
+        end_offset = log.end_after_cut(offset)
+        if self._recovery_points.get(partition, 0) > end_offset:
+            self._recovery_points = {**self._recovery_points, partition: end_offset}
+            checkpoints.write_offsets(self.disk, checkpoints.RECOVERY_POINTS, self._recovery_points)
+        log.truncate_to(offset)
+
+    def _forget(self, partitions: Collection[TopicPartition]) -> None:
+        for name, attribute in (
+            (checkpoints.RECOVERY_POINTS, "_recovery_points"),
+            (checkpoints.START_OFFSETS, "_start_offsets"),
+            (checkpoints.CLEANER_OFFSETS, "cleaner_offsets"),
+        ):
+            known: dict[TopicPartition, int] = getattr(self, attribute)
+            if any(partition in known for partition in partitions):
+                left = {partition: offset for partition, offset in known.items() if partition not in partitions}
+                setattr(self, attribute, left)
+                checkpoints.write_offsets(self.disk, name, left)
+
+    # ---- how far all logs are safe
+
+    def note_offsets(self, logs: Mapping[TopicPartition, Log]) -> None:
+        """Take the offsets of all logs, on the loop, for the next `write_checkpoints`."""
+        recovery_points, start_offsets = dict(self._recovery_points), dict(self._start_offsets)
+        for partition, log in logs.items():
+            recovery_points[partition] = log.checkpoint_offset
+            start_offsets.pop(partition, None)
+            if log.start_offset > log.segments[0].base_offset:
+                start_offsets[partition] = log.start_offset
+        self._recovery_points, self._start_offsets = recovery_points, start_offsets
+
+    def write_checkpoints(self) -> None:
+        """Write down what `note_offsets` took. May block."""
+        checkpoints.write_offsets(self.disk, checkpoints.RECOVERY_POINTS, self._recovery_points)
+        checkpoints.write_offsets(self.disk, checkpoints.START_OFFSETS, self._start_offsets)
+
+    def write_cleaner_offset(self, partition: TopicPartition, log: Log, offset: int) -> None:
+        """Compaction has come as far as `offset`. May block.
+
+        The recovery point goes first: behind it, gaps between offsets would be taken for loss.
+        """
+        self._recovery_points = {**self._recovery_points, partition: log.checkpoint_offset}
+        checkpoints.write_offsets(self.disk, checkpoints.RECOVERY_POINTS, self._recovery_points)
+        self.cleaner_offsets = {**self.cleaner_offsets, partition: offset}
+        checkpoints.write_offsets(self.disk, checkpoints.CLEANER_OFFSETS, self.cleaner_offsets)
+
+    # ---- stopping
+
+    def close_cleanly(self, logs: Mapping[TopicPartition, Log]) -> None:
+        """Put everything on the device, and leave the mark that spares the next start its scan. May block.
+
+        If a log has failed, or fails now, the mark is not left: the next start looks at everything.
+        """
+        usable = {partition: log for partition, log in logs.items() if log.failed is None}
+        clean = len(usable) == len(logs)
+        try:
+            for log in usable.values():
+                log.finish()
+            plans = [(log, log.unsynced()) for log in usable.values()]
+            synced_at_once = self.disk.sync_all()
+            for log, plan in plans:
+                if not synced_at_once:
+                    plan.run(self.disk)
+                log.synced(plan)
+            self.note_offsets(logs)
+            self.write_checkpoints()
+            if clean:
+                write_file_atomically(self.disk, CLEAN_SHUTDOWN, _CLEAN_SHUTDOWN_CONTENT)
+        finally:
+            self.close(logs)
+
+    def close(self, logs: Mapping[TopicPartition, Log]) -> None:
+        """Let go of everything, without a mark."""
+        for log in logs.values():
+            log.close()
+        self._lock.release()
+
+
+def _partition_of(name: str) -> TopicPartition | None:
+    topic, dash, number = name.rpartition("-")
+    if not dash or not topic or not (number.isascii() and number.isdecimal()):
+        return None
+    return TopicPartition(topic, int(number))

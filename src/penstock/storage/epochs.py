@@ -1,0 +1,106 @@
+"""Which leader epoch began at which offset, and the file that keeps it.
+
+`leader-epoch-checkpoint` is Kafka's: a version line, a line with the number of entries, then one line
+`<epoch> <start offset>` each. It is written before the recovery point passes the start of an epoch; what it
+misses after a crash is in the headers of the batches that are scanned anyway.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import NamedTuple
+
+UNKNOWN_EPOCH = -1
+UNKNOWN_OFFSET = -1
+
+
+class EpochEntry(NamedTuple):
+    """The first offset written under an epoch."""
+
+    epoch: int
+    start_offset: int
+
+
+class LeaderEpochs:
+    """The epochs of one log, oldest first. Epochs and offsets both grow strictly."""
+
+    __slots__ = ("_entries", "changed", "latest_epoch")
+
+    def __init__(self, entries: Iterable[EpochEntry] = ()) -> None:
+        self._entries = list(entries)
+        self.latest_epoch = self._entries[-1].epoch if self._entries else UNKNOWN_EPOCH
+        self.changed = False  # since the file was last written
+
+    @property
+    def entries(self) -> list[EpochEntry]:
+        return list(self._entries)
+
+    def assign(self, epoch: int, start_offset: int) -> None:
+        """What is written from `start_offset` on is of `epoch`."""
+        if epoch <= self.latest_epoch:
+            return
+        # An epoch under which nothing was written leaves no trace.
+        kept = [entry for entry in self._entries if entry.start_offset < start_offset]
+        self._replace([*kept, EpochEntry(epoch, start_offset)])
+
+    def epoch_at(self, offset: int) -> int:
+        """The epoch that `offset` was, or would be, written under."""
+        index = bisect_right(self._entries, offset, key=_start_offset) - 1
+        return self._entries[index].epoch if index >= 0 else UNKNOWN_EPOCH
+
+    def end_offset(self, epoch: int, *, log_end_offset: int) -> EpochEntry:
+        """The largest known epoch not above `epoch`, and the offset at which it ended.
+
+        Both are -1 if no such epoch is known, as OffsetForLeaderEpoch answers.
+        """
+        if epoch < 0 or epoch > self.latest_epoch:
+            return EpochEntry(UNKNOWN_EPOCH, UNKNOWN_OFFSET)
+        if epoch == self.latest_epoch:
+            return EpochEntry(epoch, log_end_offset)
+        index = bisect_right(self._entries, epoch, key=_epoch)
+        if not index:
+            # Older than anything kept: it ended where the oldest known one begins.
+            return EpochEntry(epoch, self._entries[0].start_offset)
+        return EpochEntry(self._entries[index - 1].epoch, self._entries[index].start_offset)
+
+    def truncate_from(self, offset: int) -> None:
+        """Forget every epoch that began at `offset` or behind it."""
+        if self._entries and self._entries[-1].start_offset >= offset:
+            self._replace([entry for entry in self._entries if entry.start_offset < offset])
+
+    def truncate_before(self, offset: int) -> None:
+        """Forget what came before `offset`; the epoch that `offset` lies in now begins there."""
+        index = bisect_right(self._entries, offset, key=_start_offset) - 1
+        if index < 0 or (index == 0 and self._entries[0].start_offset == offset):
+            return
+        self._replace([EpochEntry(self._entries[index].epoch, offset), *self._entries[index + 1 :]])
+
+    def _replace(self, entries: list[EpochEntry]) -> None:
+        self._entries = entries
+        self.latest_epoch = entries[-1].epoch if entries else UNKNOWN_EPOCH
+        self.changed = True
+
+    def encode(self) -> bytes:
+        lines = ["0", str(len(self._entries))]
+        lines += [f"{epoch} {start_offset}" for epoch, start_offset in self._entries]
+        return ("\n".join(lines) + "\n").encode("ascii")
+
+
+def decode_epochs(content: bytes) -> LeaderEpochs | None:
+    """The epochs in a checkpoint file, or None if it is not whole."""
+    try:
+        version, count, *lines = content.decode("ascii").split("\n")
+        entries = [EpochEntry(*map(int, line.split(" "))) for line in lines[:-1]]
+        whole = version == "0" and lines[-1] == "" and len(entries) == int(count)
+    except (ValueError, TypeError, IndexError):
+        return None
+    grows = all(a.epoch < b.epoch and a.start_offset < b.start_offset for a, b in pairwise(entries))
+    return LeaderEpochs(entries) if whole and grows else None
+
+
+def _epoch(entry: EpochEntry) -> int:
+    return entry.epoch
+
+
+def _start_offset(entry: EpochEntry) -> int:
+    return entry.start_offset

@@ -1,0 +1,82 @@
+"""What a stop in the middle of something leaves in a partition's directory, and how it is finished or undone.
+
+.deleted, .cleaned, .tmp    removed
+.swap                       compaction had committed: the swap is finished, and what it replaces removed
+an index without its .log   removed
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from penstock.storage import names
+from penstock.storage.walk import headers
+from penstock.world.disk import Disk
+
+_UNFINISHED = (names.DELETED, names.CLEANED, ".tmp")
+
+
+class FoundFiles(NamedTuple):
+    """What a partition's directory holds once it is tidy."""
+
+    bases: list[int]  # of the segments, sorted
+    indexed: frozenset[int]  # bases that have both index files
+    snapshots: list[int]
+    changed: bool  # whether anything had to be tidied
+
+
+def tidy(disk: Disk, path: str) -> FoundFiles:
+    """Finish or undo what was under way, and list the rest. May block."""
+    listed = disk.list(path)
+    swapped = [name for name in listed if name.endswith(names.SWAP)]
+    unfinished = [name for name in listed if name.endswith(_UNFINISHED)]
+    for name in unfinished:
+        disk.remove(f"{path}/{name}")
+    if swapped:
+        _finish_swaps(disk, path, swapped)
+    if swapped or unfinished:
+        listed = disk.list(path)
+    bases = _offsets(listed, names.LOG)
+    indexes = {kind: set(_offsets(listed, kind)) for kind in (names.INDEX, names.TIME_INDEX)}
+    orphans = [
+        names.file_name(base, kind)
+        for kind, known in indexes.items()
+        for base in sorted(known.difference(bases))
+    ]
+    for name in orphans:
+        disk.remove(f"{path}/{name}")
+    indexed = frozenset(bases) & indexes[names.INDEX] & indexes[names.TIME_INDEX]
+    return FoundFiles(
+        bases, indexed, _offsets(listed, names.SNAPSHOT), bool(swapped or unfinished or orphans)
+    )
+
+
+def _offsets(listed: Iterable[str], suffix: str) -> list[int]:
+    offsets = (names.offset_in(name, suffix) for name in listed if name.endswith(suffix))
+    return sorted(offset for offset in offsets if offset is not None)
+
+
+def _finish_swaps(disk: Disk, path: str, swapped: list[str]) -> None:
+    bases = _offsets(swapped, names.LOG + names.SWAP)
+    for name in swapped:
+        base = next((base for base in bases if name.startswith(names.file_name(base, "."))), None)
+        if base is None:  # its .log was never renamed, or is in place already; indexes are rebuilt if missing
+            disk.remove(f"{path}/{name}")
+    for base in bases:
+        _remove_replaced(disk, path, base)
+        for kind in names.SEGMENT_SUFFIXES:
+            target = f"{path}/{names.file_name(base, kind)}"
+            if disk.exists(target + names.SWAP):
+                disk.rename(target + names.SWAP, target)
+
+
+def _remove_replaced(disk: Disk, path: str, base: int) -> None:
+    """Remove the segments whose batches the one about to be swapped in holds now."""
+    file = disk.open(f"{path}/{names.file_name(base, names.LOG + names.SWAP)}")
+    next_offset = base
+    for _, header in headers(file, 0, end=file.size):
+        next_offset = header.next_offset
+    file.close()
+    for replaced in _offsets(disk.list(path), names.LOG):
+        if base < replaced < next_offset:
+            for kind in names.SEGMENT_SUFFIXES:
+                disk.remove(f"{path}/{names.file_name(replaced, kind)}")

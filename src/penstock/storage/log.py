@@ -1,0 +1,609 @@
+"""The log of one partition: segments in a row, appended to at the end, read anywhere, cut at both ends.
+
+Everything here runs on the loop, except what says that it may block: that goes through `Work`. Readers in
+other threads see a log through `_view`, which is replaced as a whole when a segment comes or goes.
+
+The order that keeps promises after a crash:
+- `unsynced` names all files and directories that have to be synced before everything below its target
+  offset is safe; `synced` then moves the recovery point. A failed sync or append is final (`failed`): the
+  log takes nothing more.
+- The recovery point that a start may rely on is `checkpoint_offset`. It must be written down *before*
+  `truncate_to` or `truncate_fully` cut below it (`directory.truncate` does), or synced offsets could be
+  taken for lost ones.
+
+Leaves out: which batches may be appended (core), when to sync (the broker), what to delete (`retention`),
+how a log is opened (`recovery`), records and timestamps (`lookup`).
+"""
+
+import errno
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from penstock.base.errors import StorageError
+from penstock.base.ids import TopicId, format_id
+from penstock.records.batch import BatchHeader
+from penstock.storage import lookup, names, retention
+from penstock.storage.config import LogConfig
+from penstock.storage.epochs import LeaderEpochs
+from penstock.storage.errors import LogFailedError
+from penstock.storage.lookup import FoundRecord
+from penstock.storage.producer_snapshots import ProducerMemory, ProducerSnapshots
+from penstock.storage.recovery import OpenedLog, RecoveryReport, open_log
+from penstock.storage.segment import PlacedBatch, Segment
+from penstock.world.disk import Buffer, Disk, File
+
+__all__ = ["Log", "LogConfig", "PlacedBatch", "ProducerMemory", "RecoveryReport", "Removal", "SyncPlan"]
+
+_READ_ATTEMPTS = 3
+_GONE = (errno.ENOENT, errno.EBADF)
+
+
+class SyncPlan(NamedTuple):
+    """What to sync to make all below `target_offset` safe. `run` blocks; then `Log.synced` takes it."""
+
+    target_offset: int
+    files: tuple[File, ...]
+    directories: tuple[str, ...]
+    generation: int  # of the log's content: a cut begins a new one
+    name_changes: int  # files created or renamed before the plan was made
+
+    def run(self, disk: Disk) -> None:
+        """Sync it all; OSError means that the log has failed for good."""
+        for file in self.files:
+            try:
+                file.sync()
+            except OSError as error:
+                # Removed by retention or a cut while the plan was under way: nothing in it matters any more.
+                if error.errno not in _GONE:
+                    raise
+        for directory in self.directories:
+            disk.sync_dir(directory)
+
+
+class Removal(NamedTuple):
+    """Files that are out of the log and may go when `due_ms` has come. `run` may block."""
+
+    due_ms: int
+    segment: Segment
+
+    def run(self, disk: Disk) -> None:
+        self.segment.close()
+        for kind in names.SEGMENT_SUFFIXES:
+            disk.remove(self.segment.path(kind))
+
+
+class Log:
+    """One partition's log."""
+
+    __slots__ = (
+        "_active",
+        "_directories",
+        "_disk",
+        "_generation",
+        "_name_changes",
+        "_producers",
+        "_removals",
+        "_side_files",
+        "_snapshots",
+        "_unsynced_segments",
+        "_view",
+        "config",
+        "end_offset",
+        "epochs",
+        "failed",
+        "path",
+        "recovery_point",
+        "size",
+        "start_offset",
+        "topic_id",
+    )
+
+    def __init__(
+        self, disk: Disk, path: str, opened: OpenedLog, *, config: LogConfig, producers: ProducerMemory
+    ) -> None:
+        self._disk = disk
+        self._producers = producers
+        self._snapshots = opened.snapshots
+        self._directories = opened.unsynced_directories
+        self._side_files = opened.unsynced_files
+        self._generation = 0
+        self._name_changes = 0
+        self._removals: list[Removal] = []
+        self.path = path
+        self.topic_id: TopicId = opened.topic_id
+        self.config = config
+        self.epochs: LeaderEpochs = opened.epochs
+        self.failed: str | None = None
+        self.start_offset: int = opened.start_offset
+        self.end_offset: int = opened.end_offset
+        self.recovery_point: int = opened.recovery_point
+        self.size = sum(segment.size for segment in opened.segments)
+        self._set_view(opened.segments)
+        self._unsynced_segments: list[Segment] = [
+            segment
+            for segment, following in zip(opened.segments, opened.segments[1:], strict=False)
+            if following.base_offset > opened.recovery_point
+        ]
+
+    @classmethod
+    def create(
+        cls,
+        disk: Disk,
+        path: str,
+        *,
+        topic_id: TopicId,
+        config: LogConfig,
+        producers: ProducerMemory,
+        now_ms: int,
+        start_offset: int = 0,
+    ) -> "Log":
+        """A new, empty log. Nothing of it is synced before its first batch is."""
+        try:
+            disk.make_dir(path)
+            metadata = disk.open(f"{path}/{names.PARTITION_METADATA}", create=True)
+            metadata.append([f"version: 0\ntopic_id: {format_id(topic_id)}\n".encode("ascii")])
+            segment = Segment.create(disk, path, start_offset, now_ms=now_ms)
+        except OSError as error:
+            raise StorageError(f"cannot create {path}: {error}") from error
+        opened = OpenedLog(
+            topic_id=topic_id,
+            segments=[segment],
+            start_offset=start_offset,
+            end_offset=start_offset,
+            recovery_point=start_offset,
+            epochs=LeaderEpochs(),
+            snapshots=ProducerSnapshots(disk, path),
+            unsynced_files=[metadata],
+            unsynced_directories=(path, path.rpartition("/")[0]),
+            report=RecoveryReport(path),
+        )
+        return cls(disk, path, opened, config=config, producers=producers)
+
+    @classmethod
+    def open(
+        cls,
+        disk: Disk,
+        path: str,
+        *,
+        config: LogConfig,
+        producers: ProducerMemory,
+        recovery_point: int,
+        log_start_offset: int,
+        clean: bool,
+        now_ms: int,
+    ) -> "tuple[Log, RecoveryReport]":
+        """The log that lies at `path`, recovered unless it was closed cleanly. May block; see `recovery`."""
+        try:
+            opened = open_log(
+                disk,
+                path,
+                config=config,
+                producers=producers,
+                recovery_point=recovery_point,
+                log_start_offset=log_start_offset,
+                clean=clean,
+                now_ms=now_ms,
+            )
+        except OSError as error:
+            raise StorageError(f"cannot open {path}: {error}") from error
+        return cls(disk, path, opened, config=config, producers=producers), opened.report
+
+    # ---- the segments
+
+    @property
+    def segments(self) -> list[Segment]:
+        """Oldest first; the last one is the active one. Not to be changed."""
+        return self._view[1]
+
+    def _set_view(self, segments: list[Segment]) -> None:
+        self._view = ([segment.base_offset for segment in segments], segments)
+        self._active = segments[-1]
+
+    def fail(self, reason: str) -> None:
+        """The disk failed under the log: it takes nothing more. The first reason stays."""
+        if self.failed is None:
+            self.failed = reason
+
+    def _note_names_changed(self) -> None:
+        self._name_changes += 1
+        if self.path not in self._directories:
+            self._directories = (*self._directories, self.path)
+
+    def _require_usable(self) -> None:
+        if self.failed is not None:
+            raise LogFailedError(f"{self.path} is offline: {self.failed}")
+
+    def _failure(self, doing: str, error: OSError) -> StorageError:
+        self.fail(f"{doing}: {error}")
+        return StorageError(f"{self.path}: {self.failed}")
+
+    # ---- growing
+
+    def append(self, batches: Sequence[PlacedBatch], *, now_ms: int) -> None:
+        """Put batches, with their final offsets, behind the end. StorageError: the log has failed."""
+        self._require_usable()
+        start = 0
+        size = self._active.size
+        for index, (header, _) in enumerate(batches):
+            batch_size = header.batch_length + 12
+            if size and self._must_roll(header, size + batch_size, now_ms):
+                self._write(batches[start:index])
+                self.roll(now_ms=now_ms, base_offset=header.base_offset)
+                start, size = index, 0
+            elif not size and not self._active.has_room_for(header.last_offset):
+                self.roll(now_ms=now_ms, base_offset=header.base_offset)
+            size += batch_size
+        self._write(batches[start:] if start else batches)
+
+    def _must_roll(self, header: BatchHeader, size: int, now_ms: int) -> bool:
+        active, config = self._active, self.config
+        if size > config.segment_bytes or active.index_is_full or not active.has_room_for(header.last_offset):
+            return True
+        # As in Kafka, time passes with the timestamps of records, and by the clock only where they have none.
+        if active.first_timestamp >= 0:
+            waited_ms = header.max_timestamp - active.first_timestamp
+        else:
+            waited_ms = now_ms - active.created_ms
+        return waited_ms > config.segment_ms - self._jitter_ms()
+
+    def _jitter_ms(self) -> int:
+        """How much earlier than others this segment is rolled; path and base offset are chance enough."""
+        limit = min(self.config.segment_jitter_ms, self.config.segment_ms)
+        if limit <= 0:
+            return 0
+        return (sum(self.path.encode()) * 2_654_435_761 + self._active.base_offset * 40_503) % limit
+
+    def _write(self, batches: Sequence[PlacedBatch]) -> None:
+        if not batches:
+            return
+        active = self._active
+        try:
+            new_size = active.write(batches, self.config)
+        except OSError as error:
+            raise self._failure("append failed", error) from error
+        epochs = self.epochs
+        for header, _ in batches:
+            assert header.base_offset >= self.end_offset, "offsets only grow"
+            if header.leader_epoch > epochs.latest_epoch:
+                epochs.assign(header.leader_epoch, header.base_offset)
+            if header.producer_id >= 0:
+                self._producers.replay(header)
+            self.end_offset = header.base_offset + header.last_offset_delta + 1
+        self.size += new_size - active.size
+        active.size = new_size
+
+    def roll(self, *, now_ms: int, base_offset: int | None = None) -> None:
+        """Begin a new segment, at the end of the log unless told otherwise."""
+        self._require_usable()
+        base_offset = self.end_offset if base_offset is None else base_offset
+        retired = self._active
+        if retired.base_offset == base_offset:
+            return
+        try:
+            if retired.size:
+                self._side_files += retired.retire()
+                self._side_files += self._snapshots.take(base_offset, self._producers.entries())
+                kept = self._view[1]
+                self._unsynced_segments.append(retired)
+            else:
+                kept = self._view[1][:-1]
+                self._retire_files(retired, now_ms=now_ms)
+            self._set_view([*kept, Segment.create(self._disk, self.path, base_offset, now_ms=now_ms)])
+        except OSError as error:
+            raise self._failure("cannot begin a new segment", error) from error
+        self._note_names_changed()
+
+    # ---- reading
+
+    def read(
+        self,
+        offset: int,
+        *,
+        max_bytes: int,
+        upto_offset: int,
+        whole_first_batch: bool = True,
+        cached_only: bool = False,
+    ) -> Buffer | None:
+        """Batches as they lie in one segment, from the one that holds `offset` on, all below `upto_offset`.
+
+        The last one may be cut by `max_bytes`; the first one never is: if it does not fit it comes whole,
+        or, without `whole_first_batch`, nothing comes. None where `cached_only` and the answer would have
+        to wait for the device. Without `cached_only` it may block, and may run in another thread. Raises
+        CorruptionError where the log is damaged.
+        """
+        for _ in range(_READ_ATTEMPTS):
+            bases, segments = self._view
+            index = bisect_right(bases, offset) - 1
+            if index < 0:
+                return b""
+            try:
+                return self._read_from(
+                    segments,
+                    index,
+                    offset,
+                    max_bytes=max_bytes,
+                    upto_offset=upto_offset,
+                    whole_first_batch=whole_first_batch,
+                    cached_only=cached_only,
+                )
+            except OSError as error:
+                # Deleted or replaced by compaction just now: the next view knows better.
+                if self._view[1] is segments and not segments[index].deleted:
+                    raise StorageError(f"cannot read {self.path} at offset {offset}: {error}") from error
+        return b""
+
+    def _read_from(
+        self,
+        segments: list[Segment],
+        first: int,
+        offset: int,
+        *,
+        max_bytes: int,
+        upto_offset: int,
+        whole_first_batch: bool,
+        cached_only: bool,
+    ) -> Buffer | None:
+        for index in range(first, len(segments)):
+            segment = segments[index]
+            if offset >= upto_offset or segment.base_offset >= upto_offset:
+                return b""
+            size = segment.size  # read before the end offset, which moves first
+            end_offset = segments[index + 1].base_offset if index + 1 < len(segments) else self.end_offset
+            position = segment.position_of(offset, cached_only=cached_only)
+            if position is None:
+                return None
+            if position >= size:  # compaction left nothing from the offset to the end of the segment
+                continue
+            end = size
+            damage = segment.damage_behind(position) if segment.damage else None
+            if damage is not None:
+                end, end_offset = damage.position, damage.first_offset
+            if upto_offset < end_offset:
+                limit = _limit(segment, position + max_bytes, upto_offset, cached_only=cached_only)
+                if limit is None:
+                    return None
+                end = min(end, limit)
+            if end <= position:
+                return b""
+            return segment.read_at(
+                position,
+                end=end,
+                max_bytes=max_bytes,
+                whole_first_batch=whole_first_batch,
+                cached_only=cached_only,
+            )
+        return b""
+
+    def headers(self, from_offset: int) -> Iterator[BatchHeader]:
+        """The header of every batch from the one that holds `from_offset` on. May block."""
+        bases, segments = self._view
+        for segment in segments[max(bisect_right(bases, from_offset) - 1, 0) :]:
+            position = segment.position_of(from_offset)
+            assert position is not None
+            for _, header in segment.headers(position):
+                yield header
+
+    def offset_for_timestamp(self, timestamp: int) -> FoundRecord | None:
+        """The first record at or behind the start with at least this timestamp. May block."""
+        return lookup.first_at_or_after(self, timestamp)
+
+    def offset_of_max_timestamp(self) -> FoundRecord | None:
+        """The first record that has the largest timestamp. May block."""
+        return lookup.newest(self)
+
+    # ---- cutting
+
+    def advance_start_offset(self, offset: int) -> None:
+        """Records below `offset` are gone for readers; `delete_old_segments` frees what lies wholly below."""
+        assert offset <= self.end_offset
+        if offset > self.start_offset:
+            self.start_offset = offset
+            self.epochs.truncate_before(offset)
+
+    def end_after_cut(self, offset: int) -> int:
+        """Where the log would end after `truncate_to`: before the batch that reaches up to `offset`. May block."""
+        if offset >= self.end_offset:
+            return self.end_offset
+        header = next(self.headers(offset), None)
+        return offset if header is None else min(offset, header.base_offset)
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop every batch that reaches up to `offset` or beyond. May block. See above for the checkpoint."""
+        self._require_usable()
+        if offset >= self.end_offset:
+            return
+        assert offset >= self._view[0][0], "a cut below the first segment is `truncate_fully`"
+        try:
+            self._cut(self.end_after_cut(offset))
+        except OSError as error:
+            raise self._failure("truncation failed", error) from error
+
+    def _cut(self, end_offset: int) -> None:
+        bases, segments = self._view
+        kept = max(bisect_left(bases, end_offset), 1)  # one that would be empty goes too, unless it is the first
+        last = segments[kept - 1]
+        for segment in segments[kept:]:
+            self._drop_now(segment)
+        self._set_view(segments[:kept])
+        position = last.position_of(end_offset)
+        assert position is not None
+        last.truncate_to(position, end_offset)
+        if last in self._unsynced_segments:
+            self._unsynced_segments.remove(last)
+        self._finish_cut(end_offset)
+        self._restore_producers()
+
+    def truncate_fully(self, start_offset: int, *, now_ms: int) -> None:
+        """Drop everything and go on at `start_offset`. May block. See above for the checkpoint."""
+        self._require_usable()
+        try:
+            for segment in self._view[1]:
+                self._drop_now(segment)
+            self._set_view([Segment.create(self._disk, self.path, start_offset, now_ms=now_ms)])
+            self.start_offset = start_offset
+            self._finish_cut(start_offset)
+            self.epochs.truncate_before(start_offset)
+            self._snapshots.drop_before(start_offset)
+            self._producers.restore(())
+        except OSError as error:
+            raise self._failure("truncation failed", error) from error
+
+    def _finish_cut(self, end_offset: int) -> None:
+        self._generation += 1  # a sync under way says nothing about what is written from now on
+        self.size = sum(segment.size for segment in self._view[1])
+        self.end_offset = end_offset
+        self.start_offset = min(self.start_offset, end_offset)
+        self.recovery_point = min(self.recovery_point, end_offset)
+        self.epochs.truncate_from(end_offset)
+        self._snapshots.drop_behind(end_offset)
+        self._note_names_changed()
+
+    def _drop_now(self, segment: Segment) -> None:
+        segment.deleted = True
+        if segment in self._unsynced_segments:
+            self._unsynced_segments.remove(segment)
+        segment.close()
+        for kind in names.SEGMENT_SUFFIXES:
+            self._disk.remove(segment.path(kind))
+
+    def _restore_producers(self) -> None:
+        snapshot_offset = self._snapshots.restore(self._producers, upto_offset=self.end_offset)
+        bases, segments = self._view
+        first = max(bisect_right(bases, snapshot_offset) - 1, 0)
+        for segment in segments[first:]:
+            for _, header in segment.undamaged_headers():
+                if header.has_producer and header.base_offset >= snapshot_offset:
+                    self._producers.replay(header)
+
+    # ---- deleting
+
+    def expired(self, now_ms: int, *, high_watermark: int | None = None) -> int:
+        """How many segments retention wants gone, the active one included. May block the first time."""
+        high_watermark = self.end_offset if high_watermark is None else high_watermark
+        return retention.expired_count(self, now_ms=now_ms, high_watermark=high_watermark)
+
+    def delete_old_segments(self, now_ms: int, *, high_watermark: int | None = None) -> int:
+        """Take what retention wants gone out of the log, and say how many segments that were."""
+        self._require_usable()
+        count = self.expired(now_ms, high_watermark=high_watermark)
+        if not count:
+            return 0
+        if count == len(self._view[1]):
+            self.roll(now_ms=now_ms)
+        segments = self._view[1]
+        try:
+            self.replace_segments(segments[:count], [], now_ms=now_ms)
+        except OSError as error:
+            raise self._failure("cannot delete old segments", error) from error
+        self.advance_start_offset(max(self.start_offset, self._view[0][0]))
+        self._snapshots.drop_before(self._view[0][0])
+        return count
+
+    def replace_segments(self, old: Sequence[Segment], new: Sequence[Segment], *, now_ms: int) -> None:
+        """Put `new` where the neighbouring segments `old` were; the files of the old ones go later."""
+        segments = self._view[1]
+        first = segments.index(old[0])
+        assert segments[first : first + len(old)] == list(old)
+        self._set_view([*segments[:first], *new, *segments[first + len(old) :]])
+        self.size += sum(segment.size for segment in new) - sum(segment.size for segment in old)
+        for segment in old:
+            if segment in self._unsynced_segments:
+                self._unsynced_segments.remove(segment)
+            self._retire_files(segment, now_ms=now_ms)
+
+    def _retire_files(self, segment: Segment, *, now_ms: int) -> None:
+        segment.deleted = True
+        segment.move_to(names.DELETED)
+        self._removals.append(Removal(now_ms + self.config.file_delete_delay_ms, segment))
+        self._note_names_changed()
+
+    def due_removals(self, now_ms: int) -> list[Removal]:
+        """Files whose time has come; whoever takes them runs them, through `Work`."""
+        if not self._removals:
+            return []
+        due = [removal for removal in self._removals if removal.due_ms <= now_ms]
+        self._removals = [removal for removal in self._removals if removal.due_ms > now_ms]
+        return due
+
+    # ---- syncing and closing
+
+    @property
+    def checkpoint_offset(self) -> int:
+        """The recovery point to write down. It stays below damage, so that every start finds that again."""
+        damaged = [segment.damage[0].first_offset for segment in self._view[1] if segment.damage]
+        return min([self.recovery_point, *damaged])
+
+    def unsynced(self) -> SyncPlan:
+        """What has to be synced now so that everything appended so far is safe."""
+        self._require_usable()
+        if self.epochs.changed:
+            self._write_epochs()
+        files = [segment.file for segment in self._unsynced_segments]
+        if self.recovery_point < self.end_offset:
+            files.append(self._active.file)
+        return SyncPlan(
+            self.end_offset,
+            (*files, *self._side_files),
+            self._directories,
+            self._generation,
+            self._name_changes,
+        )
+
+    def synced(self, plan: SyncPlan) -> None:
+        """The plan was carried out: what it covers is safe."""
+        if plan.generation != self._generation:
+            return
+        done = set(map(id, plan.files))
+        self._unsynced_segments = [
+            segment for segment in self._unsynced_segments if id(segment.file) not in done
+        ]
+        if self._side_files:
+            for file in self._side_files:
+                if id(file) in done:
+                    file.close()
+            self._side_files = [file for file in self._side_files if id(file) not in done]
+        if plan.name_changes == self._name_changes:
+            self._directories = ()
+        self.recovery_point = max(self.recovery_point, plan.target_offset)
+
+    def _write_epochs(self) -> None:
+        try:
+            path = f"{self.path}/{names.LEADER_EPOCHS}"
+            self._disk.remove(path + ".tmp")
+            file = self._disk.open(path + ".tmp", create=True)
+            file.append([self.epochs.encode()])
+            self._disk.rename(path + ".tmp", path)
+        except OSError as error:
+            raise self._failure("cannot write the leader epochs", error) from error
+        self.epochs.changed = False
+        self._side_files.append(file)
+        self._note_names_changed()
+
+    def finish(self) -> None:
+        """Write down what the next start needs to skip its scan; `unsynced` then names it."""
+        self._require_usable()
+        try:
+            if self._active.size:
+                self._side_files += self._active.write_index(keep_open=True)
+                self._side_files += self._snapshots.take(self.end_offset, self._producers.entries())
+        except OSError as error:
+            raise self._failure("cannot close the log", error) from error
+        self._note_names_changed()
+
+    def close(self) -> None:
+        """Let go of all files."""
+        for file in self._side_files:
+            file.close()
+        for segment in self._view[1]:
+            segment.close()
+        for removal in self._removals:
+            removal.segment.close()
+
+
+def _limit(segment: Segment, wanted: int, upto_offset: int, *, cached_only: bool) -> int | None:
+    """A position at or before the batch of `upto_offset`, exact if it matters for a read up to `wanted`."""
+    known = segment.position_before(upto_offset, cached_only=cached_only)
+    if known is None or known >= wanted:
+        return known
+    return segment.position_of(upto_offset, cached_only=cached_only)

@@ -1,0 +1,87 @@
+"""`meta.properties`: whose data directory this is, and which version of this program may read it."""
+
+from typing import NamedTuple
+
+from penstock.base.errors import UserError
+from penstock.base.ids import format_id
+from penstock.base.version import DATA_VERSION
+from penstock.world.disk import Disk, read_file, write_file_atomically
+from penstock.world.entropy import Entropy
+
+META_PROPERTIES = "meta.properties"
+
+_KAFKA_VERSION = "1"
+_DATA_VERSION = "penstock.data.version"
+
+
+class MetaProperties(NamedTuple):
+    """Ids are 22 characters of base64, as Kafka prints them."""
+
+    cluster_id: str
+    node_id: int
+    directory_id: str
+
+
+def read_or_create(disk: Disk, *, node_id: int, cluster_id: str | None, entropy: Entropy) -> MetaProperties:
+    """What the directory says of itself; a new one is told. UserError if it is somebody else's or too new.
+
+    Without `cluster_id` any cluster is fine, and a new directory gets a new one. May block.
+    """
+    try:
+        found = _read(disk)
+    except FileNotFoundError:
+        created = MetaProperties(
+            cluster_id=cluster_id or format_id(entropy.random_bytes(16)),
+            node_id=node_id,
+            directory_id=format_id(entropy.random_bytes(16)),
+        )
+        _write(disk, created)
+        return created
+    if found.node_id != node_id:
+        raise UserError(
+            f"the data directory belongs to node {found.node_id}, and this is node {node_id}:"
+            " choose another directory, or the node id it was made for"
+        )
+    if cluster_id is not None and found.cluster_id != cluster_id:
+        raise UserError(
+            f"the data directory belongs to cluster {found.cluster_id}, and this is cluster {cluster_id}:"
+            " choose another directory"
+        )
+    return found
+
+
+def _read(disk: Disk) -> MetaProperties:
+    lines = read_file(disk, META_PROPERTIES).decode("utf-8", "replace").splitlines()
+    pairs = (line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
+    values = {name.strip(): value.strip() for name, value in pairs}
+    _refuse_newer(values)
+    try:
+        return MetaProperties(values["cluster.id"], int(values["node.id"]), values["directory.id"])
+    except (KeyError, ValueError) as error:
+        raise UserError(
+            f"{META_PROPERTIES} in the data directory is not readable ({error}): restore it from a backup,"
+            " or start with an empty directory"
+        ) from error
+
+
+def _refuse_newer(values: dict[str, str]) -> None:
+    kafka_version = values.get("version", _KAFKA_VERSION)
+    data_version = values.get(_DATA_VERSION, str(DATA_VERSION))
+    too_new = not data_version.isdecimal() or int(data_version) > DATA_VERSION
+    if too_new or kafka_version != _KAFKA_VERSION:
+        raise UserError(
+            f"the data directory was written by a newer version (data version {data_version}, format"
+            f" {kafka_version}; this one knows {DATA_VERSION} and {_KAFKA_VERSION}): install that version"
+        )
+
+
+def _write(disk: Disk, meta: MetaProperties) -> None:
+    values = {
+        "cluster.id": meta.cluster_id,
+        "directory.id": meta.directory_id,
+        "node.id": str(meta.node_id),
+        _DATA_VERSION: str(DATA_VERSION),
+        "version": _KAFKA_VERSION,
+    }
+    content = "".join(f"{name}={value}\n" for name, value in values.items())
+    write_file_atomically(disk, META_PROPERTIES, content.encode())

@@ -1,0 +1,31 @@
+"""The names of the files in a partition's directory."""
+
+LOG = ".log"
+INDEX = ".index"
+TIME_INDEX = ".timeindex"
+SNAPSHOT = ".snapshot"
+
+DELETED = ".deleted"  # out of the log, to be removed when readers have had time to finish
+CLEANED = ".cleaned"  # a compacted segment while it is being written
+SWAP = ".swap"  # a complete compacted segment about to replace others
+
+LEADER_EPOCHS = "leader-epoch-checkpoint"
+PARTITION_METADATA = "partition.metadata"
+
+# In the order in which they are renamed: a segment is there when its .log is, and indexes can be rebuilt.
+SEGMENT_SUFFIXES = (INDEX, TIME_INDEX, LOG)
+
+_OFFSET_DIGITS = 20
+
+
+def file_name(offset: int, suffix: str) -> str:
+    """The name of a file that belongs to the segment, or describes the state, at `offset`."""
+    return f"{offset:0{_OFFSET_DIGITS}d}{suffix}"
+
+
+def offset_in(name: str, suffix: str) -> int | None:
+    """The offset in a file's name, or None where the name is of another kind."""
+    digits = name.removesuffix(suffix)
+    if len(digits) == len(name) or len(digits) != _OFFSET_DIGITS or not digits.isdecimal():
+        return None
+    return int(digits)

@@ -1,0 +1,114 @@
+"""Producer snapshots: what idempotent producers had written when a segment began.
+
+`<offset>.snapshot` is Kafka's: version 1, a CRC-32C of what follows, the number of entries, the entries.
+One is taken at the beginning of every segment but the first, and one at the end of the log when it is
+closed, so that a log that was closed cleanly has nothing to replay.
+"""
+
+from bisect import insort
+from collections.abc import Collection, Sequence
+from struct import Struct
+from typing import Protocol
+
+from crc32c import crc32c
+
+from penstock.records.batch import BatchHeader
+from penstock.records.producer import ProducerEntry
+from penstock.storage import names
+from penstock.world.disk import Disk, File, read_file
+
+_VERSION = 1
+_HEAD = Struct(">hIi")
+_CRC_END = 6  # the CRC covers everything behind itself
+_ENTRY = Struct(">qhiqiqiq")
+
+
+class ProducerMemory(Protocol):
+    """What a log needs of the state of its idempotent producers."""
+
+    def restore(self, entries: Sequence[ProducerEntry]) -> None:
+        """Forget everything, and know `entries` instead."""
+        ...
+
+    def replay(self, header: BatchHeader) -> None:
+        """A batch of a producer is in the log."""
+        ...
+
+    def entries(self) -> list[ProducerEntry]: ...
+
+
+def encode_snapshot(entries: Sequence[ProducerEntry]) -> bytes:
+    body = b"".join(_ENTRY.pack(*entry) for entry in entries)
+    count = len(entries).to_bytes(4, "big")
+    return _HEAD.pack(_VERSION, crc32c(count + body), len(entries)) + body
+
+
+def decode_snapshot(content: bytes) -> list[ProducerEntry] | None:
+    """The entries of a snapshot, or None if it is not whole."""
+    if len(content) < _HEAD.size:
+        return None
+    version, crc, count = _HEAD.unpack_from(content)
+    if version != _VERSION or crc != crc32c(content[_CRC_END:]):
+        return None
+    body = content[_HEAD.size :]
+    if len(body) != count * _ENTRY.size:
+        return None
+    return [ProducerEntry(*fields) for fields in _ENTRY.iter_unpack(body)]
+
+
+class ProducerSnapshots:
+    """The snapshot files of one log."""
+
+    __slots__ = ("_disk", "_offsets", "_path")
+
+    def __init__(self, disk: Disk, path: str, offsets: Sequence[int] = ()) -> None:
+        self._disk = disk
+        self._path = path
+        self._offsets = sorted(offsets)
+
+    @property
+    def offsets(self) -> list[int]:
+        return list(self._offsets)
+
+    def take(self, offset: int, entries: Sequence[ProducerEntry]) -> list[File]:
+        """Write down the state before `offset`. What comes back has to be synced, then closed."""
+        path = self._file_path(offset)
+        self._disk.remove(path)
+        file = self._disk.open(path, create=True)
+        file.append([encode_snapshot(entries)])
+        if offset not in self._offsets:
+            insort(self._offsets, offset)
+        return [file]
+
+    def restore(self, producers: ProducerMemory, *, upto_offset: int) -> int:
+        """Go back to the newest whole snapshot not above `upto_offset`; the offset from which to replay."""
+        for offset in reversed(self._offsets):
+            if offset > upto_offset:
+                continue
+            entries = decode_snapshot(read_file(self._disk, self._file_path(offset)))
+            if entries is not None:
+                producers.restore(entries)
+                return offset
+            self._drop([offset])
+        producers.restore(())
+        return 0
+
+    def drop_behind(self, offset: int) -> None:
+        self._drop([known for known in self._offsets if known > offset])
+
+    def drop_before(self, offset: int) -> None:
+        self._drop([known for known in self._offsets if known < offset])
+
+    def drop_strays(self, bases: Collection[int]) -> None:
+        """Keep those at the beginning of a segment, and the newest."""
+        self._drop([known for known in self._offsets[:-1] if known not in bases])
+
+    def _drop(self, offsets: Sequence[int]) -> None:
+        if not offsets:
+            return
+        for offset in offsets:
+            self._disk.remove(self._file_path(offset))
+        self._offsets = [known for known in self._offsets if known not in offsets]
+
+    def _file_path(self, offset: int) -> str:
+        return f"{self._path}/{names.file_name(offset, names.SNAPSHOT)}"

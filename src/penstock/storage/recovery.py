@@ -1,0 +1,251 @@
+"""Opening a log: what is trusted, what is checked, what is rebuilt and what is cut.
+
+After a clean stop nothing is scanned: the indexes lead to the last few batches, and those give the end.
+
+After a crash:
+- What lies below the recovery point was synced and is trusted, together with the indexes of segments that
+  end before it. Their sizes are looked at, and an index that cannot be right is rebuilt.
+- From the recovery point on every batch is checked, CRC included, and all indexes are made anew.
+- A torn tail is cut: invalid bytes (a partial batch, zeros, anything) at or behind the recovery point with
+  no valid batch behind them, in this segment or a later one. Nobody was promised these: with
+  `flush.messages=1` an answer means that the recovery point, as the running broker knew it, had passed.
+- But the recovery point on disk is older than that. Invalid bytes with valid batches behind them may have
+  been answered for, and so may what follows. Neither is cut or jumped over: the range stays in the log as
+  damage, reads in it raise CorruptionError (CORRUPT_MESSAGE to clients), reads elsewhere work. A follower
+  can fetch it again; on a sole replica a person decides (DeleteRecords moves the start past it). The same
+  holds for bytes missing below the recovery point: their offsets are damage, and are never given out a
+  second time.
+- A gap between two segments of a log that was never compacted is damage without bytes.
+- Producer state is the newest whole snapshot at or below the recovery point and every header behind it;
+  leader epochs are the checkpoint up to the recovery point and the headers behind it.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from penstock.base.errors import UserError
+from penstock.base.ids import ZERO_ID, TopicId, parse_id
+from penstock.storage import leftovers, names
+from penstock.storage.checking import SegmentCheck
+from penstock.storage.config import LogConfig
+from penstock.storage.epochs import LeaderEpochs, decode_epochs
+from penstock.storage.errors import CorruptionError
+from penstock.storage.index import NO_TIMESTAMP, SegmentIndex, TimeEntry
+from penstock.storage.producer_snapshots import ProducerMemory, ProducerSnapshots
+from penstock.storage.segment import Damage, Segment
+from penstock.storage.walk import headers
+from penstock.world.disk import Disk, File, read_file
+
+
+@dataclass(slots=True)
+class RecoveryReport:
+    """What opening a log found wrong, and did about it."""
+
+    path: str
+    cut_bytes: int = 0
+    removed_segments: int = 0
+    rebuilt_indexes: int = 0
+    rebuilt_epochs: bool = False
+    checked_batches: int = 0
+    damage: list[Damage] = field(default_factory=list)
+
+    def problems(self) -> list[str]:
+        """One sentence each, for the broker's log."""
+        said = []
+        if self.cut_bytes or self.removed_segments:
+            said.append(
+                f"{self.path}: cut a torn tail of {self.cut_bytes} bytes"
+                f" and removed {self.removed_segments} segments behind it"
+            )
+        for damage in self.damage:
+            said.append(
+                f"{self.path}: offsets {damage.first_offset} to {damage.next_offset - 1} are damaged and stay"
+                f" unreadable; deleting the records up to {damage.next_offset} gives them up"
+            )
+        if self.rebuilt_indexes:
+            said.append(f"{self.path}: rebuilt the indexes of {self.rebuilt_indexes} segments")
+        if self.rebuilt_epochs:
+            said.append(f"{self.path}: rebuilt the leader epochs from the batches")
+        return said
+
+
+@dataclass(slots=True)
+class OpenedLog:
+    """The state a log begins with."""
+
+    topic_id: TopicId
+    segments: list[Segment]
+    start_offset: int
+    end_offset: int
+    recovery_point: int
+    epochs: LeaderEpochs
+    snapshots: ProducerSnapshots
+    unsynced_files: list[File]
+    unsynced_directories: tuple[str, ...]
+    report: RecoveryReport
+
+
+def open_log(
+    disk: Disk,
+    path: str,
+    *,
+    config: LogConfig,
+    producers: ProducerMemory,
+    recovery_point: int,
+    log_start_offset: int,
+    clean: bool,
+    now_ms: int,
+) -> OpenedLog:
+    """Open what lies at `path`. OSError where the disk fails; everything else is said above."""
+    found = leftovers.tidy(disk, path)
+    opened = OpenedLog(
+        topic_id=_read_topic_id(disk, path),
+        segments=[_closed_segment(disk, path, base) for base in found.bases],
+        start_offset=log_start_offset,
+        end_offset=0,
+        recovery_point=recovery_point,
+        epochs=LeaderEpochs(),
+        snapshots=ProducerSnapshots(disk, path, found.snapshots),
+        unsynced_files=[],
+        unsynced_directories=(),
+        report=RecoveryReport(path),
+    )
+    if not opened.segments:
+        # Whatever there was is gone; offsets that were synced are not given out again.
+        base_offset = max(log_start_offset, recovery_point)
+        opened.segments = [Segment.create(disk, path, base_offset, now_ms=now_ms)]
+    opened.start_offset = max(log_start_offset, opened.segments[0].base_offset)
+    opening = _Opening(disk, path, config=config, opened=opened, now_ms=now_ms)
+    opening.clean = clean and opening.trust_everything(found.indexed)
+    if not opening.clean:
+        opening.check_from(recovery_point)
+    opened.start_offset = min(opened.start_offset, opened.end_offset)
+    opened.recovery_point = min(recovery_point, opened.end_offset)
+    if found.changed or not opening.clean:
+        opened.unsynced_directories = (path, path.rpartition("/")[0])
+    opening.restore_state(producers, known_upto=opened.end_offset if opening.clean else recovery_point)
+    return opened
+
+
+def _read_topic_id(disk: Disk, path: str) -> TopicId:
+    """The id in partition.metadata; the zero id where a crash left no whole file."""
+    try:
+        lines = read_file(disk, f"{path}/{names.PARTITION_METADATA}").decode("utf-8", "replace").split("\n")
+        values = dict(line.split(": ", 1) for line in lines if ": " in line)
+        return parse_id(values["topic_id"])
+    except (FileNotFoundError, KeyError, UserError):
+        return ZERO_ID
+
+
+def _closed_segment(disk: Disk, path: str, base_offset: int) -> Segment:
+    size = disk.size(f"{path}/{names.file_name(base_offset, names.LOG)}")
+    index = SegmentIndex(disk, path, base_offset, in_files=True)
+    return Segment(disk, path, base_offset, size=size, index=index)
+
+
+class _Opening:
+    """One log while it is being opened."""
+
+    def __init__(self, disk: Disk, path: str, *, config: LogConfig, opened: OpenedLog, now_ms: int) -> None:
+        self.disk = disk
+        self.path = path
+        self.config = config
+        self.opened = opened
+        self.report = opened.report
+        self.now_ms = now_ms
+        self.clean = False
+
+    # ---- after a clean stop
+
+    def trust_everything(self, indexed: Collection[int]) -> bool:
+        """Take the files at their word; False if they contradict themselves, or damage is known."""
+        segments = self.opened.segments
+        if any(segment.base_offset not in indexed for segment in segments if segment.size):
+            return False
+        try:
+            next_offset = self._wake(segments[-1])
+        except (CorruptionError, FileNotFoundError):
+            return False
+        self.opened.end_offset = next_offset
+        return next_offset <= self.opened.recovery_point
+
+    def _wake(self, active: Segment) -> int:
+        """Make the last segment grow again, and find its end from what its indexes know."""
+        active.created_ms = self.now_ms
+        if not active.size:
+            active.index = SegmentIndex(self.disk, self.path, active.base_offset)
+            active.resume(max_time=TimeEntry(NO_TIMESTAMP, active.base_offset))
+            return active.base_offset
+        max_time = active.index.last_time()
+        next_offset = active.base_offset
+        position = active.index.last_position()
+        if not 0 <= position < active.size:
+            raise CorruptionError(f"{active.path(names.INDEX)} points behind the end of its segment")
+        for at, header in headers(active.file, position, end=active.size):
+            next_offset = header.next_offset
+            if header.max_timestamp > max_time.timestamp and header.record_count:
+                max_time = TimeEntry(header.max_timestamp, header.last_offset)
+            if at == 0:
+                active.first_timestamp = header.max_timestamp
+        if position:
+            active.first_timestamp = next(headers(active.file, 0, end=active.size))[1].max_timestamp
+        active.resume(max_time=max_time)
+        return next_offset
+
+    # ---- after a crash
+
+    def check_from(self, recovery_point: int) -> None:
+        """Find the end of the log, trusting only what lies below the recovery point."""
+        opened, report = self.opened, self.report
+        check = SegmentCheck(self.disk, opened.segments, config=self.config, recovery_point=recovery_point)
+        opened.segments = check.run()
+        active = opened.segments[-1]
+        if not active.is_growing:
+            self._wake(active)
+        active.created_ms = self.now_ms
+        opened.end_offset = check.next_offset
+        opened.unsynced_files += check.unsynced_files
+        report.checked_batches = check.checked_batches
+        report.cut_bytes = check.cut_bytes
+        report.removed_segments = check.removed_segments
+        report.rebuilt_indexes = check.rebuilt_indexes
+        report.damage = [damage for segment in opened.segments for damage in segment.damage]
+
+    # ---- what is known besides the batches
+
+    def restore_state(self, producers: ProducerMemory, *, known_upto: int) -> None:
+        """Leader epochs and producers as the files had them below `known_upto`, and batches from there on."""
+        opened = self.opened
+        known_upto = min(known_upto, opened.end_offset)
+        epochs_from = self._read_epochs(known_upto)
+        opened.snapshots.drop_behind(known_upto)
+        opened.snapshots.drop_strays({segment.base_offset for segment in opened.segments})
+        producers_from = opened.snapshots.restore(producers, upto_offset=known_upto)
+        start = min(epochs_from, producers_from)
+        ends = [segment.base_offset for segment in opened.segments[1:]] + [opened.end_offset]
+        for segment, end_offset in zip(opened.segments, ends, strict=True):
+            if end_offset <= start:
+                continue
+            if segment is not opened.segments[0] and segment.base_offset > producers_from:
+                opened.unsynced_files += opened.snapshots.take(segment.base_offset, producers.entries())
+            for _, header in segment.undamaged_headers():
+                if header.base_offset >= epochs_from:
+                    opened.epochs.assign(header.leader_epoch, header.base_offset)
+                if header.base_offset >= producers_from and header.has_producer:
+                    producers.replay(header)
+
+    def _read_epochs(self, known_upto: int) -> int:
+        """Take the checkpoint as far as it is to be trusted; the offset from which batches have to tell."""
+        opened = self.opened
+        try:
+            epochs = decode_epochs(read_file(self.disk, f"{self.path}/{names.LEADER_EPOCHS}"))
+        except FileNotFoundError:
+            # A log that was closed cleanly has none only if no batch ever bore an epoch.
+            return known_upto if self.clean else 0
+        if epochs is None:
+            self.report.rebuilt_epochs = True
+            return 0
+        epochs.truncate_from(known_upto)
+        epochs.truncate_before(opened.start_offset)
+        opened.epochs = epochs
+        return known_upto

@@ -1,0 +1,333 @@
+"""One segment: a file of record batches and its indexes.
+
+Only the active segment, the last of a log, grows. Readers in other threads may look at a segment at any
+time: they see the batches below `size`, which moves when a batch is completely in the file, and the recent
+positions as one value that is replaced, never shortened.
+"""
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from struct import Struct
+from typing import NamedTuple
+
+from penstock.records.batch import HEADER_SIZE, BatchHeader
+from penstock.storage import names
+from penstock.storage.config import LogConfig
+from penstock.storage.errors import CorruptionError
+from penstock.storage.index import NO_TIMESTAMP, SegmentIndex, TimeEntry
+from penstock.storage.walk import BATCH_OVERHEAD, RELATIVE_OFFSET_MAX, find_batch, headers
+from penstock.world.disk import Buffer, Disk, File
+
+# Offsets and positions of this many recent batches are kept, so that readers at the tail need no index.
+_RECENT_MAX = 32
+_RECENT_KEPT = 16
+
+_BASE_OFFSET = Struct(">q")
+_LENGTH = Struct(">i")
+_LENGTH_POSITION = 8
+_LENGTH_END = _LENGTH_POSITION + _LENGTH.size
+
+
+class PlacedBatch(NamedTuple):
+    """A batch with its final offsets and leader epoch, as the buffers to be written one after the other."""
+
+    header: BatchHeader
+    buffers: tuple[Buffer, ...]
+
+
+class Damage(NamedTuple):
+    """Offsets whose batches are lost, and the bytes of the file that stand where they stood; perhaps none."""
+
+    first_offset: int
+    next_offset: int
+    position: int
+    end: int
+
+
+class Segment:
+    """The batches from `base_offset` on, up to where the next segment begins."""
+
+    __slots__ = (
+        "_bytes_since_index",
+        "_directory",
+        "_disk",
+        "_file",
+        "_max_time",
+        "_recent",
+        "_suffix",
+        "base_offset",
+        "created_ms",
+        "damage",
+        "deleted",
+        "first_timestamp",
+        "index",
+        "index_is_full",
+        "size",
+    )
+
+    def __init__(
+        self,
+        disk: Disk,
+        directory: str,
+        base_offset: int,
+        *,
+        size: int,
+        index: SegmentIndex,
+        suffix: str = "",
+    ) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._suffix = suffix
+        self._file: File | None = None
+        self._max_time: TimeEntry | None = None  # None: the time index's last entry has it
+        self._recent: tuple[array[int], array[int]] | None = None  # positions, last offsets
+        self._bytes_since_index = 0
+        self.base_offset = base_offset
+        self.size = size
+        self.index = index
+        self.index_is_full = False
+        self.damage: tuple[Damage, ...] = ()
+        self.deleted = False
+        self.created_ms = 0
+        self.first_timestamp = NO_TIMESTAMP  # of the first batch; time-based rolling counts from it
+
+    @classmethod
+    def create(
+        cls, disk: Disk, directory: str, base_offset: int, *, now_ms: int, suffix: str = ""
+    ) -> "Segment":
+        """A new, empty segment with its file."""
+        index = SegmentIndex(disk, directory, base_offset, suffix=suffix)
+        segment = cls(disk, directory, base_offset, size=0, index=index, suffix=suffix)
+        segment._file = disk.open(segment.path(names.LOG), create=True)
+        segment._max_time = TimeEntry(NO_TIMESTAMP, base_offset)
+        segment._recent = (array("q"), array("q"))
+        segment.created_ms = now_ms
+        return segment
+
+    def path(self, kind: str) -> str:
+        return f"{self._directory}/{names.file_name(self.base_offset, kind)}{self._suffix}"
+
+    @property
+    def file(self) -> File:
+        file = self._file
+        if file is None:
+            file = self._file = self._disk.open(self.path(names.LOG))
+        return file
+
+    # ---- growing
+
+    def write(self, batches: Sequence[PlacedBatch], config: LogConfig) -> int:
+        """Write the batches behind the last one. OSError: nothing of them is there.
+
+        What comes back is the new `size`. It is set by the caller, after the log's end has moved: a reader in
+        another thread that sees the bytes must also see that there are offsets it may not be allowed to read.
+        """
+        if len(batches) == 1:
+            self.file.append(batches[0].buffers)
+        else:
+            self.file.append([buffer for batch in batches for buffer in batch.buffers])
+        position = self.size
+        for header, _ in batches:
+            self.note(header, position, config)
+            position += header.batch_length + BATCH_OVERHEAD
+        return position
+
+    def note(
+        self, header: BatchHeader, position: int, config: LogConfig, *, force_entry: bool = False
+    ) -> None:
+        """Index a batch that has just been put, or found, behind all others."""
+        last_offset = header.base_offset + header.last_offset_delta
+        max_time = self._max_time
+        assert max_time is not None
+        # An empty batch, kept for a producer's sequence, has no record with the timestamp its header bears.
+        if header.max_timestamp > max_time.timestamp and header.record_count:
+            max_time = self._max_time = TimeEntry(header.max_timestamp, last_offset)
+        if not position:
+            self.first_timestamp = header.max_timestamp
+        if self._bytes_since_index > config.index_interval_bytes or force_entry:
+            self._add_index_entry(last_offset, position, max_time, config)
+        self._bytes_since_index += header.batch_length + BATCH_OVERHEAD
+        recent = self._recent
+        assert recent is not None
+        if len(recent[1]) >= _RECENT_MAX:
+            recent = self._recent = (recent[0][-_RECENT_KEPT:], recent[1][-_RECENT_KEPT:])
+        recent[0].append(position)
+        recent[1].append(last_offset)
+
+    def _add_index_entry(
+        self, last_offset: int, position: int, max_time: TimeEntry, config: LogConfig
+    ) -> None:
+        index = self.index
+        index.add(last_offset=last_offset, position=position)
+        index.add_time(max_time.timestamp, offset=max_time.offset)
+        self._bytes_since_index = 0
+        self.index_is_full = index.is_full(config.segment_index_bytes)
+        if index.wants_writing():
+            index.write()
+
+    def has_room_for(self, last_offset: int) -> bool:
+        """Whether the offset is near enough to the base for the index."""
+        return last_offset - self.base_offset <= RELATIVE_OFFSET_MAX
+
+    def write_index(self, *, keep_open: bool = False) -> list[File]:
+        """Put everything known into the index files, the largest timestamp included."""
+        largest = self.largest_time()
+        self.index.add_time(largest.timestamp, offset=largest.offset)
+        return self.index.write(keep_open=keep_open)
+
+    def retire(self) -> list[File]:
+        """The segment is no longer the active one. What comes back has to be synced, then closed."""
+        files = self.write_index(keep_open=True)
+        self._recent = None
+        self._max_time = None
+        return files
+
+    @property
+    def is_growing(self) -> bool:
+        """Whether batches can be noted: true of the active segment, and of one that is being indexed anew."""
+        return self._recent is not None
+
+    def begin_indexing(self) -> None:
+        """Forget the indexes and start them anew; `note` has to be told of every batch."""
+        self.index.unload()
+        self.index = SegmentIndex(self._disk, self._directory, self.base_offset, suffix=self._suffix)
+        self._max_time = TimeEntry(NO_TIMESTAMP, self.base_offset)
+        self._recent = (array("q"), array("q"))
+        self._bytes_since_index = 0
+
+    def resume(self, *, max_time: TimeEntry) -> None:
+        """Get ready to grow, going on with the index as it is."""
+        self._max_time = max_time
+        self._recent = (array("q"), array("q"))
+        self._bytes_since_index = self.size - self.index.last_position() if self.size else 0
+
+    # ---- reading
+
+    def largest_time(self) -> TimeEntry:
+        """The largest timestamp, and the last offset of the batch that has it. May block the first time."""
+        return self._max_time or self.index.last_time()
+
+    def position_of(self, offset: int, *, cached_only: bool = False) -> int | None:
+        """Where the first batch that reaches up to `offset` begins; `size` if there is none.
+
+        None where `cached_only` and the answer would have to wait for the device.
+        """
+        size = self.size
+        if self.damage:
+            self._refuse_damaged(offset)
+        recent = self._recent
+        if recent is not None:
+            positions, last_offsets = recent
+            count = len(last_offsets)
+            index = bisect_left(last_offsets, offset, 0, count)
+            # The first of the recent ones reaches up to any earlier offset too: it says nothing.
+            if index:
+                return positions[index] if index < count else size
+        found = self.index.floor(offset, cached_only=cached_only)
+        if found is None:
+            return None
+        position, following = found
+        file = self.file
+        if following is not None and following < size:
+            data = file.read_cached(following, 8) if cached_only else file.read(following, 8)
+            if data is None:
+                return None
+            if len(data) == _BASE_OFFSET.size and _BASE_OFFSET.unpack(data)[0] <= offset:
+                return following
+        end = self.readable_end(position)
+        found_position = find_batch(file, position, end=end, offset=offset, cached_only=cached_only)
+        if found_position == end and end != size:
+            raise CorruptionError(f"{file.path} is damaged at position {end}, behind offset {offset}")
+        return found_position
+
+    def position_before(self, offset: int, *, cached_only: bool = False) -> int | None:
+        """A position at or before the batch of `offset`, as near as the index alone knows."""
+        found = self.index.floor(offset, cached_only=cached_only)
+        return None if found is None else found[0]
+
+    def readable_end(self, position: int) -> int:
+        """Up to where batches follow one another from `position` on."""
+        damage = self.damage_behind(position)
+        return self.size if damage is None else damage.position
+
+    def damage_behind(self, position: int) -> Damage | None:
+        """The first damage at or behind `position`."""
+        return next((damage for damage in self.damage if damage.position >= position), None)
+
+    def read_at(
+        self, position: int, *, end: int, max_bytes: int, whole_first_batch: bool, cached_only: bool
+    ) -> Buffer | None:
+        """Up to `max_bytes` of what lies between a batch's position and `end`; see `Log.read`."""
+        file = self.file
+        read = file.read_cached if cached_only else file.read
+        count = min(max(max_bytes, _LENGTH_END), end - position)
+        data = read(position, count)
+        if data is None:
+            return None
+        if len(data) < _LENGTH_END:
+            raise CorruptionError(f"{file.path} ends in the middle of a batch at position {position}")
+        first_size = _LENGTH.unpack_from(data, _LENGTH_POSITION)[0] + BATCH_OVERHEAD
+        if first_size > max_bytes:
+            if not whole_first_batch:
+                return b""
+            if first_size < HEADER_SIZE or position + first_size > end:
+                raise CorruptionError(f"{file.path} holds no batch at position {position}")
+            return read(position, first_size)
+        return data
+
+    def headers(self, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
+        """Every batch from `position` on. Ends with CorruptionError at damage."""
+        end = self.readable_end(position)
+        yield from headers(self.file, position, end=end)
+        if end < self.size:
+            raise CorruptionError(f"{self.file.path} is damaged at position {end}")
+
+    def undamaged_headers(self) -> Iterator[tuple[int, BatchHeader]]:
+        """Every batch that can be read, passing over damage: for state that is built from what is left."""
+        position = 0
+        for damage in self.damage:
+            yield from headers(self.file, position, end=damage.position)
+            position = damage.end
+        yield from headers(self.file, position, end=self.size)
+
+    def _refuse_damaged(self, offset: int) -> None:
+        for damage in self.damage:
+            if damage.first_offset <= offset < damage.next_offset:
+                raise CorruptionError(
+                    f"{self.file.path}: offsets {damage.first_offset} to {damage.next_offset - 1} are damaged"
+                )
+
+    # ---- cutting and going
+
+    def truncate_to(self, position: int, offset: int) -> None:
+        """Cut the file at `position`, where `offset` would be next. The segment can grow again afterwards."""
+        self._recent = None
+        self.index.truncate_to(offset)
+        self.file.truncate(position)
+        self.size = position
+        self.damage = tuple(damage for damage in self.damage if damage.first_offset < offset)
+        known = self.index.last_time()
+        max_time = known
+        start = self.position_of(known.offset) if known.timestamp != NO_TIMESTAMP else 0
+        assert start is not None
+        for _, header in headers(self.file, start, end=self.readable_end(start)):
+            if header.max_timestamp > max_time.timestamp and header.record_count:
+                max_time = TimeEntry(header.max_timestamp, header.last_offset)
+        self.resume(max_time=max_time)
+
+    def move_to(self, suffix: str) -> None:
+        """Put a suffix behind the files' names; readers that hold the segment go on reading."""
+        for kind in names.SEGMENT_SUFFIXES:
+            source = self.path(kind)
+            if kind == names.LOG or self._disk.exists(source):
+                self._disk.rename(
+                    source, f"{self._directory}/{names.file_name(self.base_offset, kind)}{suffix}"
+                )
+        self._suffix = suffix
+        self.index.moved_to(suffix)
+
+    def close(self) -> None:
+        self.index.unload()
+        if self._file is not None:
+            self._file.close()

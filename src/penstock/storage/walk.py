@@ -1,0 +1,186 @@
+"""Walking the batches in a segment's file: to find one, to read all headers, or to check every byte.
+
+`find_batch` and `headers` trust what they meet as far as it makes sense, and raise CorruptionError where it
+does not. `scan` trusts nothing: it checks every CRC and says which ranges of the file hold valid batches
+and which hold something else.
+"""
+
+import re
+from collections.abc import Iterator
+from struct import Struct
+from typing import NamedTuple, TypeAlias
+
+from penstock.records.batch import HEADER_SIZE, BatchHeader, crc_holds, read_header
+from penstock.storage.errors import CorruptionError
+from penstock.world.disk import Buffer, File
+
+BATCH_OVERHEAD = 12  # base offset and length come before what the length counts
+RELATIVE_OFFSET_MAX = (1 << 31) - 1
+
+_MAGIC = 2
+_BATCH_LENGTH_MIN = HEADER_SIZE - BATCH_OVERHEAD
+_MAGIC_POSITION = 16
+# Base offset, length, magic, last offset delta: what finding a batch needs of its header.
+_SKIM = Struct(">qi4xb6xi")
+_SKIM_SIZE = _SKIM.size
+
+_SKIM_BYTES = 4096 + HEADER_SIZE
+_HEADERS_BYTES = 256 << 10
+_LARGE_BATCH = 16 << 10
+_SCAN_BYTES = 1 << 20
+
+# A magic byte, any CRC, and attributes of which the upper byte is not in use.
+_POSSIBLE_MAGIC = re.compile(rb"(?=\x02.{4}\x00[\x00-\x7f])", re.DOTALL)
+
+
+def find_batch(file: File, position: int, *, end: int, offset: int, cached_only: bool = False) -> int | None:
+    """Where the first batch at or behind `position` that reaches up to `offset` begins; `end` if none does.
+
+    None where `cached_only` and the answer would have to wait for the device.
+    """
+    while position < end:
+        count = min(_SKIM_BYTES, end - position)
+        chunk = file.read_cached(position, count) if cached_only else file.read(position, count)
+        if chunk is None:
+            return None
+        start, available = position, len(chunk)
+        while position - start + _SKIM_SIZE <= available:
+            base_offset, length, magic, last_delta = _SKIM.unpack_from(chunk, position - start)
+            size = length + BATCH_OVERHEAD
+            if magic != _MAGIC or length < _BATCH_LENGTH_MIN or last_delta < 0 or position + size > end:
+                raise CorruptionError(f"{file.path} holds no batch at position {position}")
+            if base_offset + last_delta >= offset:
+                return position
+            position += size
+        if position == start:
+            raise CorruptionError(f"{file.path} ends in the middle of a batch at position {position}")
+    return end
+
+
+def headers(file: File, position: int, *, end: int) -> Iterator[tuple[int, BatchHeader]]:
+    """Every batch header from `position` to `end` with its position. CRCs are not looked at."""
+    chunk: Buffer = b""
+    start = position
+    read_bytes = _HEADERS_BYTES
+    while position < end:
+        if position - start + HEADER_SIZE > len(chunk):
+            start, chunk = position, file.read(position, min(read_bytes, end - position))
+            if len(chunk) < HEADER_SIZE:
+                raise CorruptionError(f"{file.path} ends in the middle of a batch at position {position}")
+        header = read_header(chunk, position - start)
+        if not _makes_sense(header) or position + header.size > end:
+            raise CorruptionError(f"{file.path} holds no batch at position {position}")
+        yield position, header
+        position += header.size
+        # Small batches come in one read by the hundred; of large ones only the headers are read.
+        read_bytes = HEADER_SIZE if header.size > _LARGE_BATCH else _HEADERS_BYTES
+
+
+class Valid(NamedTuple):
+    """A batch whose header makes sense and whose CRC holds."""
+
+    position: int
+    header: BatchHeader
+
+
+class Invalid(NamedTuple):
+    """A range of the file that holds no valid batch."""
+
+    position: int
+    end: int
+
+
+Finding: TypeAlias = Valid | Invalid
+
+
+def scan(
+    file: File, position: int, *, end: int, base_offset: int, next_offset: int, limit_offset: int
+) -> Iterator[Finding]:
+    """What the file holds from `position` to `end`, without gaps and in order.
+
+    Batches must go on from `next_offset` upward, stay below `limit_offset`, and be near enough to the
+    segment's `base_offset` to belong to it. An invalid range reaches to the next valid batch, or to `end`.
+    """
+    reader = _ScanReader(file, end)
+    limit = min(limit_offset, base_offset + RELATIVE_OFFSET_MAX + 1)
+    while position < end:
+        header = reader.valid_batch(position, next_offset=next_offset, limit_offset=limit)
+        if header is None:
+            resumed = _search(reader, position, next_offset=next_offset, limit_offset=limit)
+            yield Invalid(position, resumed)
+            position = resumed
+            continue
+        yield Valid(position, header)
+        position += header.size
+        next_offset = header.next_offset
+
+
+def _search(reader: "_ScanReader", position: int, *, next_offset: int, limit_offset: int) -> int:
+    """Where, behind the invalid bytes at `position`, the next valid batch begins; the end if there is none.
+
+    If the header of the invalid batch is whole and goes on where the one before it ended, its length is
+    believed: records may carry anything, even what looks like batches, so nothing is searched inside of it.
+    """
+    header = reader.header(position)
+    if header is None:
+        return reader.end
+    start = position + 1
+    if _makes_sense(header) and header.base_offset == next_offset:
+        start = position + header.size
+    while start + HEADER_SIZE <= reader.end:
+        chunk = reader.file.read(start, _SCAN_BYTES)
+        for match in _POSSIBLE_MAGIC.finditer(chunk, _MAGIC_POSITION):
+            candidate = start + match.start() - _MAGIC_POSITION
+            if reader.valid_batch(candidate, next_offset=next_offset, limit_offset=limit_offset):
+                return candidate
+        if len(chunk) < _SCAN_BYTES:
+            break
+        start += len(chunk) - HEADER_SIZE  # a header may lie across two chunks
+    return reader.end
+
+
+class _ScanReader:
+    """Reads a file in large pieces, and batches out of them."""
+
+    def __init__(self, file: File, end: int) -> None:
+        self.file = file
+        self.end = end
+        self._start = 0
+        self._chunk = b""
+
+    def header(self, position: int) -> BatchHeader | None:
+        """The header at `position`, whatever it says; None if the file ends in it."""
+        if position + HEADER_SIZE > self.end:
+            return None
+        return read_header(self._holding(position, HEADER_SIZE), position - self._start)
+
+    def valid_batch(self, position: int, *, next_offset: int, limit_offset: int) -> BatchHeader | None:
+        """The header of the batch at `position` if all of it is what a log may hold there."""
+        header = self.header(position)
+        if (
+            header is None
+            or not _makes_sense(header)
+            or header.base_offset < next_offset
+            or header.last_offset >= limit_offset
+            or position + header.size > self.end
+        ):
+            return None
+        chunk = self._holding(position, header.size)
+        return header if crc_holds(chunk, position - self._start, header) else None
+
+    def _holding(self, position: int, count: int) -> bytes:
+        """The current piece, moved if it does not hold the range."""
+        if position < self._start or position + count > self._start + len(self._chunk):
+            self._start = position
+            self._chunk = self.file.read(position, min(max(count, _SCAN_BYTES), self.end - position))
+        return self._chunk
+
+
+def _makes_sense(header: BatchHeader) -> bool:
+    return (
+        header.magic == _MAGIC
+        and header.batch_length >= _BATCH_LENGTH_MIN
+        and header.base_offset >= 0
+        and header.last_offset_delta >= 0
+        and header.record_count >= 0
+    )

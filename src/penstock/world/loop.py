@@ -1,0 +1,58 @@
+"""Time, timers, tasks and connections."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol, TypeVar
+
+T = TypeVar("T")
+
+
+class Timer(Protocol):
+    """A pending call that can be called off."""
+
+    def cancel(self) -> None: ...
+
+
+class Server(Protocol):
+    """Something that accepts connections."""
+
+    @property
+    def port(self) -> int:
+        """The port it listens on; the system's choice where 0 was asked for."""
+        ...
+
+    def close(self) -> None:
+        """Accept no more. Connections that were made stay."""
+        ...
+
+
+class Loop(Protocol):
+    """The event loop and the clocks: everything that has to do with time and the network."""
+
+    def time(self) -> float:
+        """Monotonic seconds, for intervals."""
+        ...
+
+    def now_ms(self) -> int:
+        """Wall-clock milliseconds since the epoch, for timestamps."""
+        ...
+
+    def call_soon(self, callback: Callable[..., object], *args: Any) -> object: ...
+
+    def call_later(self, delay_s: float, callback: Callable[..., object], *args: Any) -> Timer: ...
+
+    def create_future(self) -> asyncio.Future[Any]: ...
+
+    def create_task(
+        self, coroutine: Coroutine[Any, Any, T], *, name: str | None = None
+    ) -> asyncio.Task[T]: ...
+
+    async def sleep(self, delay_s: float) -> None: ...
+
+    async def listen(
+        self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int
+    ) -> Server: ...
+
+    async def connect(
+        self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int
+    ) -> tuple[asyncio.BaseTransport, asyncio.BaseProtocol]: ...

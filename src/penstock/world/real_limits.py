@@ -1,0 +1,19 @@
+"""What the system allows this process."""
+
+import resource
+
+# macOS reports "no limit" and then refuses more than this.
+_OPEN_FILES_CEILING = 1 << 20
+
+
+def raise_open_files_limit() -> int:
+    """Ask for as many descriptors as the system gives without further rights, and say how many that are."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _OPEN_FILES_CEILING if hard == resource.RLIM_INFINITY else min(hard, _OPEN_FILES_CEILING)
+    if soft != resource.RLIM_INFINITY and soft >= wanted:
+        return soft
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    except (OSError, ValueError):
+        return soft
+    return wanted

@@ -1,0 +1,80 @@
+"""The event loop of production: uvloop where it is installed, asyncio's own elsewhere.
+
+Both set TCP_NODELAY on every connection, and SO_REUSEADDR on a server's socket, by themselves.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from penstock.world.loop import Timer
+
+T = TypeVar("T")
+
+# How many connections the kernel completes before we accept them; it caps the number at its own limit.
+BACKLOG = 1024
+
+
+def run(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Run a program's main coroutine on the fastest loop there is, to its end."""
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        return runner.run(main())
+
+
+class RealServer:
+    """A listening socket, or several where a name has several addresses."""
+
+    def __init__(self, server: asyncio.Server) -> None:
+        self._server = server
+        self.port: int = server.sockets[0].getsockname()[1]
+
+    def close(self) -> None:
+        self._server.close()
+
+
+class RealLoop:
+    """The running loop. Made inside it, once."""
+
+    def __init__(self, *, backlog: int = BACKLOG) -> None:
+        loop = asyncio.get_running_loop()
+        self._loop = loop
+        self._backlog = backlog
+        # Not the loop's own clock: uvloop's stands still while a callback runs, and slices are measured with it.
+        self.time: Callable[[], float] = time.monotonic
+        # Asked on every request: bound here so that a call costs no second one.
+        self.create_future: Callable[[], asyncio.Future[Any]] = loop.create_future
+
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def call_soon(self, callback: Callable[..., object], *args: Any) -> object:
+        return self._loop.call_soon(callback, *args)
+
+    def call_later(self, delay_s: float, callback: Callable[..., object], *args: Any) -> Timer:
+        return self._loop.call_later(delay_s, callback, *args)
+
+    def create_task(self, coroutine: Coroutine[Any, Any, T], *, name: str | None = None) -> asyncio.Task[T]:
+        return self._loop.create_task(coroutine, name=name)
+
+    async def sleep(self, delay_s: float) -> None:
+        await asyncio.sleep(delay_s)
+
+    async def listen(
+        self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int
+    ) -> RealServer:
+        return RealServer(await self._loop.create_server(factory, host, port, backlog=self._backlog))
+
+    async def connect(
+        self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int
+    ) -> tuple[asyncio.BaseTransport, asyncio.BaseProtocol]:
+        return await self._loop.create_connection(factory, host, port)
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory

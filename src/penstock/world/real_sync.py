@@ -1,0 +1,50 @@
+"""Getting bytes onto the device: a file's content, a directory's names, a whole file system."""
+
+import ctypes
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+if sys.platform == "darwin":
+    import fcntl
+
+    def sync_content(descriptor: int) -> None:
+        """Return when the file's content is on the device. macOS's fsync stops at the drive's own cache."""
+        fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
+
+else:
+
+    def sync_content(descriptor: int) -> None:
+        """Return when the file's content, and its size, are on the device."""
+        os.fdatasync(descriptor)
+
+
+def sync_directory(path: str) -> None:
+    """Return when the names in a directory are on the device."""
+    with _opened(path) as descriptor:
+        os.fsync(descriptor)
+
+
+def sync_file_system(path: str) -> bool:
+    """Sync everything on the file system that holds `path`; False where there is no such call."""
+    if _syncfs is None:
+        return False
+    with _opened(path) as descriptor:
+        if _syncfs(descriptor) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number), path)
+    return True
+
+
+# Linux only, and Python does not wrap it. A call through CDLL releases the interpreter's lock.
+_syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[int]:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,122 @@
+"""A few threads for what may block: syncs, reads from the device, compression.
+
+At most `queued_max` functions are handed to the threads at a time. Those beyond wait on the loop in the order
+they came, where a caller that gives up takes its function with it.
+"""
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+_Job = tuple[Callable[[], Any], "asyncio.Future[Any]"]
+_Outcome = tuple["asyncio.Future[Any]", Any, BaseException | None]
+
+
+class RealWork:
+    """A thread pool that answers on the loop it was made on."""
+
+    def __init__(self, *, threads: int = 4, queued_max: int = 64) -> None:
+        assert threads > 0
+        assert queued_max > 0
+        self._loop = asyncio.get_running_loop()
+        self._handed_over: SimpleQueue[_Job | None] = SimpleQueue()
+        self._waiting: deque[_Job] = deque()
+        self._limit = threads + queued_max
+        self._in_hand = 0  # handed to the threads and not yet answered
+        self._outcomes: deque[_Outcome] = deque()
+        self._delivery_due = False
+        self._delivery_lock = threading.Lock()
+        self._closed = False
+        self._threads = [
+            threading.Thread(target=self._serve, name=f"penstock-work-{number}", daemon=True)
+            for number in range(threads)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def waiting(self) -> int:
+        """How many functions have not started and wait on the loop."""
+        return len(self._waiting)
+
+    def run(self, function: Callable[[], T]) -> asyncio.Future[T]:
+        """Run `function` in a thread. Only from the loop's own thread."""
+        if self._closed:
+            raise RuntimeError("work was asked for after it was closed")
+        future: asyncio.Future[T] = self._loop.create_future()
+        if self._in_hand < self._limit:
+            self._hand_over((function, future))
+        else:
+            self._waiting.append((function, future))
+        return future
+
+    def close(self) -> None:
+        """Wait for what runs; what has not started is cancelled. Fine to repeat."""
+        self._closed = True
+        while self._waiting:
+            self._waiting.popleft()[1].cancel()
+        for _ in self._threads:
+            self._handed_over.put(None)
+        for thread in self._threads:
+            thread.join()
+        self._threads.clear()
+        self._deliver()
+
+    def _hand_over(self, job: _Job) -> None:
+        self._in_hand += 1
+        self._handed_over.put(job)
+
+    def _serve(self) -> None:
+        while True:
+            job = self._handed_over.get()
+            if job is None:
+                return
+            self._answer(self._perform(job))
+            del job  # else its arguments stay alive until the next one comes
+
+    def _perform(self, job: _Job) -> _Outcome:
+        function, future = job
+        if self._closed or future.cancelled():
+            return future, None, asyncio.CancelledError()
+        try:
+            return future, function(), None
+        except StopIteration as error:  # a future cannot carry one
+            return future, None, RuntimeError(f"StopIteration from work: {error}")
+        except BaseException as error:
+            return future, None, error
+
+    def _answer(self, outcome: _Outcome) -> None:
+        # One wake-up of the loop serves all outcomes that gather before it comes round.
+        with self._delivery_lock:
+            self._outcomes.append(outcome)
+            if self._delivery_due:
+                return
+            self._delivery_due = True
+        try:
+            self._loop.call_soon_threadsafe(self._deliver)
+        except RuntimeError:
+            return  # the loop has ended: nobody is left to hear it
+
+    def _deliver(self) -> None:
+        with self._delivery_lock:
+            outcomes, self._outcomes = self._outcomes, deque()
+            self._delivery_due = False
+        self._in_hand -= len(outcomes)
+        while self._waiting and self._in_hand < self._limit:
+            job = self._waiting.popleft()
+            if not job[1].cancelled():
+                self._hand_over(job)
+        for future, result, error in outcomes:
+            if future.done():
+                continue
+            if isinstance(error, asyncio.CancelledError):
+                future.cancel()
+            elif error is not None:
+                future.set_exception(error)
+            else:
+                future.set_result(result)

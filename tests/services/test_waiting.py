@@ -1,0 +1,69 @@
+import asyncio
+
+from penstock.base.errors import ErrorCode
+from penstock.services.waiting import FetchWaiters, OffsetWaiters, WaitingFetch
+from penstock.world.real_loop import RealLoop
+
+LONG_MS = 60_000
+
+
+def test_a_fetch_wakes_when_the_bytes_of_several_partitions_add_up():
+    async def story():
+        fetch = WaitingFetch(RealLoop(), missing_bytes=100, max_wait_ms=LONG_MS)
+        first, second = FetchWaiters(), FetchWaiters()
+        fetch.wait_at(first)
+        fetch.wait_at(second)
+        first.bytes_came(60)
+        assert not fetch.future.done()
+        second.bytes_came(40)
+        assert fetch.future.done()
+        fetch.leave()
+
+    asyncio.run(story())
+
+
+def test_a_fetch_that_has_left_is_no_longer_told():
+    async def story():
+        fetch = WaitingFetch(RealLoop(), missing_bytes=1, max_wait_ms=LONG_MS)
+        place = FetchWaiters()
+        fetch.wait_at(place)
+        fetch.leave()
+        place.bytes_came(10)
+        assert not fetch.future.done()
+
+    asyncio.run(story())
+
+
+def test_a_fetch_wakes_by_itself_when_its_time_is_over():
+    async def story():
+        fetch = WaitingFetch(RealLoop(), missing_bytes=1, max_wait_ms=1)
+        await fetch.future
+        fetch.leave()
+
+    asyncio.run(story())
+
+
+def test_producers_are_answered_in_order_as_the_high_watermark_passes_them():
+    async def story():
+        waiters, loop = OffsetWaiters(), RealLoop()
+        first = waiters.wait_for(10, loop=loop, timeout_ms=LONG_MS)
+        second = waiters.wait_for(20, loop=loop, timeout_ms=LONG_MS)
+        waiters.reached(9)
+        assert not first.done()
+        waiters.reached(10)
+        assert first.result() is ErrorCode.NONE
+        assert not second.done()
+        waiters.give_up(ErrorCode.KAFKA_STORAGE_ERROR)
+        assert second.result() is ErrorCode.KAFKA_STORAGE_ERROR
+
+    asyncio.run(story())
+
+
+def test_a_producer_that_waits_too_long_is_told_so():
+    async def story():
+        waiters = OffsetWaiters()
+        future = waiters.wait_for(10, loop=RealLoop(), timeout_ms=1)
+        assert await future is ErrorCode.REQUEST_TIMED_OUT
+        waiters.reached(10)
+
+    asyncio.run(story())

@@ -1,0 +1,103 @@
+"""A stream is cut into the frames that were sent, however it arrives."""
+
+import tracemalloc
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.base.errors import PeerError
+from penstock.wire.framing import FrameReader
+
+
+def frame(content: bytes) -> bytes:
+    return len(content).to_bytes(4, "big") + content
+
+
+def cut(stream: bytes, positions: list[int]) -> list[bytes]:
+    edges = [0, *sorted(position % (len(stream) + 1) for position in positions), len(stream)]
+    return [stream[start:end] for start, end in pairwise(edges)]
+
+
+@settings(max_examples=400, deadline=None, database=None)
+@given(st.lists(st.binary(max_size=30), max_size=6), st.lists(st.integers(0, 300), max_size=12))
+def test_the_same_frames_come_out_however_the_stream_is_cut(contents: list[bytes], cuts: list[int]) -> None:
+    reader = FrameReader(size_max=30)
+    received: list[bytes] = []
+    for piece in cut(b"".join(map(frame, contents)), cuts):
+        received += map(bytes, reader.feed(piece))
+        assert reader.buffered < 34
+    assert received == contents
+    assert reader.buffered == 0
+
+
+@settings(max_examples=400, deadline=None, database=None)
+@given(st.lists(st.binary(max_size=40), max_size=10))
+def test_any_stream_gives_frames_or_is_refused(pieces: list[bytes]) -> None:
+    reader = FrameReader(size_max=20)
+    received: list[bytes] = []
+    try:
+        for piece in pieces:
+            received += map(bytes, reader.feed(piece))
+    except PeerError:
+        return
+    stream = b"".join(pieces)
+    taken = b"".join(map(frame, received))
+    assert stream.startswith(taken)
+    assert len(stream) - len(taken) == reader.buffered < 24
+
+
+def test_one_byte_at_a_time() -> None:
+    reader = FrameReader(size_max=100)
+    received = [content for byte in frame(b"slow") + frame(b"") for content in reader.feed(bytes([byte]))]
+    assert received == [b"slow", b""]
+
+
+def test_a_whole_frame_is_not_copied() -> None:
+    data = frame(b"whole")
+    (content,) = FrameReader(size_max=100).feed(data)
+    assert content == b"whole"
+    assert content.obj is data
+
+
+def test_frames_stay_as_they_are_when_more_arrives() -> None:
+    reader = FrameReader(size_max=100)
+    reader.feed(frame(b"first")[:6])
+    (first,) = reader.feed(frame(b"first")[6:] + frame(b"second")[:5])
+    (second,) = reader.feed(frame(b"second")[5:])
+    assert (first, second) == (b"first", b"second")
+
+
+@pytest.mark.parametrize(
+    "length", [b"\xff\xff\xff\xff", b"\x80\x00\x00\x00", b"\x7f\xff\xff\xff", b"\x00\x00\x00\x65"]
+)
+@pytest.mark.parametrize("split", [0, 1, 3])
+@pytest.mark.parametrize("before", [b"", frame(b"good")])
+def test_a_length_that_is_negative_or_too_large_is_refused(before: bytes, split: int, length: bytes) -> None:
+    reader = FrameReader(size_max=100)
+    reader.feed(before + length[:split])
+    with pytest.raises(PeerError, match="at most 100"):
+        reader.feed(length[split:])
+
+
+def test_a_large_announcement_takes_no_memory() -> None:
+    reader = FrameReader(size_max=2**31 - 1)
+    tracemalloc.start()
+    try:
+        reader.feed(b"\x7f\xff\xff\xff" + b"a little")
+        assert tracemalloc.get_traced_memory()[1] < 10_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_what_waits_is_at_most_the_frame_however_small_the_pieces() -> None:
+    reader = FrameReader(size_max=100_000)
+    tracemalloc.start()
+    try:
+        for byte in frame(bytes(100_000))[:-1]:
+            reader.feed(bytes([byte]))
+        assert tracemalloc.get_traced_memory()[0] < 150_000
+    finally:
+        tracemalloc.stop()
+    assert len(reader.feed(b"\x00")[0]) == 100_000

@@ -1,0 +1,265 @@
+"""Writes src/penstock/wire/messages/*.py and src/penstock/wire/apis.py from Kafka's message schemas.
+
+    python tools/generate_messages.py path/to/kafka-clients-4.3.1.jar
+
+Only facts are taken over: names, types, versions, tags, defaults. To get another API's messages, add its name
+to `NAMES` and run this again. The table of API keys always holds all of them.
+"""
+
+import json
+import keyword
+import re
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+NAMES = (
+    "Produce",
+    "Fetch",
+    "ListOffsets",
+    "Metadata",
+    "FindCoordinator",
+    "ApiVersions",
+    "CreateTopics",
+    "DeleteTopics",
+    "DeleteRecords",
+    "InitProducerId",
+    "OffsetForLeaderEpoch",
+    "DescribeConfigs",
+    "AlterConfigs",
+    "DescribeLogDirs",
+    "CreatePartitions",
+    "IncrementalAlterConfigs",
+    "DescribeCluster",
+    "ListConfigResources",
+    "DescribeTopicPartitions",
+)
+
+WIRE = Path(__file__).resolve().parent.parent / "src" / "penstock" / "wire"
+
+Schema = dict[str, Any]
+
+# The protocol's name: the word of `penstock.wire.schema`, and Python's type.
+PRIMITIVES = {
+    "int8": ("int8", "int"),
+    "int16": ("int16", "int"),
+    "uint16": ("uint16", "int"),
+    "int32": ("int32", "int"),
+    "int64": ("int64", "int"),
+    "float64": ("float64", "float"),
+    "bool": ("boolean", "bool"),
+    "string": ("string", "str"),
+    "bytes": ("blob", "bytes"),
+    "records": ("records", "schema.Records"),
+    "uuid": ("uuid", "bytes"),
+}
+
+
+def read_schemas(jar: Path) -> dict[str, Schema]:
+    """Every schema in the jar that is a request's or a response's, by name."""
+    schemas = {}
+    with zipfile.ZipFile(jar) as archive:
+        for path in archive.namelist():
+            if re.fullmatch(r"common/message/\w+(Request|Response)\.json", path):
+                text = re.sub(r"^\s*//.*$", "", archive.read(path).decode(), flags=re.MULTILINE)
+                schema = json.loads(text)
+                schemas[schema["name"]] = schema
+    return schemas
+
+
+def snake_case(name: str) -> str:
+    """FetchOffset, validateOnly and KRaftVersion as fetch_offset, validate_only and kraft_version."""
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+    return words + "_" if keyword.iskeyword(words) else words
+
+
+def structs(schema: Schema) -> Iterator[tuple[str, list[Schema]]]:
+    """The nested structs of a message, innermost first."""
+
+    def within(fields: list[Schema]) -> Iterator[tuple[str, list[Schema]]]:
+        for field in fields:
+            if "fields" in field:
+                yield from within(field["fields"])
+                yield field["type"].removeprefix("[]"), field["fields"]
+
+    pending = [(common["name"], common["fields"]) for common in schema.get("commonStructs", [])]
+    done: set[str] = set()
+    while pending:  # a common struct may use another, declared after it
+        name, fields = pending.pop(0)
+        used = {field["type"].removeprefix("[]") for field in fields}
+        if used & {other for other, _ in pending}:
+            pending.append((name, fields))
+            continue
+        assert name not in done, f"{schema['name']} declares {name} twice"
+        done.add(name)
+        yield from within(fields)
+        yield name, fields
+    yield from within(schema["fields"])
+
+
+def facts(fields: list[Schema]) -> list[Any]:
+    """What makes two structs the same: all that reaches the generated class."""
+    return [
+        [snake_case(field["name"]), declaration(field, {}), facts(field.get("fields", []))]
+        for field in fields
+    ]
+
+
+def default(field: Schema) -> str | None:
+    """The default as Python source, or None where it is the type's own."""
+    type_, value = field["type"], field.get("default")
+    if value is None and "default" not in field:
+        return None
+    if value in (None, "null"):
+        return "None"
+    if type_ == "bool":
+        return "True" if str(value).lower() == "true" else None
+    if type_ == "string":
+        return repr(value) if value else None
+    number = float(value) if type_ == "float64" else int(str(value), 0)
+    return repr(number) if number else None
+
+
+def declaration(field: Schema, renamed: dict[str, str]) -> str:
+    """The right-hand side: a call of one of the words of `penstock.wire.schema`."""
+    type_, versions = field["type"], field["versions"]
+    element = type_.removeprefix("[]")
+    word = f"schema.{PRIMITIVES[element][0]}" if element in PRIMITIVES else renamed.get(element, element)
+    if type_.startswith("[]"):
+        start = f"schema.array({word}, "
+    elif element in PRIMITIVES:
+        start = f"{word}("
+    else:
+        start = f"schema.struct({word}, "
+    options = [repr(versions)]
+    if "nullableVersions" in field:
+        options.append(f"nullable={field['nullableVersions']!r}")
+    if "tag" in field:
+        assert field["taggedVersions"] == versions, f"{field['name']} is tagged in some versions only"
+        options.append(f"tag={field['tag']}")
+    if (value := default(field)) is not None:
+        options.append(f"default={value}")
+    if field.get("ignorable"):
+        options.append("ignorable=True")
+    return start + ", ".join(options) + ")"
+
+
+def annotation(field: Schema, renamed: dict[str, str]) -> str:
+    type_ = field["type"]
+    element = type_.removeprefix("[]")
+    python = PRIMITIVES[element][1] if element in PRIMITIVES else renamed.get(element, element)
+    if type_ == "records":
+        return python
+    absent = element not in PRIMITIVES and type_ == element and "tag" in field
+    optional = "nullableVersions" in field or default(field) == "None" or absent
+    return (f"list[{python}]" if type_.startswith("[]") else python) + (" | None" if optional else "")
+
+
+def class_body(fields: list[Schema], renamed: dict[str, str]) -> list[str]:
+    return [
+        f"    {snake_case(field['name'])}: {annotation(field, renamed)} = {declaration(field, renamed)}"
+        for field in fields
+    ]
+
+
+def flexible_since(schema: Schema) -> int | None:
+    versions = schema.get("flexibleVersions", "none")
+    return None if versions == "none" else int(versions.removesuffix("+"))
+
+
+def version_span(schema: Schema) -> tuple[int, int] | None:
+    """The first and last version, or None for an API that was removed."""
+    if schema["validVersions"] == "none":
+        return None
+    first, _, last = schema["validVersions"].partition("-")
+    return int(first), int(last or first)
+
+
+def module_source(name: str, request: Schema, response: Schema) -> str:
+    span = version_span(request)
+    assert span is not None, f"{name} has no versions any more"
+    nested = [*structs(request), *structs(response)]
+    lines = [
+        f'"""{name} (key {request["apiKey"]}), v{span[0]}-v{span[1]}: the request and the response.',
+        "",
+        "Written by tools/generate_messages.py from the protocol's schema; change that, not this.",
+        '"""',
+        "",
+        "from penstock.wire import schema",
+        f"from penstock.wire.schema import Message{', Struct' if nested else ''}",
+    ]
+    made: dict[str, list[Any]] = {}
+    for message in (request, response):
+        renamed: dict[str, str] = {}
+        for struct, fields in structs(message):
+            if struct in made:
+                if made[struct] == facts(fields):
+                    continue
+                # Both have a struct of that name, and not the same one: the response's says whose it is.
+                renamed[struct] = f"{struct}Response"
+            made[renamed.get(struct, struct)] = facts(fields)
+            lines += ["", "", f"class {renamed.get(struct, struct)}(Struct):", *class_body(fields, renamed)]
+        lines += [
+            *("", "", f"class {message['name']}(Message):"),
+            f"    API_KEY = {message['apiKey']}",
+            f"    VERSIONS = {version_span(message)}",
+            f"    FLEXIBLE_SINCE = {flexible_since(message)}",
+            "",
+            *class_body(message["fields"], renamed),
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def table_source(schemas: dict[str, Schema]) -> str:
+    rows = []
+    for schema in sorted(schemas.values(), key=lambda schema: int(schema["apiKey"])):
+        if schema["type"] != "request":
+            continue
+        name = schema["name"].removesuffix("Request")
+        module = repr(snake_case(name)) if name in NAMES else None
+        row = f"Api({name!r}, {version_span(schema)}, {flexible_since(schema)}, {module})"
+        rows.append(f"    {schema['apiKey']}: {row},")
+    return "\n".join([*TABLE_HEAD.splitlines(), *rows, "}", ""])
+
+
+TABLE_HEAD = '''"""Every API key of the protocol: its name, versions and header, without importing a message.
+
+Written by tools/generate_messages.py from the protocol's schema; change that, not this. The versions are the
+schema's; which of them the broker serves is said in `penstock.apis`.
+"""
+
+from typing import Final, NamedTuple
+
+
+class Api(NamedTuple):
+    """One API as the protocol declares it."""
+
+    name: str
+    versions: tuple[int, int] | None  # first and last; None where all have been removed
+    flexible_since: int | None  # the first version with compact lengths and tagged fields
+    module: str | None  # in `penstock.wire.messages`; None where nobody has needed it yet
+
+
+APIS: Final[dict[int, Api]] = {
+'''
+
+
+def main(jar: Path) -> None:
+    schemas = read_schemas(jar)
+    (WIRE / "messages").mkdir(exist_ok=True)
+    written = [WIRE / "apis.py"]
+    written[0].write_text(table_source(schemas))
+    for name in NAMES:
+        path = WIRE / "messages" / f"{snake_case(name)}.py"
+        path.write_text(module_source(name, schemas[f"{name}Request"], schemas[f"{name}Response"]))
+        written.append(path)
+    subprocess.run([sys.executable, "-m", "ruff", "format", "--quiet", *map(str, written)], check=True)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("usage: python tools/generate_messages.py path/to/kafka-clients.jar")
+    main(Path(sys.argv[1]))
