@@ -52,7 +52,10 @@ def run_tool(
 
 
 class ApacheKafka:
-    """A broker on free loopback ports, its data in a folder of its own; `settings` go to its properties."""
+    """A broker on free loopback ports, its data in a folder of its own.
+
+    `settings` go to its properties; `features` are levels other than this version's own.
+    """
 
     READY_TIMEOUT_S = 90
 
@@ -60,11 +63,13 @@ class ApacheKafka:
         self,
         *,
         settings: Mapping[str, object] | None = None,
+        features: Mapping[str, int] | None = None,
         java_options: Sequence[str] = ("-Xmx512m", *SHORT_LIVED),
     ) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="kafka-")
         self.data = Path(self._folder.name) / "data"
         self._java_options = java_options
+        self._features = dict(features or {})
         self._port, controller_port = _free_ports(2)
         self.bootstrap = f"127.0.0.1:{self._port}"
         self.cluster_id = CLUSTER_ID
@@ -87,7 +92,8 @@ class ApacheKafka:
     def format(self) -> None:
         text = "".join(f"{name}={value}\n" for name, value in self._properties.items())
         self._properties_file.write_text(text)
-        run_tool(STORAGE_TOOL, "format", "-t", CLUSTER_ID, "-c", self._properties_file)
+        levels = [part for name, level in self._features.items() for part in ("--feature", f"{name}={level}")]
+        run_tool(STORAGE_TOOL, "format", "-t", CLUSTER_ID, "-c", self._properties_file, *levels)
 
     def start(self) -> None:
         command = java_command("kafka.Kafka", str(self._properties_file), options=self._java_options)

@@ -127,6 +127,7 @@ class StoreContract:
                 await store.multi(
                     [
                         Set("/a", b"new"),
+                        Set("/a", b"newer"),
                         Create("/b"),
                         Create("/b/c"),
                         Delete("/gone"),

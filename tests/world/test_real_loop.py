@@ -161,6 +161,17 @@ def test_timers_tasks_and_clocks_are_the_loops_own(run_main: Callable[[Main], No
     run_main(main)
 
 
+def test_the_clock_moves_while_a_callback_runs(run_main: Callable[[Main], None]) -> None:
+    async def main() -> None:
+        loop = RealLoop()
+        started, finish = loop.time(), time.perf_counter() + 0.005
+        while time.perf_counter() < finish:
+            pass
+        assert loop.time() - started >= 0.004
+
+    run_main(main)
+
+
 class SteppedLoop:
     """A loop whose clock moves only when told, and which counts how often it was given way to."""
 

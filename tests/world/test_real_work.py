@@ -69,6 +69,19 @@ def test_what_does_not_fit_waits_on_the_loop_in_order() -> None:
     with_work(story, threads=1, queued_max=2)
 
 
+def test_answers_that_come_together_make_room_together() -> None:
+    async def story(work: RealWork) -> None:
+        done = threading.Semaphore(0)
+        for _ in range(10):
+            futures = [work.run(done.release) for _ in range(3)]
+            assert work.waiting == 0
+            for _ in futures:
+                done.acquire()  # the loop stands still meanwhile: nothing is delivered one by one
+            await asyncio.gather(*futures)
+
+    with_work(story, threads=2, queued_max=1)
+
+
 def test_who_gives_up_in_the_queue_is_never_run() -> None:
     async def story(work: RealWork) -> None:
         gate = threading.Event()

@@ -9,6 +9,8 @@ from collections.abc import Coroutine
 from typing import Any
 
 from penstock.base.errors import ErrorCode, PeerError, Refusal
+from penstock.records.batch import CODEC_MASK, HEADER_SIZE
+from penstock.records.compression import Codec
 from penstock.services.context import Call
 from penstock.services.partition import Appended, Partition
 from penstock.wire.messages.produce import (
@@ -30,6 +32,7 @@ ACKS_ALL = -1
 ACKS_NONE = 0
 ACKS_LEADER = 1
 
+ZSTD_SINCE = 7
 TOPIC_IDS_SINCE = 13
 
 
@@ -100,11 +103,10 @@ def _append(
     partition = _find(call, topic, data.index)
     if isinstance(partition, ErrorCode):
         return _refused(data.index, Refusal(partition))
-    refusal = _request_refusal(request, partition)
+    refusal = _request_refusal(call, request, data, partition)
     if refusal is not None:
         return _refused(data.index, refusal)
-    assert data.records is None or isinstance(data.records, memoryview)  # as the codec reads them
-    outcome = partition.append(data.records, now_ms=call.services.world.loop.now_ms())
+    outcome = partition.append(_as_read(data), now_ms=call.services.world.loop.now_ms())
     if isinstance(outcome, Refusal):
         return _refused(data.index, outcome)
     answer = PartitionProduceResponse(
@@ -136,13 +138,28 @@ def _find(call: Call, topic: TopicProduceData, index: int) -> Partition | ErrorC
     return partitions.find(topic.name, index)
 
 
-def _request_refusal(request: ProduceRequest, partition: Partition) -> Refusal | None:
+def _request_refusal(
+    call: Call, request: ProduceRequest, data: PartitionProduceData, partition: Partition
+) -> Refusal | None:
+    if call.version < ZSTD_SINCE and _is_zstd(_as_read(data)):
+        return Refusal(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7 or later")
     acks = request.acks
     if acks == ACKS_ALL:
         return partition.in_sync_refusal()
     if acks not in (ACKS_NONE, ACKS_LEADER):
         return Refusal(ErrorCode.INVALID_REQUIRED_ACKS)
     return None
+
+
+def _as_read(data: PartitionProduceData) -> memoryview | None:
+    assert data.records is None or isinstance(data.records, memoryview)  # as the codec reads them
+    return data.records
+
+
+def _is_zstd(records: memoryview | None) -> bool:
+    return (
+        records is not None and len(records) >= HEADER_SIZE and records[22] & CODEC_MASK == Codec.ZSTD
+    )  # the second byte of the attributes
 
 
 def _refused(index: int, refusal: Refusal) -> PartitionProduceResponse:

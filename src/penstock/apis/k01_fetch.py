@@ -8,6 +8,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 from penstock.base.broker_settings import FETCH_MAX_BYTES
+from penstock.base.buffers import Buffer
 from penstock.base.errors import ErrorCode, StorageError
 from penstock.core.fetch_sessions import Fetch, Outcome, PartitionKey, Wanted
 from penstock.core.partition import NO_EPOCH, fetch_offset_error
@@ -22,7 +23,6 @@ from penstock.wire.messages.fetch import (
     FetchResponse,
     PartitionData,
 )
-from penstock.world.disk import Buffer
 
 REQUEST = FetchRequest
 VERSIONS = (4, 18)
@@ -34,7 +34,17 @@ READ_COMMITTED = 1
 class _Read:
     """What came of one partition: records, an error, or a diverging epoch; `records` is None while not read."""
 
-    __slots__ = ("diverging", "error", "key", "max_bytes", "partition", "records", "wanted")
+    __slots__ = (
+        "comes_first",
+        "diverging",
+        "error",
+        "high_watermark",
+        "key",
+        "max_bytes",
+        "partition",
+        "records",
+        "wanted",
+    )
 
     def __init__(self, key: PartitionKey, wanted: Wanted) -> None:
         self.key = key
@@ -44,11 +54,20 @@ class _Read:
         self.records: Buffer | None = b""
         self.diverging: EpochEndOffset | None = None
         self.max_bytes = 0
+        self.comes_first = False  # of all that have records: its first batch comes whole, whatever the limits
+        self.high_watermark = 0  # when it was read
 
     @property
     def must_be_told(self) -> bool:
         """Whether the client has to hear of it at once, however little there is to read."""
         return self.error is not ErrorCode.NONE or self.diverging is not None
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether something happened to the partition since it was read."""
+        partition = self.partition
+        assert partition is not None  # else there was an error to tell, and no waiting
+        return partition.log.failed is not None or partition.high_watermark != self.high_watermark
 
     def outcome(self) -> Outcome:
         partition = self.partition
@@ -111,9 +130,11 @@ def _read_cached(call: Call, request: FetchRequest, fetch: Fetch) -> list[_Read]
             continue
         assert read.partition is not None
         read.max_bytes = max(0, min(wanted.max_bytes, room))
+        read.comes_first = not found_any
+        read.high_watermark = read.partition.high_watermark
         try:
             read.records = read.partition.read_cached(
-                wanted.fetch_offset, read.max_bytes, whole_first_batch=not found_any
+                wanted.fetch_offset, read.max_bytes, whole_first_batch=read.comes_first
             )
         except StorageError as error:
             _fail(read, error)
@@ -169,7 +190,7 @@ def _is_enough(request: FetchRequest, reads: list[_Read]) -> bool:
         if read.must_be_told:
             return True
         size += len(read.records or b"")
-    return size >= request.min_bytes
+    return size >= min(request.min_bytes, request.max_bytes)
 
 
 async def _read_until_enough(
@@ -177,14 +198,15 @@ async def _read_until_enough(
 ) -> FetchResponse:
     loop = call.services.world.loop
     deadline = loop.time() + request.max_wait_ms / 1000
+    is_last_look = False
     while True:
         for read in reads:
             if read.records is None:
                 await _read_cold(read)
         left_ms = int((deadline - loop.time()) * 1000)
-        if left_ms <= 0 or _is_enough(request, reads):
+        if is_last_look or left_ms <= 0 or _is_enough(request, reads):
             return _respond(request, fetch, reads)
-        await _wait_for_more(call, request, reads, left_ms)
+        is_last_look = await _wait_for_more(call, request, reads, left_ms)
         reads = _read_cached(call, request, fetch)
 
 
@@ -192,22 +214,25 @@ async def _read_cold(read: _Read) -> None:
     assert read.partition is not None
     try:
         read.records = await read.partition.read(
-            read.wanted.fetch_offset, read.max_bytes, whole_first_batch=True
+            read.wanted.fetch_offset, read.max_bytes, whole_first_batch=read.comes_first
         )
     except StorageError as error:
         _fail(read, error)
 
 
-async def _wait_for_more(call: Call, request: FetchRequest, reads: list[_Read], left_ms: int) -> None:
+async def _wait_for_more(call: Call, request: FetchRequest, reads: list[_Read], left_ms: int) -> bool:
+    """True if there is nothing more to wait for."""
+    if any(read.is_outdated for read in reads):
+        return  # it came between reading and now, when nobody waited for it yet
     present = sum(len(read.records or b"") for read in reads)
     waiting = WaitingFetch(
         call.services.world.loop, missing_bytes=request.min_bytes - present, max_wait_ms=left_ms
     )
     try:
         for read in reads:
-            assert read.partition is not None  # else there was an error to tell, and no waiting
+            assert read.partition is not None
             waiting.wait_at(read.partition.fetches)
-        await waiting.future
+        return await waiting.future
     finally:
         waiting.leave()
 

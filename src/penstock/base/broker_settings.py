@@ -292,7 +292,7 @@ MAX_REQUEST_PARTITION_SIZE_LIMIT = integer(
 PENSTOCK_DECOMPRESSED_BYTES_MAX = integer(
     "penstock.decompressed.bytes.max",
     100 * _MIB,
-    "What one batch may grow to when the broker has to decompress it; more is refused as corrupt.",
+    "What one batch may grow to when the broker has to decompress it; more is refused as too large.",
     allowed=_POSITIVE,
 )
 PENSTOCK_QUEUED_SYNCS_MAX = integer(
@@ -300,6 +300,19 @@ PENSTOCK_QUEUED_SYNCS_MAX = integer(
     10_000,
     "Produce requests that wait for a sync to the device; while there are as many, further ones are held "
     "back.",
+    allowed=_POSITIVE,
+)
+PENSTOCK_SYNC_WHOLE_FILE_SYSTEM_FROM = integer(
+    "penstock.sync.whole.file.system.from",
+    8,
+    "Partitions that wait for a sync at once from which on the whole file system is synced in one call, where the "
+    "system has such a call; 0 syncs file by file. Lower is faster, unless others write to the same file system.",
+    allowed=_NOT_NEGATIVE,
+)
+PENSTOCK_MEMORY_BYTES_MAX = long(
+    "penstock.memory.bytes.max",
+    2048 * _MIB,
+    "Bytes of all topics with `penstock.storage=memory` together; a partition that needs more goes offline.",
     allowed=_POSITIVE,
 )
 PENSTOCK_OPEN_FILES_MAX = integer(

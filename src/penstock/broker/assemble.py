@@ -2,6 +2,7 @@
 
 from penstock.base.broker_settings import (
     NODE_ID,
+    PENSTOCK_MEMORY_BYTES_MAX,
     PENSTOCK_OPEN_FILES_MAX,
     PENSTOCK_WORK_THREADS,
     data_directory,
@@ -30,7 +31,7 @@ async def start_broker(settings: Settings) -> Broker:
 
 async def start_broker_in_memory(settings: Settings) -> Broker:
     """A running broker whose data is gone when it stops."""
-    return await _start(MemoryDisk(), settings, log_dir="memory")
+    return await _start(MemoryDisk(size_max=settings[PENSTOCK_MEMORY_BYTES_MAX]), settings, log_dir="memory")
 
 
 async def _start(disk: Disk, settings: Settings, *, log_dir: str) -> Broker:

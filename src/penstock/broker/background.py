@@ -11,6 +11,8 @@ from functools import partial
 from typing import NamedTuple
 
 from penstock.base.broker_settings import (
+    LOG_CLEANER_BACKOFF_MS,
+    LOG_CLEANER_ENABLE,
     LOG_FLUSH_OFFSET_CHECKPOINT_INTERVAL_MS,
     LOG_RETENTION_CHECK_INTERVAL_MS,
     PENSTOCK_LOOP_SLICE_MS,
@@ -19,6 +21,7 @@ from penstock.base.broker_settings import (
 )
 from penstock.base.settings import Settings
 from penstock.broker.connections import Connections
+from penstock.services.compactor import Compactor
 from penstock.services.context import Services
 from penstock.services.partition import Partition
 from penstock.storage.directory import DataDirectory
@@ -48,6 +51,7 @@ class Background:
         self._loop = services.world.loop
         self._directory = directory
         self._connections = connections
+        self._compactor = Compactor(services, directory)
         self._tasks: list[asyncio.Task[None]] = []
         self._delay_s = services.metrics.histogram(
             "penstock_loop_delay_seconds", "How much later than asked for the event loop ran a timer."
@@ -83,6 +87,7 @@ class Background:
             self.expire_producers,
         )
         yield Chore("idle connections", lambda: IDLE_CHECK_INTERVAL_MS, self._close_idle)
+        yield Chore("compaction", lambda: self._settings[LOG_CLEANER_BACKOFF_MS], self.compact)
         yield Chore("loop delay", lambda: DELAY_CHECK_INTERVAL_MS, self._measure_delay)
 
     async def _repeat(self, chore: Chore) -> None:
@@ -126,6 +131,10 @@ class Background:
         limit_ms = self._settings[PRODUCER_ID_EXPIRATION_MS]
         async for partition in self._paced():
             partition.producers.expire(now_ms=self._loop.now_ms(), expiration_ms=limit_ms)
+
+    async def compact(self) -> None:
+        if self._settings[LOG_CLEANER_ENABLE]:
+            await self._compactor.run()
 
     async def _close_idle(self) -> None:
         self._connections.close_idle()

@@ -18,6 +18,7 @@ from penstock.base.broker_settings import (
     PENSTOCK_METRICS_LISTEN,
     PENSTOCK_PARTITIONS_MAX,
     PENSTOCK_QUEUED_SYNCS_MAX,
+    PENSTOCK_SYNC_WHOLE_FILE_SYSTEM_FROM,
     PENSTOCK_WORK_THREADS,
     advertised,
     bound,
@@ -100,7 +101,10 @@ class Broker:
         configs.reload()
         metrics = Metrics()
         flusher = Flusher(
-            world, lanes=settings[PENSTOCK_WORK_THREADS], queue_max=settings[PENSTOCK_QUEUED_SYNCS_MAX]
+            world,
+            lanes=settings[PENSTOCK_WORK_THREADS],
+            queue_max=settings[PENSTOCK_QUEUED_SYNCS_MAX],
+            whole_from=settings[PENSTOCK_SYNC_WHOLE_FILE_SYSTEM_FROM],
         )
         partitions = Partitions(
             world, self._directory, flusher, configs, slice_ms=settings[PENSTOCK_LOOP_SLICE_MS]

@@ -12,13 +12,13 @@ from collections.abc import Callable, Coroutine
 from typing import Any, cast
 
 from penstock.apis import Api, ApiTable
+from penstock.base.buffers import Buffer
 from penstock.base.errors import PeerError
 from penstock.broker.request_memory import RequestMemory
 from penstock.services.context import Call, Services
 from penstock.wire.codec import decode, encode
 from penstock.wire.framing import FrameReader
 from penstock.wire.headers import RequestHeader, frame_response, read_request_header
-from penstock.world.disk import Buffer
 
 log = logging.getLogger("penstock.connection")
 
@@ -64,7 +64,7 @@ class Connection(asyncio.Protocol):
         self._on_lost = on_lost
         self._backlog: deque[Buffer] = deque()  # frames of one read that are held back
         self._answers: deque[_Answer] = deque()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], None] = {}
         self._exclusive = False  # a request that lets no other one start is under way
         self._writing_paused = False
         self._reading_paused = False
@@ -182,11 +182,11 @@ class Connection(asyncio.Protocol):
         self._answers.append(answer)
         self._exclusive = not api.pipelined
         task = self._loop.create_task(self._finish(outcome, answer, api, header, started_at))
-        self._tasks.add(task)
+        self._tasks[task] = None
         self._memory.add(frame_bytes)
 
         def forget(task: asyncio.Task[None]) -> None:
-            self._tasks.discard(task)
+            del self._tasks[task]
             self._memory.add(-frame_bytes)
 
         task.add_done_callback(forget)

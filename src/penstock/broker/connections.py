@@ -96,10 +96,13 @@ class Connections:
     async def drain(self, *, timeout_ms: int) -> None:
         """Answer what is under way, for at most `timeout_ms`, then close everything."""
         loop = self._services.world.loop
+        timer = loop.call_later(timeout_ms / 1000, self._abort_all)
         drains = [loop.create_task(connection.drain()) for connection in list(self._open)]
-        if drains:
-            _, late = await asyncio.wait(drains, timeout=timeout_ms / 1000)
-            for task in late:
-                task.cancel()
+        self._services.partitions.end_waiting_fetches()
+        await asyncio.gather(*drains)
+        timer.cancel()
+        self._abort_all()
+
+    def _abort_all(self) -> None:
         for connection in list(self._open):
             connection.abort()

@@ -4,6 +4,7 @@ A command's module is imported when it is called for, and `--version` imports no
 line does most often.
 """
 
+import io
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -39,6 +40,7 @@ Exit codes: 0 done, 1 failed, 2 called the wrong way, 130 interrupted."""
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line; the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
+    _let_nothing_be_unprintable()
     try:
         code = _dispatch(words)
         sys.stdout.flush()
@@ -103,7 +105,7 @@ def _unknown_command(name: str) -> str:
 
     if name.startswith("-"):
         return f"there is no option {name}; options come after the command, see `penstock --help`"
-    nearest = difflib.get_close_matches(name, COMMANDS, n=1, cutoff=0.5)
+    nearest = difflib.get_close_matches(name, COMMANDS, n=1, cutoff=0.6)
     hint = f"did you mean {nearest[0]!r}?" if nearest else "see `penstock --help`"
     return f"there is no command {name!r}; {hint}"
 
@@ -112,6 +114,12 @@ def _help() -> str:
     width = max(map(len, COMMANDS))
     lines = (f"  {name:<{width}}  {text}" for name, text in COMMANDS.items())
     return _HELP.format(commands="\n".join(lines))
+
+
+def _let_nothing_be_unprintable() -> None:
+    """A terminal that is not UTF-8 shows escapes for what it lacks; nobody's data stops a command."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _let_go_of_stdout() -> None:

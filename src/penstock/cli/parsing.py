@@ -24,6 +24,7 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, **more: Any) -> None:
         super().__init__(formatter_class=_HelpFormatter, allow_abbrev=False, **more)
         self.signed_options: set[str] = set()
+        self._is_intermixing = False
 
     def add_signed_argument(self, *names: str, **more: Any) -> None:
         """An option that takes values like -1h, which argparse alone would read as another option."""
@@ -39,6 +40,16 @@ class Parser(argparse.ArgumentParser):
             else:
                 attached.append(word)
         return attached
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Words and options in any order, `produce TOPIC --whole FILE` too; argparse alone wants words together."""
+        if self._subparsers is not None or self._is_intermixing:
+            return super().parse_known_args(args, namespace)
+        self._is_intermixing = True
+        try:
+            return self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self._is_intermixing = False
 
     def error(self, message: str) -> NoReturn:
         sys.stderr.write(f"{self.prog}: {message}; see `{self.prog} --help`\n")

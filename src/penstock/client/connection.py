@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple, TypeVar, cast
 
+from penstock.base.buffers import Buffer
 from penstock.base.errors import ErrorCode, PeerError
 from penstock.base.version import VERSION
 from penstock.client.addresses import Address
@@ -25,7 +26,6 @@ from penstock.client.versions import Versions
 from penstock.wire.apis import APIS
 from penstock.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from penstock.wire.schema import Message
-from penstock.world.disk import Buffer
 from penstock.world.loop import Loop
 
 R = TypeVar("R", bound=Message)

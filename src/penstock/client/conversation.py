@@ -8,13 +8,13 @@ from collections import deque
 from struct import Struct
 from typing import NamedTuple
 
+from penstock.base.buffers import Buffer
 from penstock.base.errors import ErrorCode, PeerError
 from penstock.wire.codec import decode, encode
 from penstock.wire.framing import FrameReader
 from penstock.wire.headers import RequestHeader, frame_request, read_response_header
 from penstock.wire.messages.api_versions import ApiVersionsResponse
 from penstock.wire.schema import Message
-from penstock.world.disk import Buffer
 
 _CORRELATION_ID_MAX = 2**31 - 1
 _ERROR_CODE = Struct(">h")

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from penstock.base.buffers import Buffer
 from penstock.base.errors import Refusal
 from penstock.base.ids import ZERO_ID, TopicPartition
 from penstock.client.client import Client
@@ -22,7 +23,6 @@ from penstock.wire.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
-from penstock.world.disk import Buffer
 
 ACKS_NONE = 0
 ACKS_LEADER = 1

@@ -41,7 +41,8 @@ from penstock.wire.messages.describe_log_dirs import (
 )
 
 BROKER_DEFAULT = -1
-TIMEOUT_MS = 30_000
+# How long the controller may take; shorter than a request may take, so that its answer comes first.
+TIMEOUT_MS = 20_000
 _VISIBLE_WITHIN_MS = 5_000
 _DELETES_BY_STATE_SINCE = 6
 

@@ -28,6 +28,9 @@ _log = logging.getLogger(__name__)
 # A log this long is replaced by a snapshot; reading it back takes some tens of milliseconds.
 SNAPSHOT_AFTER_BYTES = 4 << 20
 
+# So many changes share a sync; writing and applying them holds the loop for some three milliseconds.
+SHARED_MAX = 256
+
 Watches = dict[str, list[Callable[[], None]]]
 
 
@@ -124,7 +127,7 @@ class EmbeddedStore:
         """Write and sync what is pending, again and again until nothing is."""
         try:
             while self._pending:
-                batch, self._pending = self._pending, []
+                batch, self._pending = self._pending[:SHARED_MAX], self._pending[SHARED_MAX:]
                 if await self._write(batch):
                     self._commit(batch)
                     await self._begin_snapshot_if_due()
@@ -162,9 +165,7 @@ class EmbeddedStore:
         """Call the watches that a change is about to concern."""
         assert not isinstance(change, NewSession)
         path = change.path
-        callbacks: list[Callable[[], None]] = []
-        if path in self._committed:
-            callbacks += self._node_watches.pop(path, [])
+        callbacks = self._node_watches.pop(path, [])
         if isinstance(change, Remove):
             callbacks += self._child_watches.pop(path, [])
         if isinstance(change, Remove) or path not in self._committed:

@@ -26,10 +26,10 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
+from penstock.base.buffers import Buffer
 from penstock.base.errors import ErrorCode
 from penstock.records.compression import Codec
 from penstock.records.errors import CorruptBatchError
-from penstock.world.disk import Buffer
 
 HEADER_SIZE = 61
 MAGIC = 2

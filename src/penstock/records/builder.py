@@ -7,6 +7,7 @@ producer does, numbers them from 0 and says when the batch is full. Neither spli
 
 from collections.abc import Iterable
 
+from penstock.base.buffers import Buffer
 from penstock.records.batch import (
     CODEC_MASK,
     CONTROL,
@@ -24,7 +25,6 @@ from penstock.records.batch import (
 )
 from penstock.records.compression import Codec, compress
 from penstock.records.record import Headers, Record, payload_of
-from penstock.world.disk import Buffer
 
 NO_EPOCH = -1
 

@@ -19,8 +19,8 @@ from enum import IntEnum
 
 import cramjam
 
+from penstock.base.buffers import Buffer
 from penstock.records.errors import CorruptBatchError, DecompressionLimitError
-from penstock.world.disk import Buffer
 
 
 class Codec(IntEnum):

@@ -9,11 +9,11 @@ CRC: `batch.crc_holds` does. It runs per record, which the hot paths of produce 
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from penstock.base.buffers import Buffer
 from penstock.base.errors import ErrorCode
 from penstock.records.batch import HEADER_SIZE, NO_TIMESTAMP, BatchHeader, read_header, require_sane
 from penstock.records.compression import decompress
 from penstock.records.errors import CorruptBatchError, DecompressionLimitError
-from penstock.world.disk import Buffer
 
 Headers = tuple[tuple[str, bytes | None], ...]
 

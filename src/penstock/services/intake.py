@@ -38,7 +38,6 @@ from penstock.core.partition import TimestampRule, timestamp_refusal
 from penstock.records.batch import BatchHeader, check_produced, read_header, restamp
 from penstock.records.builder import recompress
 from penstock.records.compression import Codec
-from penstock.records.errors import CorruptBatchError
 from penstock.records.record import validate_records
 from penstock.storage.config import LogConfig
 
@@ -98,11 +97,14 @@ class Intake:
         refusal = timestamp_refusal(header, self._timestamps, now_ms=now_ms)
         if refusal is not None:
             return refusal
-        if self._opens_records:
+        if self._opens_records or self._recompresses(header):
             problem = self._look_inside(header, records, now_ms)
             if problem is not None:
-                return self._refuse(problem)
+                return self._refuse_inside(problem)
         return self._changed(header, records, now_ms)
+
+    def _recompresses(self, header: BatchHeader) -> bool:
+        return self._codec is not None and header.codec is not self._codec
 
     def _look_inside(self, header: BatchHeader, records: memoryview, now_ms: int) -> ErrorCode | None:
         window = self._timestamps
@@ -128,14 +130,22 @@ class Intake:
             )
         return Refusal(code, _REASONS.get(code))
 
+    def _refuse_inside(self, code: ErrorCode) -> Refusal:
+        if code is ErrorCode.MESSAGE_TOO_LARGE:
+            limit = self._decompressed_max
+            return Refusal(
+                code, f"the records take more than penstock.decompressed.bytes.max={limit} uncompressed"
+            )
+        return self._refuse(code)
+
     def _changed(
         self, header: BatchHeader, batch: memoryview, now_ms: int
     ) -> tuple[BatchHeader, memoryview] | Refusal:
-        if self._codec is not None and header.codec is not self._codec:
-            try:
-                batch = memoryview(recompress(batch, self._codec, self._level, limit=self._decompressed_max))
-            except CorruptBatchError as error:
-                return Refusal(ErrorCode.CORRUPT_MESSAGE, str(error))
+        if self._recompresses(header):
+            assert self._codec is not None
+            batch = memoryview(recompress(batch, self._codec, self._level, limit=self._decompressed_max))
+            if len(batch) > self._size_max:
+                return self._refuse(ErrorCode.MESSAGE_TOO_LARGE)
             header = read_header(batch)
         if self._timestamps.log_append_time:
             batch = memoryview(restamp(batch, max_timestamp=now_ms))

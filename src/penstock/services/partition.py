@@ -3,6 +3,7 @@
 import asyncio
 from typing import NamedTuple
 
+from penstock.base.buffers import Buffer
 from penstock.base.errors import ErrorCode, Refusal, StorageError
 from penstock.base.ids import TopicId
 from penstock.cluster.metadata import PartitionState
@@ -14,7 +15,6 @@ from penstock.services.intake import Intake
 from penstock.services.waiting import FetchWaiters, OffsetWaiters
 from penstock.storage.log import Log, PlacedBatch, SyncPlan
 from penstock.world import Disk, World
-from penstock.world.disk import Buffer
 
 NO_TIMESTAMP = -1
 NO_OFFSET = -1
@@ -198,7 +198,7 @@ class Partition:
     def went_offline(self) -> None:
         """The disk failed under this partition: it serves nobody until the broker is started again."""
         self._waiting_for_offset.give_up(ErrorCode.KAFKA_STORAGE_ERROR)
-        self.fetches.wake_all()
+        self.fetches.end_all()
 
     @property
     def in_memory(self) -> bool:
@@ -208,7 +208,7 @@ class Partition:
     def close(self) -> None:
         """The partition is gone from this broker."""
         self._waiting_for_offset.give_up(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        self.fetches.wake_all()
+        self.fetches.end_all()
 
     # Reading.
 

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
-from penstock.base.broker_settings import PENSTOCK_PARTITION_PRODUCERS_MAX
+from penstock.base.broker_settings import PENSTOCK_MEMORY_BYTES_MAX, PENSTOCK_PARTITION_PRODUCERS_MAX
 from penstock.base.errors import ErrorCode
 from penstock.base.ids import TopicPartition
 from penstock.base.settings import Settings
@@ -50,7 +50,7 @@ class Partitions:
         self._flusher = flusher
         self._configs = configs
         self._slice_ms = slice_ms
-        self._memory: Disk = MemoryDisk()
+        self._memory: Disk = MemoryDisk(size_max=configs.broker[PENSTOCK_MEMORY_BYTES_MAX])
         self._by_name: dict[str, _Held] = {}
         self._by_id: dict[bytes, _Held] = {}
         self._doomed = [_Doomed(name, 0) for name in directory.deleted]
@@ -130,6 +130,11 @@ class Partitions:
         """The broker's own configs changed, and with them the defaults of every topic."""
         for held in self._by_name.values():
             self._configure(held.partitions, self._configs.of_topic(held.topic))
+
+    def end_waiting_fetches(self) -> None:
+        """The broker stops: whoever waits for records is answered with what there is."""
+        for partition in self.all():
+            partition.fetches.end_all()
 
     async def remove_doomed(self) -> None:
         """Free the room of deleted partitions whose time has come."""

@@ -18,10 +18,10 @@ class WaitingFetch:
     __slots__ = ("_missing_bytes", "_places", "_timer", "future")
 
     def __init__(self, loop: Loop, *, missing_bytes: int, max_wait_ms: int) -> None:
-        self.future: asyncio.Future[None] = loop.create_future()
+        self.future: asyncio.Future[bool] = loop.create_future()  # True: do not wait again
         self._missing_bytes = missing_bytes
         self._places: list[FetchWaiters] = []
-        self._timer: Timer = loop.call_later(max_wait_ms / 1000, self.wake)
+        self._timer: Timer = loop.call_later(max_wait_ms / 1000, self.end)
 
     def wait_at(self, place: "FetchWaiters") -> None:
         self._places.append(place)
@@ -29,12 +29,13 @@ class WaitingFetch:
 
     def bytes_came(self, count: int) -> None:
         self._missing_bytes -= count
-        if self._missing_bytes <= 0:
-            self.wake()
+        if self._missing_bytes <= 0 and not self.future.done():
+            self.future.set_result(False)
 
-    def wake(self) -> None:
+    def end(self) -> None:
+        """Answer with what there is: the time is over, or the partition or the broker goes away."""
         if not self.future.done():
-            self.future.set_result(None)
+            self.future.set_result(True)
 
     def leave(self) -> None:
         """Forget it everywhere; called once the wait is over, however it ended."""
@@ -62,10 +63,10 @@ class FetchWaiters:
         for fetch in self._fetches:
             fetch.bytes_came(count)
 
-    def wake_all(self) -> None:
-        """The partition changed in a way that every fetch must hear of: deleted, failed, moved."""
+    def end_all(self) -> None:
+        """Something happened that every fetch must hear of: deleted, failed, moved, stopping."""
         for fetch in self._fetches:
-            fetch.wake()
+            fetch.end()
 
 
 class OffsetWaiters:

@@ -25,3 +25,8 @@ class LogConfig:
     max_compaction_lag_ms: int = _INT64_MAX
     delete_retention_ms: int = _DAY_MS
     decompressed_size_max: int = 256 << 20  # of one batch, where a log has to look at records
+
+    @property
+    def roll_ms(self) -> int:
+        """After how long a segment is rolled; what has to be compacted in time has to be closed in time."""
+        return min(self.segment_ms, self.max_compaction_lag_ms) if self.compact else self.segment_ms

@@ -9,7 +9,7 @@ recovery point. And a recovery point that has to go down goes down on disk befor
 What says that it may block goes through `Work`, one call at a time.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 
 from penstock.base.errors import StorageError, UserError
 from penstock.base.ids import TopicId, TopicPartition
@@ -113,7 +113,7 @@ class DataDirectory:
             now_ms=now_ms,
         )
 
-    def set_aside(self, partitions: Sequence[TopicPartition], *, unique: bytes) -> list[str]:
+    def set_aside(self, partitions: Collection[TopicPartition], *, unique: bytes) -> list[str]:
         """Take partitions out, whose logs are closed; names for `remove_deleted` to free later. May block.
 
         `unique` keeps them apart from what was deleted under the same name before.
@@ -126,9 +126,10 @@ class DataDirectory:
                 name = str(partition)[: _NAME_LENGTH_MAX - len(suffix)] + suffix
                 self.disk.rename(str(partition), name)
                 names.append(name)
-            self.disk.sync_dir("")
+            if names:
+                self.disk.sync_dir("")
         except OSError as error:
-            raise StorageError(f"cannot set {partition} aside: {error}") from error
+            raise StorageError(f"cannot set partitions aside: {error}") from error
         return names
 
     def remove_deleted(self, name: str) -> None:
@@ -152,7 +153,7 @@ class DataDirectory:
         ):
             known: dict[TopicPartition, int] = getattr(self, attribute)
             if any(partition in known for partition in partitions):
-                left = {partition: offset for partition, offset in known.items() if partition not in partitions}
+                left = {known_one: known[known_one] for known_one in known if known_one not in partitions}
                 setattr(self, attribute, left)
                 checkpoints.write_offsets(self.disk, name, left)
 

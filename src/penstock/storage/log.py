@@ -15,14 +15,16 @@ Leaves out: which batches may be appended (core), when to sync (the broker), wha
 how a log is opened (`recovery`), records and timestamps (`lookup`).
 """
 
-import errno
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
+from penstock.base.buffers import Buffer
 from penstock.base.errors import StorageError
 from penstock.base.ids import TopicId, format_id
 from penstock.records.batch import BatchHeader
+from penstock.records.producer import ProducerEntry
 from penstock.storage import lookup, names, retention
 from penstock.storage.config import LogConfig
 from penstock.storage.epochs import LeaderEpochs
@@ -31,34 +33,12 @@ from penstock.storage.lookup import FoundRecord
 from penstock.storage.producer_snapshots import ProducerMemory, ProducerSnapshots
 from penstock.storage.recovery import OpenedLog, RecoveryReport, open_log
 from penstock.storage.segment import PlacedBatch, Segment
-from penstock.world.disk import Buffer, Disk, File
+from penstock.storage.syncing import SyncPlan, Unsynced
+from penstock.world.disk import Disk
 
 __all__ = ["Log", "LogConfig", "PlacedBatch", "ProducerMemory", "RecoveryReport", "Removal", "SyncPlan"]
 
 _READ_ATTEMPTS = 3
-_GONE = (errno.ENOENT, errno.EBADF)
-
-
-class SyncPlan(NamedTuple):
-    """What to sync to make all below `target_offset` safe. `run` blocks; then `Log.synced` takes it."""
-
-    target_offset: int
-    files: tuple[File, ...]
-    directories: tuple[str, ...]
-    generation: int  # of the log's content: a cut begins a new one
-    name_changes: int  # files created or renamed before the plan was made
-
-    def run(self, disk: Disk) -> None:
-        """Sync it all; OSError means that the log has failed for good."""
-        for file in self.files:
-            try:
-                file.sync()
-            except OSError as error:
-                # Removed by retention or a cut while the plan was under way: nothing in it matters any more.
-                if error.errno not in _GONE:
-                    raise
-        for directory in self.directories:
-            disk.sync_dir(directory)
 
 
 class Removal(NamedTuple):
@@ -78,15 +58,11 @@ class Log:
 
     __slots__ = (
         "_active",
-        "_directories",
         "_disk",
-        "_generation",
-        "_name_changes",
         "_producers",
         "_removals",
-        "_side_files",
         "_snapshots",
-        "_unsynced_segments",
+        "_unsynced",
         "_view",
         "config",
         "end_offset",
@@ -105,10 +81,6 @@ class Log:
         self._disk = disk
         self._producers = producers
         self._snapshots = opened.snapshots
-        self._directories = opened.unsynced_directories
-        self._side_files = opened.unsynced_files
-        self._generation = 0
-        self._name_changes = 0
         self._removals: list[Removal] = []
         self.path = path
         self.topic_id: TopicId = opened.topic_id
@@ -120,11 +92,16 @@ class Log:
         self.recovery_point: int = opened.recovery_point
         self.size = sum(segment.size for segment in opened.segments)
         self._set_view(opened.segments)
-        self._unsynced_segments: list[Segment] = [
-            segment
-            for segment, following in zip(opened.segments, opened.segments[1:], strict=False)
-            if following.base_offset > opened.recovery_point
-        ]
+        self._unsynced = Unsynced(
+            path,
+            segments=[
+                segment
+                for segment, following in pairwise(opened.segments)
+                if following.base_offset > opened.recovery_point
+            ],
+            files=opened.unsynced_files,
+            directories=opened.unsynced_directories,
+        )
 
     @classmethod
     def create(
@@ -200,15 +177,18 @@ class Log:
         self._view = ([segment.base_offset for segment in segments], segments)
         self._active = segments[-1]
 
+    @property
+    def cuts(self) -> int:
+        """How often the log was truncated: whoever works on it for long sees whether it is still the same."""
+        return self._unsynced.generation
+
+    def producer_entries(self) -> list[ProducerEntry]:
+        return self._producers.entries()
+
     def fail(self, reason: str) -> None:
         """The disk failed under the log: it takes nothing more. The first reason stays."""
         if self.failed is None:
             self.failed = reason
-
-    def _note_names_changed(self) -> None:
-        self._name_changes += 1
-        if self.path not in self._directories:
-            self._directories = (*self._directories, self.path)
 
     def _require_usable(self) -> None:
         if self.failed is not None:
@@ -245,11 +225,11 @@ class Log:
             waited_ms = header.max_timestamp - active.first_timestamp
         else:
             waited_ms = now_ms - active.created_ms
-        return waited_ms > config.segment_ms - self._jitter_ms()
+        return waited_ms > config.roll_ms - self._jitter_ms()
 
     def _jitter_ms(self) -> int:
         """How much earlier than others this segment is rolled; path and base offset are chance enough."""
-        limit = min(self.config.segment_jitter_ms, self.config.segment_ms)
+        limit = min(self.config.segment_jitter_ms, self.config.roll_ms)
         if limit <= 0:
             return 0
         return (sum(self.path.encode()) * 2_654_435_761 + self._active.base_offset * 40_503) % limit
@@ -282,17 +262,17 @@ class Log:
             return
         try:
             if retired.size:
-                self._side_files += retired.retire()
-                self._side_files += self._snapshots.take(base_offset, self._producers.entries())
+                self._unsynced.add_files(retired.retire())
+                self._unsynced.add_files(self._snapshots.take(base_offset, self._producers.entries()))
+                self._unsynced.add_segment(retired)
                 kept = self._view[1]
-                self._unsynced_segments.append(retired)
             else:
                 kept = self._view[1][:-1]
                 self._retire_files(retired, now_ms=now_ms)
             self._set_view([*kept, Segment.create(self._disk, self.path, base_offset, now_ms=now_ms)])
         except OSError as error:
             raise self._failure("cannot begin a new segment", error) from error
-        self._note_names_changed()
+        self._unsynced.note_names_changed()
 
     # ---- reading
 
@@ -327,10 +307,13 @@ class Log:
                     whole_first_batch=whole_first_batch,
                     cached_only=cached_only,
                 )
+            except FileNotFoundError:
+                continue  # deleted, or renamed by compaction, just now: the next view knows better
             except OSError as error:
-                # Deleted or replaced by compaction just now: the next view knows better.
-                if self._view[1] is segments and not segments[index].deleted:
+                if not segments[index].deleted:
                     raise StorageError(f"cannot read {self.path} at offset {offset}: {error}") from error
+        if self._view[1] is segments:
+            raise StorageError(f"cannot read {self.path} at offset {offset}: a file is missing")
         return b""
 
     def _read_from(
@@ -360,7 +343,7 @@ class Log:
             if damage is not None:
                 end, end_offset = damage.position, damage.first_offset
             if upto_offset < end_offset:
-                limit = _limit(segment, position + max_bytes, upto_offset, cached_only=cached_only)
+                limit = _limit(segment, position + max(max_bytes, 1), upto_offset, cached_only=cached_only)
                 if limit is None:
                     return None
                 end = min(end, limit)
@@ -402,7 +385,7 @@ class Log:
             self.epochs.truncate_before(offset)
 
     def end_after_cut(self, offset: int) -> int:
-        """Where the log would end after `truncate_to`: before the batch that reaches up to `offset`. May block."""
+        """Where `truncate_to` would end the log: before the batch that reaches up to `offset`. May block."""
         if offset >= self.end_offset:
             return self.end_offset
         header = next(self.headers(offset), None)
@@ -421,7 +404,8 @@ class Log:
 
     def _cut(self, end_offset: int) -> None:
         bases, segments = self._view
-        kept = max(bisect_left(bases, end_offset), 1)  # one that would be empty goes too, unless it is the first
+        # A segment that would be empty goes too, unless it is the first.
+        kept = max(bisect_left(bases, end_offset), 1)
         last = segments[kept - 1]
         for segment in segments[kept:]:
             self._drop_now(segment)
@@ -429,8 +413,7 @@ class Log:
         position = last.position_of(end_offset)
         assert position is not None
         last.truncate_to(position, end_offset)
-        if last in self._unsynced_segments:
-            self._unsynced_segments.remove(last)
+        self._unsynced.drop_segment(last)
         self._finish_cut(end_offset)
         self._restore_producers()
 
@@ -450,19 +433,18 @@ class Log:
             raise self._failure("truncation failed", error) from error
 
     def _finish_cut(self, end_offset: int) -> None:
-        self._generation += 1  # a sync under way says nothing about what is written from now on
+        self._unsynced.generation += 1  # a sync under way says nothing about what is written from now on
         self.size = sum(segment.size for segment in self._view[1])
         self.end_offset = end_offset
         self.start_offset = min(self.start_offset, end_offset)
         self.recovery_point = min(self.recovery_point, end_offset)
         self.epochs.truncate_from(end_offset)
         self._snapshots.drop_behind(end_offset)
-        self._note_names_changed()
+        self._unsynced.note_names_changed()
 
     def _drop_now(self, segment: Segment) -> None:
         segment.deleted = True
-        if segment in self._unsynced_segments:
-            self._unsynced_segments.remove(segment)
+        self._unsynced.drop_segment(segment)
         segment.close()
         for kind in names.SEGMENT_SUFFIXES:
             self._disk.remove(segment.path(kind))
@@ -492,12 +474,13 @@ class Log:
         if count == len(self._view[1]):
             self.roll(now_ms=now_ms)
         segments = self._view[1]
+        # The start moves first: a reader that finds nothing also finds that it is behind the start.
+        self.advance_start_offset(segments[count].base_offset)
         try:
             self.replace_segments(segments[:count], [], now_ms=now_ms)
+            self._snapshots.drop_before(self._view[0][0])
         except OSError as error:
             raise self._failure("cannot delete old segments", error) from error
-        self.advance_start_offset(max(self.start_offset, self._view[0][0]))
-        self._snapshots.drop_before(self._view[0][0])
         return count
 
     def replace_segments(self, old: Sequence[Segment], new: Sequence[Segment], *, now_ms: int) -> None:
@@ -508,15 +491,14 @@ class Log:
         self._set_view([*segments[:first], *new, *segments[first + len(old) :]])
         self.size += sum(segment.size for segment in new) - sum(segment.size for segment in old)
         for segment in old:
-            if segment in self._unsynced_segments:
-                self._unsynced_segments.remove(segment)
+            self._unsynced.drop_segment(segment)
             self._retire_files(segment, now_ms=now_ms)
 
     def _retire_files(self, segment: Segment, *, now_ms: int) -> None:
         segment.deleted = True
         segment.move_to(names.DELETED)
         self._removals.append(Removal(now_ms + self.config.file_delete_delay_ms, segment))
-        self._note_names_changed()
+        self._unsynced.note_names_changed()
 
     def due_removals(self, now_ms: int) -> list[Removal]:
         """Files whose time has come; whoever takes them runs them, through `Work`."""
@@ -539,33 +521,13 @@ class Log:
         self._require_usable()
         if self.epochs.changed:
             self._write_epochs()
-        files = [segment.file for segment in self._unsynced_segments]
-        if self.recovery_point < self.end_offset:
-            files.append(self._active.file)
-        return SyncPlan(
-            self.end_offset,
-            (*files, *self._side_files),
-            self._directories,
-            self._generation,
-            self._name_changes,
-        )
+        active = (self._active.file,) if self.recovery_point < self.end_offset else ()
+        return self._unsynced.plan(self.end_offset, active)
 
     def synced(self, plan: SyncPlan) -> None:
         """The plan was carried out: what it covers is safe."""
-        if plan.generation != self._generation:
-            return
-        done = set(map(id, plan.files))
-        self._unsynced_segments = [
-            segment for segment in self._unsynced_segments if id(segment.file) not in done
-        ]
-        if self._side_files:
-            for file in self._side_files:
-                if id(file) in done:
-                    file.close()
-            self._side_files = [file for file in self._side_files if id(file) not in done]
-        if plan.name_changes == self._name_changes:
-            self._directories = ()
-        self.recovery_point = max(self.recovery_point, plan.target_offset)
+        if self._unsynced.done(plan):
+            self.recovery_point = max(self.recovery_point, plan.target_offset)
 
     def _write_epochs(self) -> None:
         try:
@@ -577,24 +539,21 @@ class Log:
         except OSError as error:
             raise self._failure("cannot write the leader epochs", error) from error
         self.epochs.changed = False
-        self._side_files.append(file)
-        self._note_names_changed()
+        self._unsynced.add_files([file])
 
     def finish(self) -> None:
         """Write down what the next start needs to skip its scan; `unsynced` then names it."""
         self._require_usable()
         try:
             if self._active.size:
-                self._side_files += self._active.write_index(keep_open=True)
-                self._side_files += self._snapshots.take(self.end_offset, self._producers.entries())
+                self._unsynced.add_files(self._active.write_index(keep_open=True))
+                self._unsynced.add_files(self._snapshots.take(self.end_offset, self._producers.entries()))
         except OSError as error:
             raise self._failure("cannot close the log", error) from error
-        self._note_names_changed()
 
     def close(self) -> None:
         """Let go of all files."""
-        for file in self._side_files:
-            file.close()
+        self._unsynced.close()
         for segment in self._view[1]:
             segment.close()
         for removal in self._removals:

@@ -11,13 +11,14 @@ from collections.abc import Iterator, Sequence
 from struct import Struct
 from typing import NamedTuple
 
+from penstock.base.buffers import Buffer
 from penstock.records.batch import HEADER_SIZE, BatchHeader
 from penstock.storage import names
 from penstock.storage.config import LogConfig
 from penstock.storage.errors import CorruptionError
 from penstock.storage.index import NO_TIMESTAMP, SegmentIndex, TimeEntry
 from penstock.storage.walk import BATCH_OVERHEAD, RELATIVE_OFFSET_MAX, find_batch, headers
-from penstock.world.disk import Buffer, Disk, File
+from penstock.world.disk import Disk, File
 
 # Offsets and positions of this many recent batches are kept, so that readers at the tail need no index.
 _RECENT_MAX = 32

@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import NamedTuple, TypeAlias
 
+from penstock.base.buffers import Buffer
 from penstock.records.batch import HEADER_SIZE, BatchHeader, crc_holds, read_header
 from penstock.storage.errors import CorruptionError
-from penstock.world.disk import Buffer, File
+from penstock.world.disk import File
 
 BATCH_OVERHEAD = 12  # base offset and length come before what the length counts
 RELATIVE_OFFSET_MAX = (1 << 31) - 1
@@ -28,6 +29,10 @@ _SKIM_BYTES = 4096 + HEADER_SIZE
 _HEADERS_BYTES = 256 << 10
 _LARGE_BATCH = 16 << 10
 _SCAN_BYTES = 1 << 20
+
+# Lost pages are at least this long; if one ends inside a base offset, the rest of it lies before the batch.
+_LOST_PAGE_BYTES_MIN = 64
+_ZEROS_BEFORE_MIN = _LOST_PAGE_BYTES_MIN - BATCH_OVERHEAD
 
 # A magic byte, any CRC, and attributes of which the upper byte is not in use.
 _POSSIBLE_MAGIC = re.compile(rb"(?=\x02.{4}\x00[\x00-\x7f])", re.DOTALL)
@@ -131,7 +136,7 @@ def _search(reader: "_ScanReader", position: int, *, next_offset: int, limit_off
         chunk = reader.file.read(start, _SCAN_BYTES)
         for match in _POSSIBLE_MAGIC.finditer(chunk, _MAGIC_POSITION):
             candidate = start + match.start() - _MAGIC_POSITION
-            if reader.valid_batch(candidate, next_offset=next_offset, limit_offset=limit_offset):
+            if reader.certain_batch(candidate, next_offset=next_offset, limit_offset=limit_offset):
                 return candidate
         if len(chunk) < _SCAN_BYTES:
             break
@@ -167,6 +172,24 @@ class _ScanReader:
             return None
         chunk = self._holding(position, header.size)
         return header if crc_holds(chunk, position - self._start, header) else None
+
+    def certain_batch(self, position: int, *, next_offset: int, limit_offset: int) -> bool:
+        """Whether a valid batch stands behind invalid bytes, and its offset is certainly the one it got.
+
+        The CRC does not cover the base offset. Zeros that a crash left may reach over it and no further; but
+        then they began well before it. If all is zero there, what follows has to say where the batch ends.
+        """
+        header = self.valid_batch(position, next_offset=next_offset, limit_offset=limit_offset)
+        if header is None:
+            return False
+        before = self.file.read(max(position - _ZEROS_BEFORE_MIN, 0), min(position, _ZEROS_BEFORE_MIN))
+        if before.strip(b"\0"):
+            return True
+        behind = position + header.size
+        if behind >= self.end:
+            return header.next_offset == limit_offset
+        successor = self.valid_batch(behind, next_offset=header.next_offset, limit_offset=limit_offset)
+        return successor is not None and successor.base_offset == header.next_offset
 
     def _holding(self, position: int, count: int) -> bytes:
         """The current piece, moved if it does not hold the range."""

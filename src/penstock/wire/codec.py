@@ -10,11 +10,11 @@ from collections.abc import Callable
 from struct import error as StructError
 from typing import Any, Final, TypeAlias, TypeVar
 
+from penstock.base.buffers import Buffer
 from penstock.base.errors import PeerError
 from penstock.wire.reading import make_reader
 from penstock.wire.schema import Message
 from penstock.wire.writing import make_writer
-from penstock.world.disk import Buffer
 
 M = TypeVar("M", bound=Message)
 

@@ -9,10 +9,10 @@ from struct import Struct
 from struct import error as StructError
 from typing import Final, NamedTuple
 
+from penstock.base.buffers import Buffer
 from penstock.base.errors import PeerError
 from penstock.wire.apis import APIS
 from penstock.wire.primitives import skip_tags
-from penstock.world.disk import Buffer
 
 _API_VERSIONS: Final = 18
 _NEVER: Final = 32768

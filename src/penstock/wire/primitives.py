@@ -2,8 +2,8 @@
 
 from typing import NoReturn
 
+from penstock.base.buffers import Buffer
 from penstock.base.errors import PeerError
-from penstock.world.disk import Buffer
 
 
 def read_varint(buffer: Buffer, position: int) -> tuple[int, int]:

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from struct import unpack_from
 from typing import TypeVar
 
+from penstock.base.buffers import Buffer
 from penstock.wire import schema
 from penstock.wire.emitter import Emitter, size_min, tagged_fields
 from penstock.wire.primitives import read_varint, refuse, skip_tags
 from penstock.wire.schema import UNSET, Field, Kind, Message, Struct
-from penstock.world.disk import Buffer
 
 M = TypeVar("M", bound=Message)
 

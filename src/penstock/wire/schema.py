@@ -16,7 +16,7 @@ costs a few microseconds until somebody calls its constructor. Type checkers tre
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Final, NamedTuple, TypeAlias, dataclass_transform
 
-from penstock.world.disk import Buffer
+from penstock.base.buffers import Buffer
 
 # Read: a view into the frame, or None. Written: one buffer or several, none of them copied.
 Records: TypeAlias = Buffer | Sequence[Buffer] | None

@@ -8,11 +8,11 @@ What a version cannot carry is refused with ValueError, unless the schema calls 
 from collections.abc import Callable
 from struct import pack
 
+from penstock.base.buffers import Buffer
 from penstock.wire import schema
 from penstock.wire.emitter import Emitter, tagged_fields
 from penstock.wire.primitives import unwritable, varint
 from penstock.wire.schema import UNSET, Field, Kind, Message, Struct
-from penstock.world.disk import Buffer
 
 
 def make_writer(shape: type[Message], version: int) -> Callable[[Message], list[Buffer]]:

@@ -10,9 +10,9 @@ part and any of the rest; a created, renamed or removed name is certain only aft
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, Protocol
 
-Buffer: TypeAlias = bytes | bytearray | memoryview
+from penstock.base.buffers import Buffer
 
 
 class DiskUsage(NamedTuple):

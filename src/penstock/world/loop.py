@@ -49,9 +49,7 @@ class Loop(Protocol):
 
     async def sleep(self, delay_s: float) -> None: ...
 
-    async def listen(
-        self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int
-    ) -> Server: ...
+    async def listen(self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int) -> Server: ...
 
     async def connect(
         self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int

@@ -9,7 +9,8 @@ import os
 import threading
 from collections.abc import Sequence
 
-from penstock.world.disk import Buffer, DiskUsage
+from penstock.base.buffers import Buffer
+from penstock.world.disk import DiskUsage
 
 CHUNK_BYTES = 1 << 20
 

@@ -16,8 +16,9 @@ import stat
 import sys
 from collections.abc import Callable, Sequence
 
+from penstock.base.buffers import Buffer
 from penstock.world.descriptors import DescriptorCache, Inode
-from penstock.world.disk import Buffer, DiskUsage
+from penstock.world.disk import DiskUsage
 from penstock.world.real_sync import sync_content, sync_directory, sync_file_system
 
 OWN_TAIL_BYTES_MAX = 1 << 20

@@ -60,9 +60,7 @@ class RealLoop:
     async def sleep(self, delay_s: float) -> None:
         await asyncio.sleep(delay_s)
 
-    async def listen(
-        self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int
-    ) -> RealServer:
+    async def listen(self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int) -> RealServer:
         return RealServer(await self._loop.create_server(factory, host, port, backlog=self._backlog))
 
     async def connect(

@@ -2,8 +2,9 @@
 
 import ctypes
 import os
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 if sys.platform == "darwin":
@@ -37,8 +38,16 @@ def sync_file_system(path: str) -> bool:
     return True
 
 
-# Linux only, and Python does not wrap it. A call through CDLL releases the interpreter's lock.
-_syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
+def _find_syncfs() -> Callable[[int], int] | None:
+    """Linux only, and Python does not wrap it. A call through CDLL releases the interpreter's lock."""
+    release = re.match(r"(\d+)\.(\d+)", os.uname().release)
+    if release is None or (int(release[1]), int(release[2])) < (5, 8):
+        return None  # before Linux 5.8 it does not tell of failed writes
+    found: Callable[[int], int] | None = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
+    return found
+
+
+_syncfs = _find_syncfs()
 
 
 @contextmanager

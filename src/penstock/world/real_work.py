@@ -1,7 +1,7 @@
 """A few threads for what may block: syncs, reads from the device, compression.
 
-At most `queued_max` functions are handed to the threads at a time. Those beyond wait on the loop in the order
-they came, where a caller that gives up takes its function with it.
+At most `queued_max` functions are queued for the threads; those beyond wait on the loop in the order they came.
+A function whose caller gives up before it has started is never run.
 """
 
 import asyncio
@@ -108,9 +108,7 @@ class RealWork:
             self._delivery_due = False
         self._in_hand -= len(outcomes)
         while self._waiting and self._in_hand < self._limit:
-            job = self._waiting.popleft()
-            if not job[1].cancelled():
-                self._hand_over(job)
+            self._hand_over(self._waiting.popleft())
         for future, result, error in outcomes:
             if future.done():
                 continue

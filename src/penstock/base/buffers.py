@@ -1,0 +1,5 @@
+"""Bytes in any of their shapes."""
+
+from typing import TypeAlias
+
+Buffer: TypeAlias = bytes | bytearray | memoryview

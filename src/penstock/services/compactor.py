@@ -1,0 +1,122 @@
+"""Which log is compacted next: the one that is overdue, else the one with the largest dirty part."""
+
+import logging
+from functools import partial
+
+from penstock.base.broker_settings import (
+    LOG_CLEANER_DEDUPE_BUFFER_SIZE,
+    LOG_CLEANER_IO_MAX_BYTES_PER_SECOND,
+    PENSTOCK_LOOP_SLICE_MS,
+)
+from penstock.base.errors import StorageError
+from penstock.base.ids import TopicPartition
+from penstock.base.settings import Settings
+from penstock.services.context import Services
+from penstock.services.partition import Partition
+from penstock.storage.compaction import CompactionResult, DirtyRange, cleanable, compact
+from penstock.storage.directory import DataDirectory
+from penstock.world.pacing import Pacer
+
+log = logging.getLogger("penstock.compactor")
+
+
+class Compactor:
+    """Compacts one log after the other, as long as one is due."""
+
+    def __init__(self, services: Services, directory: DataDirectory) -> None:
+        self._services = services
+        self._directory = directory
+        self._in_memory: dict[Partition, int] = {}  # how far logs without a directory have come
+        self._given_up: dict[Partition, None] = {}  # damaged; a restart looks again
+        self._removed = services.metrics.counter(
+            "penstock_compacted_records_total", "Records that compaction removed."
+        )
+
+    @property
+    def _settings(self) -> Settings:
+        return self._services.configs.broker
+
+    async def run(self) -> None:
+        """Compact until no log is due."""
+        while (chosen := await self._choose()) is not None:
+            partition, dirty = chosen
+            try:
+                result = await self._compact(partition, dirty)
+            except StorageError as error:
+                log.error("%s is compacted no more: %s", partition, error)
+                self._given_up[partition] = None
+                continue
+            if result is not None:
+                await self._note(partition, result)
+
+    async def _choose(self) -> tuple[Partition, DirtyRange] | None:
+        pacer = self._pacer()
+        best: tuple[Partition, DirtyRange] | None = None
+        partitions = list(self._services.partitions.all())
+        self._forget_all_but(partitions)
+        for partition in partitions:
+            await pacer.pause()
+            if not partition.log.config.compact or partition in self._given_up:
+                continue
+            dirty = await self._services.world.work.run(
+                partial(
+                    cleanable,
+                    partition.log,
+                    cleaner_offset=self._cleaner_offset(partition),
+                    upto_offset=partition.high_watermark,
+                    now_ms=self._services.world.loop.now_ms(),
+                )
+            )
+            if dirty is not None and (best is None or _urgency(dirty) > _urgency(best[1])):
+                best = partition, dirty
+        return best
+
+    async def _compact(self, partition: Partition, dirty: DirtyRange) -> CompactionResult | None:
+        world = self._services.world
+        return await compact(
+            partition.log,
+            partition.disk,
+            dirty,
+            work=world.work,
+            pacer=self._pacer(),
+            now_ms=world.loop.now_ms(),
+            map_bytes_max=self._settings[LOG_CLEANER_DEDUPE_BUFFER_SIZE],
+        )
+
+    async def _note(self, partition: Partition, result: CompactionResult) -> None:
+        self._removed.add(result.records_removed)
+        log.info(
+            "%s compacted up to offset %d: %d records and %d bytes removed",
+            partition,
+            result.end_offset,
+            result.records_removed,
+            result.bytes_before - result.bytes_after,
+        )
+        key = TopicPartition(partition.topic, partition.index)
+        if partition.in_memory:
+            self._in_memory[partition] = result.end_offset
+        elif partition.log.failed is None:
+            await self._services.world.work.run(
+                partial(self._directory.write_cleaner_offset, key, partition.log, result.end_offset)
+            )
+        moved_bytes = result.bytes_before + result.bytes_after
+        await self._services.world.loop.sleep(
+            moved_bytes / self._settings[LOG_CLEANER_IO_MAX_BYTES_PER_SECOND]
+        )
+
+    def _cleaner_offset(self, partition: Partition) -> int:
+        if partition.in_memory:
+            return self._in_memory.get(partition, 0)
+        return self._directory.cleaner_offsets.get(TopicPartition(partition.topic, partition.index), 0)
+
+    def _forget_all_but(self, partitions: list[Partition]) -> None:
+        """A topic that was deleted must not be confused with a later one of the same name."""
+        self._in_memory = {p: self._in_memory[p] for p in partitions if p in self._in_memory}
+        self._given_up = {p: None for p in partitions if p in self._given_up}
+
+    def _pacer(self) -> Pacer:
+        return Pacer(self._services.world.loop, slice_ms=self._settings[PENSTOCK_LOOP_SLICE_MS])
+
+
+def _urgency(dirty: DirtyRange) -> tuple[bool, float]:
+    return dirty.is_overdue, dirty.dirty_ratio

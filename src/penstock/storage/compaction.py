@@ -1,0 +1,314 @@
+"""Compaction: rewriting the closed segments of a log so that only the newest record of each key stays.
+
+`cleanable` says whether a log is worth it, `compact` does it: it notes the newest offset of each key in the
+dirty part (what was appended since the last run), then copies all segments below the end of that part, in
+groups of neighbours that fit into one segment, leaving out what is superseded. Work on the loop is done in
+slices; reads, syncs and large writes go through `Work`.
+
+A group is swapped in so that a crash at any moment finds the old segments or the new one:
+
+    1  write <base>.log.cleaned and its indexes; sync them            a crash: the files are removed
+    2  rename them to .swap, the .log last; sync the directory        from here on the start finishes the swap
+    3  rename the old ones to .deleted; sync the directory
+    4  rename .swap to the final names
+
+Leaves out: which log is next, and the cleaner checkpoint (`DataDirectory.write_cleaner_offset`). A log under
+compaction may be appended to, rolled, and lose old segments to retention; if it is cut meanwhile, the run
+ends without a result.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import NamedTuple
+
+from penstock.base.buffers import Buffer
+from penstock.base.errors import StorageError
+from penstock.records.batch import HEADER_SIZE, BatchHeader, crc_holds, read_header
+from penstock.records.errors import CorruptBatchError
+from penstock.records.record import Record, read_records
+from penstock.storage import names
+from penstock.storage.cleaning import CleaningRules, OffsetMap, Survivors
+from penstock.storage.errors import CorruptionError
+from penstock.storage.index import OFFSET_ENTRY_SIZE
+from penstock.storage.log import Log
+from penstock.storage.segment import PlacedBatch, Segment
+from penstock.storage.walk import RELATIVE_OFFSET_MAX
+from penstock.world.disk import Disk
+from penstock.world.pacing import Pacer
+from penstock.world.work import Work
+
+_READ_BYTES = 1 << 20
+_RECORDS_PER_STEP = 200  # looked at before asking whether the slice is over
+
+
+class DirtyRange(NamedTuple):
+    """The part of a log that a run would look at for keys, and why it is worth a run."""
+
+    first_offset: int
+    end_offset: int
+    dirty_ratio: float
+    is_overdue: bool  # `max.compaction.lag.ms` has passed for the oldest dirty record
+
+
+@dataclass(slots=True)
+class CompactionResult:
+    """What a run did. The next one begins at `end_offset`."""
+
+    end_offset: int
+    bytes_before: int = 0
+    bytes_after: int = 0
+    records_removed: int = 0
+    segments_before: int = 0
+    segments_after: int = 0
+
+
+def cleanable(log: Log, *, cleaner_offset: int, upto_offset: int, now_ms: int) -> DirtyRange | None:
+    """The dirty part of a log, if it has one and the log's settings say that it is time. May block.
+
+    `cleaner_offset` is where the last run ended; nothing at or above `upto_offset` is touched (the high
+    watermark, or the first offset of an open transaction).
+    """
+    config, segments = log.config, log.segments
+    if not config.compact or log.failed is not None:
+        return None
+    first_offset = cleaner_offset
+    if not log.start_offset <= first_offset <= segments[-1].base_offset:
+        first_offset = log.start_offset
+    clean_bytes = dirty_bytes = 0
+    end_offset = first_offset
+    oldest_ms = None
+    for segment, following in pairwise(segments):
+        if following.base_offset <= first_offset:
+            clean_bytes += segment.size
+            continue
+        is_settled = segment.largest_time().timestamp <= now_ms - config.min_compaction_lag_ms
+        if following.base_offset > upto_offset or segment.damage or not is_settled:
+            break
+        dirty_bytes += segment.size
+        end_offset = following.base_offset
+        if oldest_ms is None and segment.size:
+            oldest_ms = next(segment.headers())[1].max_timestamp
+    if not dirty_bytes:
+        return None
+    is_overdue = oldest_ms is not None and 0 <= oldest_ms < now_ms - config.max_compaction_lag_ms
+    ratio = dirty_bytes / (clean_bytes + dirty_bytes)
+    if not is_overdue and ratio < config.min_cleanable_dirty_ratio:
+        return None
+    return DirtyRange(first_offset, end_offset, ratio, is_overdue)
+
+
+async def compact(
+    log: Log, disk: Disk, dirty: DirtyRange, *, work: Work, pacer: Pacer, now_ms: int, map_bytes_max: int
+) -> CompactionResult | None:
+    """Clean a log up to the end of the dirty range, or as far as the map's memory goes.
+
+    None if the log was cut, closed or failed meanwhile. CorruptionError if a batch cannot be opened; the log
+    is as before.
+    """
+    run = _Run(log, disk, work, pacer, now_ms)
+    try:
+        return await run.clean(dirty, map_bytes_max)
+    except OSError as error:
+        if log.failed is not None:
+            return None  # closed or deleted under us
+        raise StorageError(f"{log.path}: compaction failed: {error}") from error
+
+
+class _Run:
+    """One run over one log."""
+
+    def __init__(self, log: Log, disk: Disk, work: Work, pacer: Pacer, now_ms: int) -> None:
+        self._log = log
+        self._disk = disk
+        self._work = work
+        self._pacer = pacer
+        self._now_ms = now_ms
+        self._cuts = log.cuts
+
+    async def clean(self, dirty: DirtyRange, map_bytes_max: int) -> CompactionResult | None:
+        log = self._log
+        offsets = await self._newest_offsets(dirty, map_bytes_max)
+        rules = CleaningRules(
+            offsets,
+            log.producer_entries(),
+            now_ms=self._now_ms,
+            delete_retention_ms=log.config.delete_retention_ms,
+        )
+        # What is rewritten counts as synced afterwards; so must what it stands for.
+        if log.recovery_point < offsets.end_offset:
+            plan = log.unsynced()
+            await self._work.run(lambda: plan.run(self._disk))
+            log.synced(plan)
+        result = CompactionResult(offsets.end_offset)
+        for group in self._groups(offsets.end_offset):
+            if not self._is_current(group):
+                return None
+            await self._clean_group(group, rules, result)
+        return result if self._log.failed is None and log.cuts == self._cuts else None
+
+    def _is_current(self, group: Sequence[Segment]) -> bool:
+        """Whether the segments are still in the log as they were."""
+        log = self._log
+        return log.failed is None and log.cuts == self._cuts and all(not old.deleted for old in group)
+
+    # ---- the newest offset of each key
+
+    async def _newest_offsets(self, dirty: DirtyRange, map_bytes_max: int) -> OffsetMap:
+        offsets = OffsetMap(map_bytes_max)
+        offsets.end_offset = dirty.first_offset
+        for segment in self._log.segments:
+            if segment.base_offset >= dirty.end_offset:
+                break
+            start = await self._work.run(partial(segment.position_of, dirty.first_offset))
+            assert start is not None
+            async for header, batch in self._batches(segment, start):
+                if offsets.is_full or header.base_offset >= dirty.end_offset:
+                    return offsets
+                if not header.is_control:
+                    async for record in self._records(batch):
+                        if record.key is not None:
+                            offsets.put(record.key, record.offset)
+                offsets.end_offset = header.next_offset
+        if not offsets.is_full:
+            offsets.end_offset = dirty.end_offset
+        return offsets
+
+    async def _batches(self, segment: Segment, position: int) -> AsyncIterator[tuple[BatchHeader, Buffer]]:
+        """Every batch from `position` on, its CRC checked."""
+        start, chunk = position, b""
+        while position < segment.size:
+            view = memoryview(chunk)[position - start :]
+            header = read_header(view) if len(view) >= HEADER_SIZE else None
+            if header is None or header.size > len(view):
+                wanted = max(_READ_BYTES, 0 if header is None else header.size)
+                start, count = position, min(wanted, segment.size - position)
+                if not count > len(view):
+                    raise CorruptionError(f"{segment.file.path} holds no batch at position {position}")
+                chunk = await self._work.run(lambda: segment.file.read(start, count))  # noqa: B023
+                self._pacer.begin()
+                continue
+            if header.batch_length < 0 or not crc_holds(view, 0, header):
+                raise CorruptionError(f"{segment.file.path} holds no valid batch at position {position}")
+            yield header, view[: header.size]
+            position += header.size
+            await self._pacer.pause()
+
+    async def _records(self, batch: Buffer) -> AsyncIterator[Record]:
+        try:
+            for number, record in enumerate(
+                read_records(batch, limit=self._log.config.decompressed_size_max), start=1
+            ):
+                yield record
+                if not number % _RECORDS_PER_STEP:
+                    await self._pacer.pause()
+        except CorruptBatchError as error:
+            raise CorruptionError(f"{self._log.path}: a batch cannot be opened: {error}") from error
+
+    # ---- rewriting
+
+    def _groups(self, end_offset: int) -> list[list[Segment]]:
+        """Neighbours below `end_offset` that fit into one segment together. Damaged ones are left alone."""
+        config = self._log.config
+        groups: list[list[Segment]] = []
+        group: list[Segment] = []
+        size = index_bytes = 0
+        segments = self._log.segments
+        for segment, following in pairwise(segments):
+            if segment.base_offset >= end_offset:
+                break
+            segment_index_bytes = segment.index.offset_entries * OFFSET_ENTRY_SIZE
+            fits = (
+                size + segment.size <= config.segment_bytes
+                and index_bytes + segment_index_bytes <= config.segment_index_bytes
+                and bool(group)
+                and following.base_offset - group[0].base_offset <= RELATIVE_OFFSET_MAX
+            )
+            if segment.damage or not fits:
+                groups.append(group)
+                group, size, index_bytes = [], 0, 0
+            if not segment.damage:
+                group.append(segment)
+                size += segment.size
+                index_bytes += segment_index_bytes
+        groups.append(group)
+        return [group for group in groups if group]
+
+    async def _clean_group(
+        self, group: list[Segment], rules: CleaningRules, result: CompactionResult
+    ) -> None:
+        cleaned = Segment.create(
+            self._disk, self._log.path, group[0].base_offset, now_ms=self._now_ms, suffix=names.CLEANED
+        )
+        changed = len(group) > 1
+        try:
+            for segment in group:
+                async for header, batch in self._batches(segment, 0):
+                    kept, removed = await self._kept(header, batch, rules)
+                    changed |= kept is not None
+                    result.records_removed += removed
+                    self._write(cleaned, batch if kept is None else kept)
+            result.bytes_before += sum(segment.size for segment in group)
+            result.segments_before += len(group)
+            result.segments_after += 1
+            if changed and self._is_current(group):
+                result.bytes_after += cleaned.size
+                await self._swap_in(cleaned, group)
+                return
+            result.bytes_after += sum(segment.size for segment in group)
+        except BaseException:
+            _discard(cleaned, self._disk)
+            raise
+        _discard(cleaned, self._disk)
+
+    async def _kept(
+        self, header: BatchHeader, batch: Buffer, rules: CleaningRules
+    ) -> tuple[bytes | None, int]:
+        """What to write for a batch (None: itself), and how many records that leaves out."""
+        if rules.keeps_unopened(header):
+            return None, 0
+        records = []
+        has_tombstones = False
+        tombstones = rules.keeps_tombstones(header)
+        async for record in self._records(batch):
+            if rules.keeps(record, tombstones=tombstones):
+                records.append(record)
+                has_tombstones |= record.value is None
+        kept = rules.rewrite(header, Survivors(records, has_tombstones))
+        return kept, header.record_count - len(records)
+
+    def _write(self, cleaned: Segment, batch: Buffer) -> None:
+        if not batch:
+            return
+        placed = PlacedBatch(read_header(batch), (batch,))
+        cleaned.size = cleaned.write([placed], self._log.config)
+
+    # ---- the swap
+
+    async def _swap_in(self, cleaned: Segment, group: list[Segment]) -> None:
+        log, disk = self._log, self._disk
+        files = [cleaned.file, *cleaned.retire()]
+
+        def commit() -> None:
+            for file in files:
+                file.sync()
+            for file in files[1:]:
+                file.close()
+            cleaned.move_to(names.SWAP)
+            disk.sync_dir(log.path)
+
+        await self._work.run(commit)
+        self._pacer.begin()
+        if not self._is_current(group):
+            _discard(cleaned, disk)
+            return
+        log.replace_segments(group, [cleaned], now_ms=self._now_ms)
+        await self._work.run(lambda: disk.sync_dir(log.path))
+        cleaned.move_to("")
+
+
+def _discard(segment: Segment, disk: Disk) -> None:
+    segment.close()
+    for kind in reversed(names.SEGMENT_SUFFIXES):
+        disk.remove(segment.path(kind))

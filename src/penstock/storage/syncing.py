@@ -1,0 +1,90 @@
+"""What of a log is not on the device yet, and the plan that puts it there.
+
+A plan is made on the loop, carried out off it, and handed back. What is written while it is under way is not in it;
+`name_changes` and `generation` tell what it did and did not cover.
+"""
+
+import errno
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from penstock.storage.segment import Segment
+from penstock.world.disk import Disk, File
+
+_GONE = (errno.ENOENT, errno.EBADF)
+
+
+class SyncPlan(NamedTuple):
+    """What to sync to make all below `target_offset` safe. `run` blocks; then `Log.synced` takes it."""
+
+    target_offset: int
+    files: tuple[File, ...]
+    directories: tuple[str, ...]
+    generation: int  # of the log's content: a cut begins a new one
+    name_changes: int  # files created or renamed before the plan was made
+
+    def run(self, disk: Disk) -> None:
+        """Sync it all; OSError means that the log has failed for good."""
+        for file in self.files:
+            try:
+                file.sync()
+            except OSError as error:
+                # Removed by retention or a cut while the plan was under way: nothing in it matters any more.
+                if error.errno not in _GONE:
+                    raise
+        for directory in self.directories:
+            disk.sync_dir(directory)
+
+
+class Unsynced:
+    """The files and names of one log that still have to be synced, beside its active segment."""
+
+    __slots__ = ("_directories", "_files", "_name_changes", "_path", "_segments", "generation")
+
+    def __init__(
+        self, path: str, *, segments: list[Segment], files: list[File], directories: tuple[str, ...]
+    ) -> None:
+        self._path = path
+        self._segments = segments  # closed ones
+        self._files = files  # indexes, snapshots and the like: ours to close once they are synced
+        self._directories = directories
+        self._name_changes = 0
+        self.generation = 0
+
+    def add_segment(self, segment: Segment) -> None:
+        self._segments.append(segment)
+
+    def drop_segment(self, segment: Segment) -> None:
+        if segment in self._segments:
+            self._segments.remove(segment)
+
+    def add_files(self, files: Iterable[File]) -> None:
+        self._files += files
+        self.note_names_changed()
+
+    def note_names_changed(self) -> None:
+        self._name_changes += 1
+        if self._path not in self._directories:
+            self._directories = (*self._directories, self._path)
+
+    def plan(self, target_offset: int, active: Sequence[File]) -> SyncPlan:
+        files = (*(segment.file for segment in self._segments), *active, *self._files)
+        return SyncPlan(target_offset, files, self._directories, self.generation, self._name_changes)
+
+    def done(self, plan: SyncPlan) -> bool:
+        """Forget what the plan has put on the device; False if the log was cut since, and nothing counts."""
+        if plan.generation != self.generation:
+            return False
+        done = set(map(id, plan.files))
+        self._segments = [segment for segment in self._segments if id(segment.file) not in done]
+        for file in self._files:
+            if id(file) in done:
+                file.close()
+        self._files = [file for file in self._files if id(file) not in done]
+        if plan.name_changes == self._name_changes:
+            self._directories = ()
+        return True
+
+    def close(self) -> None:
+        for file in self._files:
+            file.close()

@@ -1,0 +1,77 @@
+"""`make`, and `.ci/run` that calls it."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from tests.project.tiny_project import ROOT, programs
+
+
+def dry_run(target: str) -> str:
+    # As typed by hand, also when this suite itself is run by make.
+    environment = {"PATH": os.environ["PATH"]}
+    done = subprocess.run(
+        ["make", "-n", target],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    return done.stdout
+
+
+def run_ci(folder: Path, make: str) -> subprocess.CompletedProcess[str]:
+    """.ci/run with a `make` that is this shell script."""
+    path = programs(folder / "bin", make=make)
+    (folder / "bin" / "bash").symlink_to(str(shutil.which("bash")))
+    (folder / "bin" / "env").symlink_to(str(shutil.which("env")))
+    return subprocess.run(
+        [str(ROOT / ".ci" / "run")],
+        env={"PATH": path},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_make_run_sets_up_the_core_and_serves_on_9092_or_the_next_free_port() -> None:
+    set_up, serve = dry_run("run").splitlines()
+
+    assert set_up == "sh scripts/setup.sh run"
+    assert "penstock serve --listen 127.0.0.1:9092 --or-next-port --data-dir data" in serve
+
+
+def test_make_test_checks_format_lint_types_and_layers_before_the_suite() -> None:
+    set_up, *checks, suite = dry_run("test").splitlines()
+
+    assert set_up == "sh scripts/setup.sh dev"
+    assert [check.split("/")[-1] for check in checks] == [
+        "ruff format --check .",
+        "ruff check .",
+        "mypy",
+        "lint-imports",
+    ]
+    assert "-m pytest" in suite
+
+
+def test_ci_gets_the_tools_first_and_tells_the_suite_where_it_runs(tmp_path: Path) -> None:
+    done = run_ci(tmp_path, 'echo "make $* CI=$CI"')
+
+    assert (done.returncode, done.stdout) == (0, "make tools CI=true\nmake test CI=true\n")
+
+
+def test_ci_fails_when_the_suite_fails_and_shows_its_closing_line(tmp_path: Path) -> None:
+    done = run_ci(tmp_path, '[ "$1" = tools ] || { echo "== 1 failed, 8 passed in 2.10s =="; exit 2; }')
+
+    assert done.returncode != 0
+    assert done.stdout.endswith("== 1 failed, 8 passed in 2.10s ==\n")
+
+
+def test_ci_stops_when_a_tool_cannot_be_had(tmp_path: Path) -> None:
+    done = run_ci(tmp_path, 'echo "make $*"; exit 1')
+
+    assert (done.returncode, done.stdout) == (1, "make tools\n")

@@ -1,0 +1,136 @@
+"""`make tools`, and what a test does whose tool is missing."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from peers import tools
+from tests.project.tiny_project import ROOT, programs
+
+JAVA_17 = 'echo "openjdk version \\"17.0.9\\" 2023-10-17" >&2'
+# Copies as Maven would, into the folder it was told, and says that it was called.
+MAVEN = """
+for argument in "$@"; do
+    libs=${argument#-DoutputDirectory=}
+    [ "$libs" = "$argument" ] || { mkdir -p "$libs" && touch "$libs/kafka.jar"; }
+done
+echo called >>"$MAVEN_CALLS" """
+
+
+class Machine:
+    """A machine with just these programs, on which nobody is root."""
+
+    def __init__(self, folder: Path, **scripts: str) -> None:
+        self.calls = folder / "maven-calls"
+        self.tools = folder / "tools"
+        path = programs(folder / "bin", id="echo 1000", **scripts)
+        for name in ("sed", "cp", "mv"):
+            (folder / "bin" / name).symlink_to(str(shutil.which(name)))
+        self._environment = {
+            "PATH": path,
+            "PENSTOCK_TOOLS": str(self.tools),
+            "MAVEN_CALLS": str(self.calls),
+            "HOME": str(folder),
+        }
+
+    def make_tools(self) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [str(shutil.which("sh")), str(ROOT / "scripts" / "tools.sh")],
+            env=self._environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+
+def test_the_jars_are_fetched_once(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, java=JAVA_17, mvn=MAVEN, kcat="")
+
+    assert machine.make_tools().returncode == 0
+    assert (machine.tools / "kafka" / "libs" / "kafka.jar").exists()
+    assert machine.make_tools().returncode == 0
+    assert machine.calls.read_text() == "called\n"
+
+
+def test_jars_of_another_version_are_fetched_again(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, java=JAVA_17, mvn=MAVEN, kcat="")
+    machine.make_tools()
+    (machine.tools / "kafka" / "pom.xml").write_text("an older one")
+
+    assert machine.make_tools().returncode == 0
+    assert machine.calls.read_text() == "called\ncalled\n"
+
+
+def test_a_fetch_that_failed_leaves_nothing_that_looks_complete(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, java=JAVA_17, mvn="exit 1", kcat="")
+
+    done = machine.make_tools()
+
+    assert done.returncode != 0
+    assert "Apache Kafka is missing" in done.stderr
+    assert not (machine.tools / "kafka" / "pom.xml").exists()
+
+
+@pytest.mark.parametrize("program", ["java", "mvn", "kcat"])
+def test_a_program_that_cannot_be_installed_is_named_with_what_to_do(tmp_path: Path, program: str) -> None:
+    scripts = {"java": JAVA_17, "mvn": MAVEN, "kcat": ""}
+    del scripts[program]
+
+    done = Machine(tmp_path, **scripts).make_tools()
+
+    assert done.returncode != 0
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"penstock: {program} is missing: apt-get install ")
+    assert "brew install" in line
+
+
+def test_a_java_too_old_is_said_so(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, java="echo 'openjdk version \"11.0.2\"' >&2", mvn=MAVEN, kcat="")
+
+    done = machine.make_tools()
+
+    assert done.returncode != 0
+    assert "Java 17 or newer is missing" in done.stderr
+
+
+def test_a_test_whose_tool_is_missing_is_skipped_by_name(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("CI", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    with pytest.raises(pytest.skip.Exception, match="kcat is missing"):
+        tools.require("kcat")
+
+
+def test_on_ci_a_missing_tool_is_a_failure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("CI", "true")
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    with pytest.raises(pytest.fail.Exception, match="kcat is missing"):
+        tools.require("kcat")
+
+
+def test_jars_without_the_proof_that_all_arrived_count_as_missing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "bin").mkdir()
+    java = tmp_path / "bin" / "java"
+    java.write_text(f"#!/bin/sh\n{JAVA_17}\n")
+    java.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("PENSTOCK_TOOLS", str(tmp_path))
+    (tmp_path / "kafka" / "libs").mkdir(parents=True)
+
+    with pytest.raises(tools.MissingToolError, match="Apache Kafka is missing"):
+        tools.locate("kafka")
+    (tmp_path / "kafka" / "pom.xml").touch()
+    assert tools.locate("kafka") == tmp_path / "kafka" / "libs"
+
+
+def test_the_pom_names_no_repository() -> None:
+    assert "repositor" not in (ROOT / "peers" / "kafka-pom.xml").read_text()
