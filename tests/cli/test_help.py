@@ -51,6 +51,10 @@ def test_no_command_is_a_wrong_call_that_shows_help(offline: Penstock) -> None:
     ("words", "message"),
     [
         (["consum"], "penstock: there is no command 'consum'; did you mean 'consume'?"),
+        (
+            ["produce"],
+            "penstock produce: the following arguments are required: TOPIC; see `penstock produce --help`",
+        ),
         (["zzz"], "penstock: there is no command 'zzz'; see `penstock --help`"),
         (
             ["-b", "x"],

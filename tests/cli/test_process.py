@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from peers.penstock import PenstockProcess
 from penstock.base.version import VERSION
 from tests.cli.running import Penstock, command, environment, start
 
@@ -42,6 +43,19 @@ def test_following_shows_new_records_and_ends_cleanly_with_ctrl_c(
         assert process.wait(20) == 130
         assert process.stdout.read() == b""
         assert process.stderr.read() == b""
+
+
+def test_following_goes_on_when_the_broker_comes_back(penstock: Penstock, topic: str) -> None:
+    with PenstockProcess() as broker:
+        penstock("topic", "create", topic, "-b", broker.bootstrap)
+        penstock("produce", topic, "-b", broker.bootstrap, stdin=b"before\n")
+        with start(["consume", topic, "--follow", "-n", "2", "-b", broker.bootstrap]) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"before\n"
+            broker.restart()
+            penstock("produce", topic, "-b", broker.bootstrap, stdin=b"after\n")
+            assert process.stdout.readline() == b"after\n"
+            assert process.wait(20) == 0
 
 
 def test_whoever_has_read_enough_may_close_the_pipe(

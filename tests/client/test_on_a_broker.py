@@ -161,6 +161,15 @@ def test_a_batch_too_large_for_the_topic_is_split_and_a_record_too_large_is_refu
         blocking.run(producer.send(topic, [NewRecord(None, b"x" * 3000)]))
 
 
+def test_what_arrived_beside_a_refused_record_is_counted(blocking: BlockingClient, topic: str) -> None:
+    create(blocking, topic, partitions=2, max_message_bytes="2000")
+    producer = Producer(blocking.client)
+    records = [NewRecord(None, b"x" * 3000, partition=0), NewRecord(None, b"small", partition=1)]
+    with pytest.raises(AnsweredError, match=f"produce to {topic}-0: .*MESSAGE_TOO_LARGE"):
+        blocking.run(producer.send(topic, records))
+    assert {partition.partition: each.record_count for partition, each in producer.tallies.items()} == {1: 1}
+
+
 def test_an_idempotent_batch_sent_twice_is_appended_once(blocking: BlockingClient, topic: str) -> None:
     create(blocking, topic)
     producer = Producer(blocking.client)

@@ -1,9 +1,10 @@
 """What the config APIs share: the kinds of resource, and finding or changing one's configs."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.base.ids import topic_name_problem
+from penstock.cluster.controller import ConfigChange
 from penstock.services.configs import ALL_BROKERS
 from penstock.services.context import Call
 
@@ -14,11 +15,9 @@ BROKER_LOGGER = 8
 CLIENT_METRICS = 16
 GROUP = 32
 
-Change = Callable[[Mapping[str, str]], Mapping[str, str] | Refusal]
-
 
 async def change_configs(
-    call: Call, *, resource_type: int, name: str, change: Change, validate_only: bool
+    call: Call, *, resource_type: int, name: str, change: ConfigChange, validate_only: bool
 ) -> Refusal:
     """Replace a resource's configs by what `change` makes of them; code NONE if all is well."""
     if resource_type == TOPIC:
@@ -42,29 +41,27 @@ def unknown_topic(name: str) -> Refusal:
     return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
 
 
-async def _change_topic(call: Call, name: str, change: Change, *, validate_only: bool) -> Refusal:
-    topic = call.services.image.topic(name)
-    if topic is None:
+async def _change_topic(call: Call, name: str, change: ConfigChange, *, validate_only: bool) -> Refusal:
+    if call.services.image.topic(name) is None:
         return unknown_topic(name)
-    configs = change(topic.configs)
-    if isinstance(configs, Refusal):
-        return configs
-    outcome = await call.services.controller.alter_topic_configs(name, configs, validate_only=validate_only)
+    outcome = await call.services.controller.alter_topic_configs(name, change, validate_only=validate_only)
     return outcome if isinstance(outcome, Refusal) else Refusal(ErrorCode.NONE)
 
 
-async def _change_broker(call: Call, key: str, change: Change, *, validate_only: bool) -> Refusal:
+async def _change_broker(call: Call, key: str, change: ConfigChange, *, validate_only: bool) -> Refusal:
     services = call.services
-    configs = change(services.image.broker_configs.get(key, {}))
-    if isinstance(configs, Refusal):
-        return configs
-    refusal = services.configs.broker_refusal(key, configs)
+
+    def checked(before: Mapping[str, str]) -> Mapping[str, str] | Refusal:
+        configs = change(before)
+        if isinstance(configs, Refusal):
+            return configs
+        return services.configs.broker_refusal(key, configs) or configs
+
+    refusal = await services.controller.alter_broker_configs(key, checked, validate_only=validate_only)
     if refusal is not None:
         return refusal
-    if not validate_only:
-        await services.controller.alter_broker_configs(key, configs)
-        services.configs.reload()
-        services.partitions.configs_changed()
+    services.configs.reload()
+    services.partitions.configs_changed()
     return Refusal(ErrorCode.NONE)
 
 

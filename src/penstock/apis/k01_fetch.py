@@ -223,7 +223,7 @@ async def _read_cold(read: _Read) -> None:
 async def _wait_for_more(call: Call, request: FetchRequest, reads: list[_Read], left_ms: int) -> bool:
     """True if there is nothing more to wait for."""
     if any(read.is_outdated for read in reads):
-        return  # it came between reading and now, when nobody waited for it yet
+        return False  # it came between reading and now, when nobody waited for it yet
     present = sum(len(read.records or b"") for read in reads)
     waiting = WaitingFetch(
         call.services.world.loop, missing_bytes=request.min_bytes - present, max_wait_ms=left_ms

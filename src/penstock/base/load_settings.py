@@ -16,6 +16,9 @@ from penstock.base.settings import Given, Settings, Source, group_by_name, unkno
 
 ENVIRONMENT_PREFIX = "PENSTOCK_"
 
+# Who uses a broker may have these in the same shell: where it listens, and where the tests' tools are.
+_OF_OTHER_PROGRAMS = frozenset({"PENSTOCK_BOOTSTRAP_SERVERS", "PENSTOCK_TOOLS"})
+
 # Kubernetes puts these into every container that runs beside a service called "penstock".
 _NOT_OURS = re.compile(
     r"PENSTOCK_(SERVICE_(HOST|PORT)(_\w+)?|PORT(_[0-9]+_(TCP|UDP)(_(PROTO|PORT|ADDR))?)?)\Z"
@@ -85,6 +88,8 @@ def _from_environment(environment: Mapping[str, str]) -> Iterator[Given]:
     names = {environment_name(setting.name): setting.name for setting in BROKER_SETTINGS}
     for variable, raw in environment.items():
         if not variable.startswith(ENVIRONMENT_PREFIX) or _NOT_OURS.match(variable):
+            continue
+        if variable in _OF_OTHER_PROGRAMS:
             continue
         if variable not in names:
             raise unknown_name("environment variable", variable, names)

@@ -31,7 +31,7 @@ def add_arguments(parser: Parser) -> None:
     parser.usage = f"{parser.prog} TOPIC [FILE ...] [options]"
     parser.description = "Send each line of the files, or of stdin, as a record."
     parser.add_argument("topic", metavar="TOPIC", help="where to")
-    parser.add_argument("files", metavar="FILE", nargs="*", help="read these; - is stdin")
+    parser.add_argument("files", metavar="FILE", nargs="*", default=[], help="read these; - is stdin")
     parser.add_argument(
         "-k",
         "--key-separator",

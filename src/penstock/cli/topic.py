@@ -39,7 +39,11 @@ def add_arguments(parser: Parser) -> None:
         "[TOPIC ...] [options]",
     )
     verb.add_argument(
-        "names", metavar="TOPIC", nargs="*", help="which; all that are not internal if none is named"
+        "names",
+        metavar="TOPIC",
+        nargs="*",
+        default=[],
+        help="which; all that are not internal if none is named",
     )
     _finish(verb, _describe)
 

@@ -36,19 +36,27 @@ class NewRecord(NamedTuple):
     partition: int | None = None
 
 
+class _Batch(NamedTuple):
+    records: Sequence[NewRecord]
+    bytes_count: int
+
+
 @dataclass
 class Tally:
-    """What has arrived in one partition."""
+    """What has arrived in one partition; offsets are -1 where nobody told."""
 
     record_count: int = 0
     bytes_count: int = 0
     first_offset: int = -1
     last_offset: int = -1
 
-
-class _Batch(NamedTuple):
-    records: Sequence[NewRecord]
-    bytes_count: int
+    def add(self, batch: _Batch, base_offset: int) -> None:
+        self.record_count += len(batch.records)
+        self.bytes_count += batch.bytes_count
+        if base_offset >= 0:
+            if self.first_offset < 0:
+                self.first_offset = base_offset
+            self.last_offset = base_offset + len(batch.records) - 1
 
 
 class Producer:
@@ -98,8 +106,15 @@ class Producer:
                 )
                 for partition, batch in round_.items()
             }
-            for partition, result in (await produce(self._client, encoded, acks=self._acks)).items():
-                self._take(partition, round_[partition], result, waiting[partition])
+            results = await produce(self._client, encoded, acks=self._acks)
+            # All of them first: the tallies are right even where one is refused.
+            refused = [
+                AnsweredError(refusal, f"produce to {partition}")
+                for partition, result in results.items()
+                if (refusal := self._take(partition, round_[partition], result, waiting[partition]))
+            ]
+            if refused:
+                raise refused[0]
             waiting = {partition: batches for partition, batches in waiting.items() if batches}
 
     def _take(
@@ -108,24 +123,19 @@ class Producer:
         batch: _Batch,
         result: Appended | Refusal,
         waiting: deque[_Batch],
-    ) -> None:
+    ) -> Refusal | None:
+        """Count a batch that arrived, or make two of one that is too large; else say why it was refused."""
         count = len(batch.records)
         if isinstance(result, Appended):
             self._sequences[partition] = (self._sequences.get(partition, 0) + count) % _SEQUENCES
-            tally = self.tallies.setdefault(partition, Tally())
-            tally.record_count += count
-            tally.bytes_count += batch.bytes_count
-            if result.base_offset >= 0:
-                if tally.first_offset < 0:
-                    tally.first_offset = result.base_offset
-                tally.last_offset = result.base_offset + count - 1
-        elif result.code == ErrorCode.MESSAGE_TOO_LARGE and count > 1:
-            # The topic takes smaller batches than we make.
+            self.tallies.setdefault(partition, Tally()).add(batch, result.base_offset)
+            return None
+        if result.code == ErrorCode.MESSAGE_TOO_LARGE and count > 1:
             half = count // 2
             waiting.appendleft(_batch(batch.records[half:]))
             waiting.appendleft(_batch(batch.records[:half]))
-        else:
-            raise AnsweredError(result, f"produce to {partition}")
+            return None
+        return result
 
     def _fill(
         self, topic: str, records: Iterable[NewRecord], partitioner: Partitioner

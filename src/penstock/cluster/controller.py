@@ -5,9 +5,9 @@ room for the data), and only then applied to the image, where clients can see it
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.base.ids import TopicId, topic_name_problem
@@ -28,6 +28,9 @@ from penstock.world import World
 from penstock.world.store import Create, Delete, NoNodeError, Operation, Set
 
 DEFAULT = -1
+
+# What becomes of configs; called with those there are when no other change is under way.
+ConfigChange: TypeAlias = Callable[[Mapping[str, str]], Mapping[str, str] | Refusal]
 
 
 class TopicConfigs(Protocol):
@@ -221,13 +224,16 @@ class Controller:
                 self._image.apply_topic(topic)
 
     async def alter_topic_configs(
-        self, name: str, configs: Mapping[str, str], *, validate_only: bool
+        self, name: str, change: ConfigChange, *, validate_only: bool
     ) -> Topic | Refusal:
-        """Replace a topic's configs."""
+        """Replace a topic's configs by what `change` makes of them."""
         async with self._one_at_a_time:
             topic = self._image.topic(name)
             if topic is None:
                 return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
+            configs = change(topic.configs)
+            if isinstance(configs, Refusal):
+                return configs
             refusal = self._configs.topic_refusal(configs, before=topic.configs)
             if refusal is not None:
                 return refusal
@@ -241,15 +247,25 @@ class Controller:
         await self._listener.topic_changed(topic)
         self._image.apply_topic(topic)
 
-    async def alter_broker_configs(self, key: str, configs: Mapping[str, str]) -> None:
-        """Replace the dynamic configs of one broker, or of all of them (the empty key)."""
+    async def alter_broker_configs(
+        self, key: str, change: ConfigChange, *, validate_only: bool
+    ) -> Refusal | None:
+        """Replace the dynamic configs of one broker, or of all (the empty key), by what `change` makes of them."""
         async with self._one_at_a_time:
-            path = f"{BROKER_CONFIGS}/{key or 'default'}"
-            data = encode_configs(configs)
-            known = key in self._image.broker_configs
-            operation: Operation = Set(path, data) if known else Create(path, data)
-            await self._world.store.multi([operation])
-            self._image.apply_broker_configs(key, dict(configs))
+            configs = change(self._image.broker_configs.get(key, {}))
+            if isinstance(configs, Refusal):
+                return configs
+            if not validate_only:
+                await self._write_broker_configs(key, configs)
+            return None
+
+    async def _write_broker_configs(self, key: str, configs: Mapping[str, str]) -> None:
+        path = f"{BROKER_CONFIGS}/{key or 'default'}"
+        data = encode_configs(configs)
+        known = key in self._image.broker_configs
+        operation: Operation = Set(path, data) if known else Create(path, data)
+        await self._world.store.multi([operation])
+        self._image.apply_broker_configs(key, dict(configs))
 
     async def allocate_producer_ids(self) -> int:
         """The first id of a block nobody else will get."""

@@ -88,7 +88,9 @@ class Configs:
                     ErrorCode.INVALID_REQUEST,
                     f"{', '.join(fixed)} cannot be changed while the broker runs; set it at start-up",
                 )
-            self._with_dynamic({**self._image.broker_configs, key: configs})
+            broker = self._with_dynamic({**self._image.broker_configs, key: configs})
+            for topic in self._image.topics():
+                topic_settings(topic.configs, broker)  # whose own configs may not fit a new default
         except SettingError as error:
             return Refusal(ErrorCode.INVALID_CONFIG, str(error))
         return None

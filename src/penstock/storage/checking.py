@@ -29,12 +29,20 @@ class SegmentCheck:
     """Walks the segments of a log in order, and then says where the log ends."""
 
     def __init__(
-        self, disk: Disk, segments: list[Segment], *, config: LogConfig, recovery_point: int
+        self,
+        disk: Disk,
+        segments: list[Segment],
+        *,
+        config: LogConfig,
+        recovery_point: int,
+        trusted_upto: int,
     ) -> None:
+        """Below `recovery_point` all was synced; only what lies below `trusted_upto` is taken at its word."""
         self._disk = disk
         self._segments = segments
         self._config = config
         self._recovery_point = recovery_point
+        self._trusted_upto = trusted_upto
         self._next_offset = segments[0].base_offset
         self._last_valid = segments[0]
         self._last_valid_end = 0
@@ -56,7 +64,7 @@ class SegmentCheck:
             if index:
                 self._note_gap_before(segment, self._segments[index - 1])
             following = bases[index + 1] if index + 1 < len(bases) else None
-            if following is None or following >= self._recovery_point or not self._trust(segment, following):
+            if following is None or following >= self._trusted_upto or not self._trust(segment, following):
                 self._check(segment, following)
         kept = self._cut_tail()
         for segment in kept[:-1]:
@@ -79,9 +87,9 @@ class SegmentCheck:
         try:
             self._require_possible_index(segment, following)
             next_offset = self._next_offset
-            start = segment.index.last_position()
-            for _, header in headers(segment.file, start, end=segment.size):
+            for at, header in headers(segment.file, segment.index.last_position(), end=segment.size):
                 next_offset = header.next_offset
+                self._require_indexed(segment, at, header)
             if next_offset > following:
                 raise CorruptionError(f"{segment.file.path} goes on where the next segment begins")
         except (CorruptionError, FileNotFoundError):
@@ -106,9 +114,17 @@ class SegmentCheck:
         ):
             raise CorruptionError(f"{segment.path(names.TIME_INDEX)} points outside of its segment")
 
+    def _require_indexed(self, segment: Segment, position: int, header: BatchHeader) -> None:
+        """A batch behind the last entries of both indexes must be one they could leave out."""
+        if not segment.index.offset_entries and position > self._config.index_interval_bytes:
+            raise CorruptionError(f"{segment.path(names.INDEX)} has lost its entries")
+        if header.max_timestamp > segment.index.last_time().timestamp and header.record_count:
+            raise CorruptionError(f"{segment.path(names.TIME_INDEX)} has lost its last entry")
+
     def _check(self, segment: Segment, following: int | None) -> None:
-        """Check every batch from the recovery point on, and index the segment anew."""
+        """Check every batch that is not to be trusted, and index the segment anew."""
         segment.begin_indexing()
+        segment.damage = ()
         limit_offset = _OFFSET_MAX if following is None else following
         position = self._walk_trusted_part(segment, limit_offset)
         findings = scan(
@@ -127,15 +143,15 @@ class SegmentCheck:
                 self._accept(segment, finding.position, finding.header)
 
     def _walk_trusted_part(self, segment: Segment, limit_offset: int) -> int:
-        """Index what lies below the recovery point from headers alone; return where that ends."""
+        """Index what is to be trusted from headers alone; return where that ends."""
         position = 0
-        if segment.base_offset >= self._recovery_point:
+        if segment.base_offset >= self._trusted_upto:
             return position
         try:
             for at, header in headers(segment.file, 0, end=segment.size):
                 below = max(self._next_offset, segment.base_offset)
                 if (
-                    header.next_offset > self._recovery_point
+                    header.next_offset > self._trusted_upto
                     or not below <= header.base_offset < limit_offset
                 ):
                     break
@@ -161,13 +177,23 @@ class SegmentCheck:
                 until = valid_offset
             else:
                 until = self._segments[self._segments.index(hole.segment) + 1].base_offset
-            self._add_damage(hole, until)
+            if until > max(self._next_offset, hole.segment.base_offset) or hole.segment is segment:
+                self._add_damage(hole, until)
+            else:
+                # No offset is missing: a tail that an earlier start had cut, and a crash brought back.
+                self._cut(hole.segment, hole.position)
         self._holes = []
 
     def _add_damage(self, hole: _Hole, until: int) -> None:
         first = max(self._next_offset, hole.segment.base_offset)
         damage = Damage(first, max(until, first), hole.position, hole.end)
         hole.segment.damage = (*hole.segment.damage, damage)
+
+    def _cut(self, segment: Segment, size: int) -> None:
+        if size < segment.size:
+            self.cut_bytes += segment.size - size
+            segment.file.truncate(size)
+            segment.size = size
 
     # ---- the end
 
@@ -184,10 +210,7 @@ class SegmentCheck:
             self._next_offset = behind[0].base_offset
             return self._segments
         else:
-            self.cut_bytes += last.size - self._last_valid_end
-            if last.size > self._last_valid_end:
-                last.file.truncate(self._last_valid_end)
-                last.size = self._last_valid_end
+            self._cut(last, self._last_valid_end)
         for segment in behind:
             self.cut_bytes += segment.size
             self.removed_segments += 1
