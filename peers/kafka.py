@@ -28,7 +28,7 @@ DELETE_RECORDS = "org.apache.kafka.tools.DeleteRecordsCommand"
 LOG_DIRS = "org.apache.kafka.tools.LogDirsCommand"
 PRODUCER_PERFORMANCE = "org.apache.kafka.tools.ProducerPerformance"
 BROKER_API_VERSIONS = "org.apache.kafka.tools.BrokerApiVersionsCommand"
-DUMP_LOG_SEGMENTS = "kafka.tools.DumpLogSegments"
+DUMP_LOG_SEGMENTS = "org.apache.kafka.tools.DumpLogSegments"
 STORAGE_TOOL = "kafka.tools.StorageTool"
 
 
@@ -45,8 +45,9 @@ def run_tool(
         command, input=text or "", capture_output=True, text=True, timeout=timeout_s, check=False
     )
     if check and done.returncode != 0:
+        shown = f"{done.stdout}{done.stderr}"[-4000:]
         raise AssertionError(
-            f"{class_name} {' '.join(command[5:])} ended with {done.returncode}:\n{done.stdout}{done.stderr}"
+            f"{class_name} {' '.join(map(str, arguments))[:400]} ended with {done.returncode}:\n{shown}"
         )
     return done
 

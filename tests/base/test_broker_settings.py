@@ -143,6 +143,12 @@ def test_variables_that_kubernetes_sets_for_a_service_called_penstock_are_not_ou
     )
 
 
+def test_variables_of_the_command_line_and_the_tests_are_not_a_brokers():
+    load_broker_settings(
+        environment={"PENSTOCK_BOOTSTRAP_SERVERS": "localhost:9092", "PENSTOCK_TOOLS": "somewhere"}
+    )
+
+
 @pytest.mark.parametrize(
     ("sources", "message"),
     [

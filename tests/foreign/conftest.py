@@ -5,47 +5,34 @@ fails there asks for something that Kafka does not do. `kafka` is Apache Kafka i
 compare. One process of each serves a whole session, so tests use topics of their own.
 """
 
-import os
 import re
 import uuid
 from collections.abc import Iterator
 
 import pytest
 
-from peers import tools
 from peers.brokers import Broker
 from peers.kafka import ApacheKafka
-from peers.penstock import PenstockProcess
+from tests.foreign.target import new_broker, new_kafka
 from tests.foreign.wire_peer import Pair
-
-# What the tests shorten so that nobody has to wait; both brokers know these.
-SETTINGS = {
-    "log.retention.check.interval.ms": 1000,
-    "log.cleaner.backoff.ms": 200,
-    "log.segment.delete.delay.ms": 1000,
-}
-KAFKA_SETTINGS = {**SETTINGS, "log.initial.task.delay.ms": 500}
-
-
-def target_is_kafka() -> bool:
-    return os.environ.get("PENSTOCK_FOREIGN_TARGET") == "kafka"
 
 
 @pytest.fixture(scope="session")
 def broker() -> Iterator[Broker]:
-    if target_is_kafka():
-        tools.require("kafka")
-        with ApacheKafka(settings=KAFKA_SETTINGS) as kafka:
-            yield kafka
-    else:
-        with PenstockProcess(settings=SETTINGS) as penstock:
-            yield penstock
+    with new_broker() as broker:
+        yield broker
+
+
+@pytest.fixture
+def own_broker() -> Iterator[Broker]:
+    """For a test that kills it."""
+    with new_broker() as broker:
+        yield broker
 
 
 @pytest.fixture(scope="session")
 def kafka() -> Iterator[ApacheKafka]:
-    tools.require("kafka")
-    with ApacheKafka(settings=KAFKA_SETTINGS) as kafka:
+    with new_kafka() as kafka:
         yield kafka
 
 

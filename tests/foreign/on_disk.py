@@ -9,8 +9,12 @@ def log_files(data: Path, topic: str, partition: int = 0) -> list[Path]:
     return sorted((data / f"{topic}-{partition}").glob("*.log"))
 
 
+def batches_of(file: Path) -> list[BatchHeader]:
+    return [header for _, header in headers(file.read_bytes())]
+
+
 def batches(data: Path, topic: str, partition: int = 0) -> list[BatchHeader]:
-    return [header for file in log_files(data, topic, partition) for _, header in headers(file.read_bytes())]
+    return [header for file in log_files(data, topic, partition) for header in batches_of(file)]
 
 
 def codecs(data: Path, topic: str, partition: int = 0) -> set[str]:

@@ -86,7 +86,9 @@ def test_a_topic_with_a_codec_of_its_own_has_batches_compressed_again(
     broker: Broker, create: Callable[..., str], consume: Callable[..., list[Message]], codec: str
 ) -> None:
     topic = create(compression_type=codec)
-    send(broker, topic, SAMPLES, **{"compression.type": "lz4" if codec != "lz4" else "none", "linger.ms": 50})
+    send(
+        broker, topic, SAMPLES, **{"compression.type": "lz4" if codec != "lz4" else "none", "linger.ms": 500}
+    )
 
     assert on_disk.codecs(broker.data, topic) == {codec.replace("uncompressed", "none")}
     assert [m.value() for m in consume(topic, count=len(SAMPLES))] == [sample.value for sample in SAMPLES]

@@ -2,9 +2,14 @@
 
 import os
 import shutil
+import socket
 import subprocess
+import sys
 from pathlib import Path
 
+import pytest
+
+from peers.process import WatchedProcess
 from tests.project.tiny_project import ROOT, programs
 
 
@@ -75,3 +80,25 @@ def test_ci_stops_when_a_tool_cannot_be_had(tmp_path: Path) -> None:
     done = run_ci(tmp_path, 'echo "make $*"; exit 1')
 
     assert (done.returncode, done.stdout) == (1, "make tools\n")
+
+
+def made_by_make() -> bool:
+    """Whether `make run` would find its environment ready; else it would set one up in the midst of this suite."""
+    lock = (ROOT / "requirements" / "dev.lock").read_text() + (ROOT / "pyproject.toml").read_text()
+    stamp = Path(sys.prefix) / ".penstock-dev"
+    return stamp.exists() and stamp.read_text() == f"{ROOT}\n{lock}"
+
+
+def test_make_run_takes_the_next_free_port_and_says_so(tmp_path: Path) -> None:
+    if not made_by_make():
+        pytest.skip("this environment was not made by `make`")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        settings = [f"LISTEN=127.0.0.1:{port}", f"DATA={tmp_path / 'data'}", f"VENV={sys.prefix}"]
+        broker = WatchedProcess(["make", "-C", str(ROOT), "run", *settings])
+        try:
+            ready = broker.wait_for_line(lambda line: "ready on" in line, timeout_s=60)
+        finally:
+            broker.stop()
+    assert f"127.0.0.1:{port} " not in ready
+    assert str(port) in broker.output.replace(ready, ""), "it says which port was taken"

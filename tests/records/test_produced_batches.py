@@ -7,7 +7,7 @@ beside it.
 import pytest
 
 from penstock.base.errors import ErrorCode
-from penstock.records.batch import BatchHeader, check_produced, read_header, timestamp_problem
+from penstock.records.batch import BatchHeader, check_produced, read_header
 from penstock.records.builder import build_batch
 from penstock.records.compression import Codec, compress
 from penstock.records.record import Record, validate_records
@@ -184,26 +184,6 @@ LONG_MAX = 2**63 - 1
 def stamped(*timestamps: int) -> BatchHeader:
     return read_header(
         build_batch([Record(offset, timestamp, b"k", b"v") for offset, timestamp in enumerate(timestamps)])
-    )
-
-
-@pytest.mark.parametrize(
-    ("timestamps", "before_max_ms", "answer"),
-    [
-        ((NOW_MS,), LONG_MAX, None),
-        ((0,), LONG_MAX, None),
-        ((-5,), LONG_MAX, None),
-        ((-1,), HOUR_MS, None),  # no timestamp at all is always fine
-        ((NOW_MS - HOUR_MS,), HOUR_MS, None),
-        ((NOW_MS - HOUR_MS - 1,), HOUR_MS, ErrorCode.INVALID_TIMESTAMP),
-        ((NOW_MS + HOUR_MS,), LONG_MAX, None),
-        ((NOW_MS, NOW_MS + HOUR_MS + 1, NOW_MS), LONG_MAX, ErrorCode.INVALID_TIMESTAMP),
-    ],
-)
-def test_a_batch_from_outside_the_topics_window_has_an_invalid_timestamp(timestamps, before_max_ms, answer):
-    header = stamped(*timestamps)
-    assert (
-        timestamp_problem(header, now_ms=NOW_MS, before_max_ms=before_max_ms, after_max_ms=HOUR_MS) is answer
     )
 
 

@@ -12,6 +12,7 @@ from penstock.base.errors import ErrorCode, PeerError, Refusal
 from penstock.records.batch import CODEC_MASK, HEADER_SIZE
 from penstock.records.compression import Codec
 from penstock.services.context import Call
+from penstock.services.intake import Refused
 from penstock.services.partition import Appended, Partition
 from penstock.wire.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -102,13 +103,13 @@ def _append(
 ) -> PartitionProduceResponse:
     partition = _find(call, topic, data.index)
     if isinstance(partition, ErrorCode):
-        return _refused(data.index, Refusal(partition))
+        return _refused_early(data.index, partition)
     refusal = _request_refusal(call, request, data, partition)
     if refusal is not None:
-        return _refused(data.index, refusal)
+        return _refused_early(data.index, refusal.code, refusal.message)
     outcome = partition.append(_as_read(data), now_ms=call.services.world.loop.now_ms())
-    if isinstance(outcome, Refusal):
-        return _refused(data.index, outcome)
+    if isinstance(outcome, Refused):
+        return _refused(data.index, outcome, partition.log.start_offset)
     answer = PartitionProduceResponse(
         index=data.index,
         base_offset=outcome.base_offset,
@@ -162,14 +163,19 @@ def _is_zstd(records: memoryview | None) -> bool:
     )  # the second byte of the attributes
 
 
-def _refused(index: int, refusal: Refusal) -> PartitionProduceResponse:
-    errors = []
-    if refusal.code is ErrorCode.INVALID_RECORD:
-        errors = [BatchIndexAndErrorMessage(batch_index=0, batch_index_error_message=refusal.message)]
+def _refused(index: int, refused: Refused, log_start_offset: int) -> PartitionProduceResponse:
     return PartitionProduceResponse(
         index=index,
-        error_code=refusal.code,
+        error_code=refused.code,
         base_offset=-1,
-        error_message=refusal.message,
-        record_errors=errors,
+        log_start_offset=log_start_offset if refused.reached_log else -1,
+        error_message=refused.message,
+        record_errors=[
+            BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=refused.message)
+            for index in refused.bad_records
+        ],
     )
+
+
+def _refused_early(index: int, code: ErrorCode, message: str | None = None) -> PartitionProduceResponse:
+    return _refused(index, Refused(code, message, reached_log=False), -1)

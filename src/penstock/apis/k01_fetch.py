@@ -17,6 +17,7 @@ from penstock.services.partition import Partition
 from penstock.services.waiting import WaitingFetch
 from penstock.storage.errors import CorruptionError
 from penstock.wire.messages.fetch import (
+    AbortedTransaction,
     EpochEndOffset,
     FetchableTopicResponse,
     FetchRequest,
@@ -265,7 +266,7 @@ def _partition_data(request: FetchRequest, read: _Read) -> PartitionData:
             high_watermark=-1,
             last_stable_offset=-1,
             log_start_offset=-1,
-            aborted_transactions=None,
+            aborted_transactions=[] if partition is None else _no_aborted(request),
             records=b"",
         )
     return PartitionData(
@@ -274,6 +275,10 @@ def _partition_data(request: FetchRequest, read: _Read) -> PartitionData:
         last_stable_offset=partition.high_watermark,
         log_start_offset=partition.log.start_offset,
         diverging_epoch=read.diverging,
-        aborted_transactions=[] if request.isolation_level == READ_COMMITTED else None,
+        aborted_transactions=_no_aborted(request),
         records=read.records,
     )
+
+
+def _no_aborted(request: FetchRequest) -> list[AbortedTransaction] | None:
+    return [] if request.isolation_level == READ_COMMITTED else None

@@ -45,23 +45,29 @@ def handle(call: Call, request: ListOffsetsRequest) -> Coroutine[Any, Any, ListO
 async def _list(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse:
     topics = []
     for topic in request.topics:
-        answers = [await _answer(call, topic.name, asked) for asked in topic.partitions]
+        asked_of: dict[int, list[ListOffsetsPartition]] = {}
+        for asked in topic.partitions:
+            asked_of.setdefault(asked.partition_index, []).append(asked)
+        answers = [await _answer(call, topic.name, index, asked) for index, asked in asked_of.items()]
         topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
     return ListOffsetsResponse(topics=topics)
 
 
-async def _answer(call: Call, topic: str, asked: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
-    index = asked.partition_index
+async def _answer(
+    call: Call, topic: str, index: int, several: list[ListOffsetsPartition]
+) -> ListOffsetsPartitionResponse:
     partition = call.services.partitions.find(topic, index)
-    if isinstance(partition, ErrorCode):
-        return ListOffsetsPartitionResponse(partition_index=index, error_code=partition)
-    code = partition.epoch_error(asked.current_leader_epoch)
-    if code is ErrorCode.NONE and call.version < _SPECIAL_SINCE.get(asked.timestamp, 0):
-        code = ErrorCode.UNSUPPORTED_VERSION
-    if code is ErrorCode.NONE and asked.timestamp < EARLIEST_PENDING_UPLOAD:
+    asked = several[0]
+    code = (
+        partition if isinstance(partition, ErrorCode) else partition.epoch_error(asked.current_leader_epoch)
+    )
+    if len(several) > 1:
+        code = ErrorCode.INVALID_REQUEST  # one answer cannot serve two questions
+    elif code is ErrorCode.NONE and not _is_known(asked.timestamp, call.version):
         code = ErrorCode.UNSUPPORTED_VERSION
     if code is not ErrorCode.NONE:
         return ListOffsetsPartitionResponse(partition_index=index, error_code=code)
+    assert isinstance(partition, Partition)
     found = await _look_up(partition, asked.timestamp)
     return ListOffsetsPartitionResponse(
         partition_index=index,
@@ -69,6 +75,11 @@ async def _answer(call: Call, topic: str, asked: ListOffsetsPartition) -> ListOf
         offset=found.offset,
         leader_epoch=found.leader_epoch if call.version >= LEADER_EPOCH_SINCE else -1,
     )
+
+
+def _is_known(timestamp: int, version: int) -> bool:
+    """Whether a special timestamp exists in that version."""
+    return timestamp >= EARLIEST_PENDING_UPLOAD and version >= _SPECIAL_SINCE.get(timestamp, 0)
 
 
 async def _look_up(partition: Partition, timestamp: int) -> TimestampedOffset:

@@ -32,7 +32,7 @@ def handle(call: Call, request: MetadataRequest) -> MetadataResponse | Coroutine
     if wanted is None or (call.version < NULL_MEANS_ALL_SINCE and not wanted):
         return _response(call, request, [_describe(topic) for topic in image.topics()])
     if any(topic.topic_id != ZERO_ID for topic in wanted) and call.version < TOPIC_IDS_SINCE:
-        return _response(call, request, [_refused(topic, ErrorCode.INVALID_REQUEST) for topic in wanted])
+        return MetadataResponse(topics=[_refused_before_ids(topic) for topic in wanted])
     missing = _to_create(call, request, wanted)
     if missing:
         return _create_then_answer(call, request, wanted, missing)
@@ -88,6 +88,13 @@ def _answer(call: Call, wanted: MetadataRequestTopic) -> MetadataResponseTopic:
 
 def _refused(wanted: MetadataRequestTopic, code: ErrorCode) -> MetadataResponseTopic:
     return MetadataResponseTopic(error_code=code, name=wanted.name, topic_id=TopicId(wanted.topic_id))
+
+
+def _refused_before_ids(wanted: MetadataRequestTopic) -> MetadataResponseTopic:
+    """Versions 10 and 11 have a place for the id, but not for a name that is not known."""
+    return MetadataResponseTopic(
+        error_code=ErrorCode.INVALID_REQUEST, name=wanted.name or "", topic_id=wanted.topic_id
+    )
 
 
 def _describe(topic: Topic) -> MetadataResponseTopic:

@@ -4,7 +4,9 @@ It is advertised because librdkafka compresses with lz4 only where it is. Groups
 coordinator yet, so clients are told to try again later.
 """
 
-from penstock.base.errors import ErrorCode
+import re
+
+from penstock.base.errors import ErrorCode, Refusal
 from penstock.services.context import Call
 from penstock.wire.messages.find_coordinator import (
     Coordinator,
@@ -17,16 +19,34 @@ VERSIONS = (0, 6)
 
 SEVERAL_KEYS_SINCE = 4
 
-_MESSAGE = "This broker has no group or transaction coordinator."
+GROUP = 0
+TRANSACTION = 1
+SHARE = 2
+
+# What a share group's key looks like: group, topic id, partition.
+_SHARE_KEY = re.compile(r".+:[A-Za-z0-9_-]{22}:[0-9]+\Z")
 
 
 def handle(call: Call, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
-    code = ErrorCode.COORDINATOR_NOT_AVAILABLE
     if call.version < SEVERAL_KEYS_SINCE:
-        return FindCoordinatorResponse(error_code=code, error_message=_MESSAGE, node_id=-1, host="", port=-1)
+        refusal = _refusal(request.key_type, request.key)
+        return FindCoordinatorResponse(
+            error_code=refusal.code, error_message=refusal.message, node_id=-1, host="", port=-1
+        )
     return FindCoordinatorResponse(
-        coordinators=[
-            Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code, error_message=_MESSAGE)
-            for key in request.coordinator_keys
-        ]
+        coordinators=[_nobody(key, _refusal(request.key_type, key)) for key in request.coordinator_keys]
+    )
+
+
+def _refusal(key_type: int, key: str) -> Refusal:
+    if key_type not in (GROUP, TRANSACTION, SHARE):
+        return Refusal(ErrorCode.INVALID_REQUEST, f"key type {key_type} is not known")
+    if key_type == SHARE and not _SHARE_KEY.match(key):
+        return Refusal(ErrorCode.INVALID_REQUEST, f"{key!r} is not group:topic-id:partition")
+    return Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE, "This broker has no coordinators.")
+
+
+def _nobody(key: str, refusal: Refusal) -> Coordinator:
+    return Coordinator(
+        key=key, node_id=-1, host="", port=-1, error_code=refusal.code, error_message=refusal.message
     )

@@ -77,11 +77,10 @@ def _created(call: Call, topic: Topic, *, validate_only: bool) -> CreatableTopic
         topic_id=bytes(16) if validate_only else topic.topic_id,
         num_partitions=len(topic.partitions),
         replication_factor=len(topic.partitions[0].replicas),
+        error_message=None,
         configs=configs,
     )
 
 
 def _refused(name: str, refusal: Refusal) -> CreatableTopicResult:
-    return CreatableTopicResult(
-        name=name, error_code=refusal.code, error_message=refusal.message, configs=None
-    )
+    return CreatableTopicResult(name=name, error_code=refusal.code, error_message=refusal.message)

@@ -1,5 +1,6 @@
 """DeleteTopics (key 20), v1-v6: by name, and from v6 by id."""
 
+from collections import Counter
 from collections.abc import Coroutine
 from typing import Any
 
@@ -28,35 +29,40 @@ async def _delete_all(call: Call, request: DeleteTopicsRequest) -> DeleteTopicsR
     asked = request.topics
     if call.version < TOPIC_IDS_SINCE:
         asked = [DeleteTopicState(name=name) for name in request.topic_names]
-    return DeleteTopicsResponse(responses=[await _delete(call, topic) for topic in asked])
+    occurrences = Counter((topic.name, topic.topic_id) for topic in asked)
+    responses = []
+    for (name, topic_id), count in occurrences.items():
+        refusal = _refusal(call, name, topic_id, count)
+        if refusal is not None:
+            responses.append(_refused(name, topic_id, refusal))
+        else:
+            responses.append(await _delete(call, name, topic_id))
+    return DeleteTopicsResponse(responses=responses)
 
 
-async def _delete(call: Call, asked: DeleteTopicState) -> DeletableTopicResult:
-    name = asked.name
+def _refusal(call: Call, name: str | None, topic_id: bytes, count: int) -> Refusal | None:
     if not call.services.configs.broker[DELETE_TOPIC_ENABLE]:
-        refusal = Refusal(
-            ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled (delete.topic.enable)."
-        )
-        return _refused(asked, refusal)
-    if name is not None and asked.topic_id != ZERO_ID:
-        return _refused(
-            asked, Refusal(ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id.")
-        )
-    if name is None:
-        if asked.topic_id == ZERO_ID:
-            return _refused(
-                asked, Refusal(ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
-            )
-        name = call.services.image.name_of(asked.topic_id)
-        if name is None:
-            return _refused(asked, Refusal(ErrorCode.UNKNOWN_TOPIC_ID))
-    outcome = await call.services.controller.delete_topic(name)
+        return Refusal(ErrorCode.TOPIC_DELETION_DISABLED, "delete.topic.enable is false on this broker")
+    if name is not None and topic_id != ZERO_ID:
+        return Refusal(ErrorCode.INVALID_REQUEST, "a topic is named by its name or by its id, not by both")
+    if name is None and topic_id == ZERO_ID:
+        return Refusal(ErrorCode.INVALID_REQUEST, "a topic has neither name nor id")
+    if count > 1:
+        return Refusal(ErrorCode.INVALID_REQUEST, "a topic is named more than once")
+    return None
+
+
+async def _delete(call: Call, name: str | None, topic_id: bytes) -> DeletableTopicResult:
+    found = call.services.image.name_of(topic_id) if name is None else name
+    if found is None:
+        return _refused(name, topic_id, Refusal(ErrorCode.UNKNOWN_TOPIC_ID, "there is no topic with this id"))
+    outcome = await call.services.controller.delete_topic(found)
     if isinstance(outcome, Refusal):
-        return _refused(asked, outcome)
+        return _refused(name, topic_id, outcome)
     return DeletableTopicResult(name=outcome.name, topic_id=outcome.topic_id)
 
 
-def _refused(asked: DeleteTopicState, refusal: Refusal) -> DeletableTopicResult:
+def _refused(name: str | None, topic_id: bytes, refusal: Refusal) -> DeletableTopicResult:
     return DeletableTopicResult(
-        name=asked.name, topic_id=asked.topic_id, error_code=refusal.code, error_message=refusal.message
+        name=name, topic_id=topic_id, error_code=refusal.code, error_message=refusal.message
     )

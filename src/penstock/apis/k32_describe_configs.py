@@ -34,7 +34,7 @@ def _describe(
         return result
     wanted = resource.configuration_keys
     result.configs = [
-        _show(entry, request) for entry in entries if wanted is None or entry.setting.name in wanted
+        _show(entry, request) for entry in entries if not wanted or entry.setting.name in wanted
     ]
     return result
 

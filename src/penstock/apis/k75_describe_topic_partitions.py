@@ -19,6 +19,8 @@ VERSIONS = (0, 0)
 
 
 def handle(call: Call, request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
+    if not _cursor_is_valid(request):
+        return DescribeTopicPartitionsResponse(topics=[_invalid(topic.name) for topic in request.topics])
     limit = call.services.configs.broker[MAX_REQUEST_PARTITION_SIZE_LIMIT]
     room = min(max(request.response_partition_limit, 1), limit)
     response = DescribeTopicPartitionsResponse()
@@ -41,6 +43,19 @@ def handle(call: Call, request: DescribeTopicPartitionsRequest) -> DescribeTopic
     return response
 
 
+def _cursor_is_valid(request: DescribeTopicPartitionsRequest) -> bool:
+    """The place to go on from has to lie in what is asked for."""
+    cursor = request.cursor
+    if cursor is None:
+        return True
+    listed = not request.topics or cursor.topic_name in [topic.name for topic in request.topics]
+    return listed and cursor.partition_index >= 0
+
+
+def _invalid(name: str) -> DescribeTopicPartitionsResponseTopic:
+    return DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=name)
+
+
 def _names(call: Call, request: DescribeTopicPartitionsRequest) -> list[str]:
     """The topics still to describe, in the order of their names: what the cursor's order rests on."""
     if request.topics:
@@ -54,7 +69,7 @@ def _names(call: Call, request: DescribeTopicPartitionsRequest) -> list[str]:
 
 def _first_partition(request: DescribeTopicPartitionsRequest, name: str) -> int:
     if request.cursor is not None and request.cursor.topic_name == name:
-        return max(request.cursor.partition_index, 0)
+        return request.cursor.partition_index
     return 0
 
 
@@ -83,4 +98,6 @@ def _page(topic: Topic, first: int, room: int) -> DescribeTopicPartitionsRespons
 def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
     known_bad = topic_name_problem(name) is not None
     code = ErrorCode.INVALID_TOPIC_EXCEPTION if known_bad else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return DescribeTopicPartitionsResponseTopic(error_code=code, name=name)
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=code, name=name, topic_authorized_operations=TOPIC_OPERATIONS
+    )

@@ -200,6 +200,7 @@ PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS = integer(
     10 * MINUTE_MS,
     "How often forgotten producers are looked for.",
     allowed=_POSITIVE,
+    internal=True,
 )
 PENSTOCK_PARTITION_PRODUCERS_MAX = integer(
     "penstock.partition.producers.max",

@@ -7,6 +7,7 @@ from penstock.base.broker_settings import (
     PENSTOCK_WORK_THREADS,
     data_directory,
 )
+from penstock.base.errors import UserError
 from penstock.base.settings import Settings
 from penstock.broker.broker import Broker
 from penstock.cluster.embedded_store import EmbeddedStore
@@ -36,7 +37,10 @@ async def start_broker_in_memory(settings: Settings) -> Broker:
 
 async def _start(disk: Disk, settings: Settings, *, log_dir: str) -> Broker:
     entropy = RealEntropy()
-    directory = DataDirectory.open(disk, node_id=settings[NODE_ID], entropy=entropy)
+    try:
+        directory = DataDirectory.open(disk, node_id=settings[NODE_ID], entropy=entropy)
+    except UserError as error:
+        raise UserError(f"{log_dir}: {error}") from error
     work = RealWork(threads=settings[PENSTOCK_WORK_THREADS])
     try:
         loop = RealLoop()

@@ -87,8 +87,12 @@ class Broker:
         connections = Connections(services, apis)
         self._connections = connections
         self._background = Background(services, self._directory, connections)
-        await self._listen(connections)
-        await self._listen_http(services.metrics)
+        try:
+            await self._listen(connections)
+            await self._listen_http(services.metrics)
+        except BaseException:
+            self._close_servers()
+            raise
         self._background.start()
         self._problem = None
 
@@ -191,8 +195,7 @@ class Broker:
     async def stop(self) -> None:
         """Take no new work, answer what is under way, sync and close every log, say that the stop was clean."""
         self._problem = "stopping"
-        for server in self._servers:
-            server.close()
+        self._close_servers()
         if self._connections is not None:
             await self._connections.drain(timeout_ms=self._static[PENSTOCK_DRAIN_TIMEOUT_MS])
         if self._background is not None:
@@ -203,3 +206,7 @@ class Broker:
             await self._world.work.run(lambda: self._directory.close_cleanly(logs))
         await self._world.store.close()
         self._world.work.close()
+
+    def _close_servers(self) -> None:
+        for server in self._servers:
+            server.close()

@@ -70,6 +70,7 @@ class Connection(asyncio.Protocol):
         self._reading_paused = False
         self._closing = False
         self._drained: asyncio.Future[None] | None = None
+        self._lost: asyncio.Future[None] = self._loop.create_future()
         self._transport: asyncio.Transport | None = None
         self.peer = ("", 0)
         self.active_at = self._loop.time()
@@ -93,6 +94,7 @@ class Connection(asyncio.Protocol):
             task.cancel()
         if self._drained is not None and not self._drained.done():
             self._drained.set_result(None)
+        self._lost.set_result(None)
         self._on_lost(self)
 
     def data_received(self, data: bytes) -> None:
@@ -280,14 +282,16 @@ class Connection(asyncio.Protocol):
         return not self._answers and not self._backlog
 
     async def drain(self) -> None:
-        """Take no further request, send the answers that are due, then close."""
-        assert self._transport is not None
+        """Take no further request, send the answers that are due, then close; returns when that is done."""
+        if self._lost.done():
+            return
         self._backlog.clear()
         self._pause_reading(True)
         if self._answers:
             self._drained = self._loop.create_future()
             await self._drained
         self.close_when_idle()
+        await self._lost  # what was written may take the client a while to read
 
     def _tell_drained(self) -> None:
         if self._drained is not None and not self._answers and not self._drained.done():

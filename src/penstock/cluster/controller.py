@@ -157,7 +157,7 @@ class Controller:
         async with self._one_at_a_time:
             topic = self._image.topic(name)
             if topic is None:
-                return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
+                return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
             await self._world.store.multi([Delete(f"{TOPICS}/{name}")])
             self._image.apply_topic_deleted(name)
             await self._listener.topic_deleted(topic)

@@ -248,19 +248,12 @@ def problem(buffer: Buffer, position: int, header: BatchHeader, *, size_max: int
     return None
 
 
-def timestamp_problem(
-    header: BatchHeader, *, now_ms: int, before_max_ms: int, after_max_ms: int
-) -> ErrorCode | None:
-    """INVALID_TIMESTAMP for a batch outside `message.timestamp.before.max.ms` and `after.max.ms`, else None.
-
-    The header knows the first record's time and the newest; `record.validate_records` looks at those between.
-    For topics with LogAppendTime nothing needs to be asked.
-    """
-    if header.max_timestamp > now_ms + after_max_ms:
-        return ErrorCode.INVALID_TIMESTAMP
-    if header.base_timestamp < now_ms - before_max_ms and header.base_timestamp != NO_TIMESTAMP:
-        return ErrorCode.INVALID_TIMESTAMP
-    return None
+def is_one_batch(records: Buffer | None) -> bool:
+    """Whether there is exactly one whole batch of today's format, whatever is wrong with it otherwise."""
+    if records is None or _framing_problem(records, 0) is not None or len(records) < HEADER_SIZE:
+        return False
+    header = read_header(records)
+    return header.magic == MAGIC and _framing_problem(records, header.size) is not None
 
 
 def _framing_problem(records: Buffer, position: int) -> ErrorCode | None:

@@ -74,6 +74,27 @@ def validate_records(
     return None
 
 
+def bad_records(
+    batch: Buffer,
+    header: BatchHeader,
+    *,
+    limit: int,
+    key_required: bool,
+    earliest_ms: int = _INT64_MIN,
+    latest_ms: int = _INT64_MAX,
+) -> list[int]:
+    """Which records of a refused batch lack their key or are out of the topic's window, as far as it can be read."""
+    found = []
+    try:
+        for index, record in enumerate(_walk(payload_of(batch, header, limit=limit), header)):
+            is_late = not earliest_ms <= record.timestamp <= latest_ms and record.timestamp != NO_TIMESTAMP
+            if is_late or (key_required and record.key is None):
+                found.append(index)
+    except CorruptBatchError:
+        pass
+    return found
+
+
 def payload_of(batch: Buffer, header: BatchHeader, *, limit: int) -> bytes:
     """The block of records, decompressed, after the checks that need no walk; at most `limit` bytes."""
     require_sane(header)

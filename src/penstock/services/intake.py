@@ -4,9 +4,11 @@ Header mode looks at a batch from outside and passes the producer's bytes on unt
 on topics that ask for it: compacted ones (a key is needed), broker-side compression, `penstock.produce.validation`.
 """
 
+from typing import NamedTuple
+
 from penstock.base.broker_settings import PENSTOCK_DECOMPRESSED_BYTES_MAX
 from penstock.base.errors import ErrorCode, Refusal
-from penstock.base.settings import Settings
+from penstock.base.settings import LONG_MAX, Settings
 from penstock.base.topic_settings import (
     CLEANUP_POLICY,
     COMPRESSION_GZIP_LEVEL,
@@ -35,10 +37,10 @@ from penstock.base.topic_settings import (
     segment_bytes,
 )
 from penstock.core.partition import TimestampRule, timestamp_refusal
-from penstock.records.batch import BatchHeader, check_produced, read_header, restamp
+from penstock.records.batch import BatchHeader, check_produced, is_one_batch, read_header, restamp
 from penstock.records.builder import recompress
 from penstock.records.compression import Codec
-from penstock.records.record import validate_records
+from penstock.records.record import bad_records, validate_records
 from penstock.storage.config import LogConfig
 
 _REASONS = {
@@ -49,6 +51,17 @@ _REASONS = {
 
 _UNCOMPRESSED = "uncompressed"
 _PRODUCER = "producer"
+
+
+class Refused(NamedTuple):
+    """Why a batch was not appended, as Produce tells it."""
+
+    code: ErrorCode
+    message: str | None = None
+    # Whether it came as far as the log; then, as in Kafka, the answer says where the log starts.
+    reached_log: bool = True
+    # Which of its records are to blame, where single ones are.
+    bad_records: tuple[int, ...] = ()
 
 
 class Intake:
@@ -86,66 +99,78 @@ class Intake:
         self.min_in_sync_replicas = settings[MIN_INSYNC_REPLICAS]
         self.may_delete_records = "delete" in policy
 
-    def check(self, records: memoryview | None, *, now_ms: int) -> tuple[BatchHeader, memoryview] | Refusal:
+    def check(self, records: memoryview | None, *, now_ms: int) -> tuple[BatchHeader, memoryview] | Refused:
         """The batch as it is to be appended, or why it is not."""
         header = check_produced(records, size_max=self._size_max)
         if isinstance(header, ErrorCode):
-            return self._refuse(header)
+            return self._refuse_outside(header, records)
         assert records is not None
         if header.is_transactional:
-            return Refusal(ErrorCode.INVALID_TXN_STATE, "this broker has no transaction coordinator")
+            return Refused(ErrorCode.INVALID_TXN_STATE, "this broker has no transaction coordinator")
         refusal = timestamp_refusal(header, self._timestamps, now_ms=now_ms)
+        if refusal is None and (self._opens_records or self._recompresses(header)):
+            refusal = self._look_inside(header, records, now_ms)
         if refusal is not None:
-            return refusal
-        if self._opens_records or self._recompresses(header):
-            problem = self._look_inside(header, records, now_ms)
-            if problem is not None:
-                return self._refuse_inside(problem)
+            return Refused(*refusal, bad_records=self._bad_records(header, records, now_ms))
         return self._changed(header, records, now_ms)
 
     def _recompresses(self, header: BatchHeader) -> bool:
         return self._codec is not None and header.codec is not self._codec
 
-    def _look_inside(self, header: BatchHeader, records: memoryview, now_ms: int) -> ErrorCode | None:
-        window = self._timestamps
-        if window.log_append_time:
-            return validate_records(
-                records, header, limit=self._decompressed_max, key_required=self._key_required
-            )
-        return validate_records(
+    def _look_inside(self, header: BatchHeader, records: memoryview, now_ms: int) -> Refusal | None:
+        earliest_ms, latest_ms = self._window(now_ms)
+        code = validate_records(
             records,
             header,
             limit=self._decompressed_max,
             key_required=self._key_required,
-            earliest_ms=now_ms - window.before_max_ms,
-            latest_ms=now_ms + window.after_max_ms,
+            earliest_ms=earliest_ms,
+            latest_ms=latest_ms,
         )
-
-    def _refuse(self, code: ErrorCode) -> Refusal:
-        if code is ErrorCode.MESSAGE_TOO_LARGE:
-            return Refusal(code, f"the batch is larger than max.message.bytes={self._size_max}")
-        if code is ErrorCode.INVALID_RECORD and self._key_required:
-            return Refusal(
-                code, "the batch is malformed, or has a record without the key that compaction needs"
-            )
-        return Refusal(code, _REASONS.get(code))
-
-    def _refuse_inside(self, code: ErrorCode) -> Refusal:
         if code is ErrorCode.MESSAGE_TOO_LARGE:
             limit = self._decompressed_max
             return Refusal(
                 code, f"the records take more than penstock.decompressed.bytes.max={limit} uncompressed"
             )
-        return self._refuse(code)
+        if code is ErrorCode.INVALID_RECORD and self._key_required:
+            return Refusal(code, "a record is malformed, or has no key, which a compacted topic needs")
+        return None if code is None else Refusal(code, _REASONS.get(code))
+
+    def _bad_records(self, header: BatchHeader, records: memoryview, now_ms: int) -> tuple[int, ...]:
+        earliest_ms, latest_ms = self._window(now_ms)
+        return tuple(
+            bad_records(
+                records,
+                header,
+                limit=self._decompressed_max,
+                key_required=self._key_required,
+                earliest_ms=earliest_ms,
+                latest_ms=latest_ms,
+            )
+        )
+
+    def _window(self, now_ms: int) -> tuple[int, int]:
+        """The timestamps the topic takes."""
+        rule = self._timestamps
+        if rule.log_append_time:
+            return -LONG_MAX, LONG_MAX
+        return now_ms - rule.before_max_ms, now_ms + rule.after_max_ms
+
+    def _refuse_outside(self, code: ErrorCode, records: memoryview | None) -> Refused:
+        before_the_log = code in (ErrorCode.CORRUPT_MESSAGE, ErrorCode.MESSAGE_TOO_LARGE)
+        reached_log = not before_the_log and is_one_batch(records)
+        if code is ErrorCode.MESSAGE_TOO_LARGE:
+            return Refused(code, f"the batch is larger than max.message.bytes={self._size_max}", reached_log)
+        return Refused(code, _REASONS.get(code), reached_log)
 
     def _changed(
         self, header: BatchHeader, batch: memoryview, now_ms: int
-    ) -> tuple[BatchHeader, memoryview] | Refusal:
+    ) -> tuple[BatchHeader, memoryview] | Refused:
         if self._recompresses(header):
             assert self._codec is not None
             batch = memoryview(recompress(batch, self._codec, self._level, limit=self._decompressed_max))
             if len(batch) > self._size_max:
-                return self._refuse(ErrorCode.MESSAGE_TOO_LARGE)
+                return self._refuse_outside(ErrorCode.MESSAGE_TOO_LARGE, batch)
             header = read_header(batch)
         if self._timestamps.log_append_time:
             batch = memoryview(restamp(batch, max_timestamp=now_ms))

@@ -11,7 +11,7 @@ from penstock.core.partition import NO_EPOCH, epoch_error, high_watermark
 from penstock.core.producers import Duplicate, ProducerStates
 from penstock.records.batch import BatchHeader, place
 from penstock.services.flusher import Flusher
-from penstock.services.intake import Intake
+from penstock.services.intake import Intake, Refused
 from penstock.services.waiting import FetchWaiters, OffsetWaiters
 from penstock.storage.log import Log, PlacedBatch, SyncPlan
 from penstock.world import Disk, World
@@ -85,6 +85,7 @@ class Partition:
         self.log = log
         self.producers = producers
         self.intake = intake  # shared by the partitions of a topic; replaced when its configs change
+        log.epochs.assign(state.leader_epoch, log.end_offset)
         self.high_watermark = log.end_offset
         self.fetches = FetchWaiters()
         self.unflushed_since_ms: int | None = None
@@ -104,12 +105,12 @@ class Partition:
 
     # Producing.
 
-    def append(self, records: memoryview | None, *, now_ms: int) -> Appended | Refusal:
+    def append(self, records: memoryview | None, *, now_ms: int) -> Appended | Refused:
         """Check, place and write what a producer sent. Runs on the loop, to the end."""
         if self.log.failed:
-            return Refusal(ErrorCode.KAFKA_STORAGE_ERROR)
+            return Refused(ErrorCode.KAFKA_STORAGE_ERROR, reached_log=False)
         taken = self.intake.check(records, now_ms=now_ms)
-        if isinstance(taken, Refusal):
+        if isinstance(taken, Refused):
             return taken
         header, batch = taken
         if header.has_producer:
@@ -117,10 +118,10 @@ class Partition:
             if isinstance(verdict, Duplicate):
                 return self._answer_duplicate(verdict)
             if verdict is not ErrorCode.NONE:
-                return Refusal(verdict)
+                return Refused(verdict)
         return self._write(header, batch, now_ms)
 
-    def _write(self, header: BatchHeader, batch: memoryview, now_ms: int) -> Appended | Refusal:
+    def _write(self, header: BatchHeader, batch: memoryview, now_ms: int) -> Appended | Refused:
         log = self.log
         base_offset = log.end_offset
         placed = header._replace(base_offset=base_offset, leader_epoch=self.state.leader_epoch)
@@ -129,7 +130,7 @@ class Partition:
             log.append([PlacedBatch(placed, buffers)], now_ms=now_ms)
         except StorageError:
             self.went_offline()
-            return Refusal(ErrorCode.KAFKA_STORAGE_ERROR)
+            return Refused(ErrorCode.KAFKA_STORAGE_ERROR, reached_log=False)
         self._hidden_bytes += header.size
         self._after_append(now_ms)
         stamp = header.max_timestamp if header.log_append_time else NO_TIMESTAMP

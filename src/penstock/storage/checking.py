@@ -11,7 +11,7 @@ from penstock.storage.config import LogConfig
 from penstock.storage.errors import CorruptionError
 from penstock.storage.index import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
 from penstock.storage.segment import Damage, Segment
-from penstock.storage.walk import Invalid, headers, scan
+from penstock.storage.walk import RELATIVE_OFFSET_MAX, Expected, Invalid, headers, scan
 from penstock.world.disk import Disk, File
 
 _OFFSET_MAX = (1 << 63) - 1
@@ -44,6 +44,7 @@ class SegmentCheck:
         self._recovery_point = recovery_point
         self._trusted_upto = trusted_upto
         self._next_offset = segments[0].base_offset
+        self._leader_epoch = -1
         self._last_valid = segments[0]
         self._last_valid_end = 0
         self._holes: list[_Hole] = []
@@ -86,9 +87,9 @@ class SegmentCheck:
         """Take a synced segment as it is, unless its index cannot be right."""
         try:
             self._require_possible_index(segment, following)
-            next_offset = self._next_offset
+            next_offset, leader_epoch = self._next_offset, self._leader_epoch
             for at, header in headers(segment.file, segment.index.last_position(), end=segment.size):
-                next_offset = header.next_offset
+                next_offset, leader_epoch = header.next_offset, max(leader_epoch, header.leader_epoch)
                 self._require_indexed(segment, at, header)
             if next_offset > following:
                 raise CorruptionError(f"{segment.file.path} goes on where the next segment begins")
@@ -97,7 +98,8 @@ class SegmentCheck:
             return False
         if segment.size:
             self._settle_holes(segment, segment.base_offset)
-            self._next_offset, self._last_valid, self._last_valid_end = next_offset, segment, segment.size
+            self._next_offset, self._leader_epoch = next_offset, leader_epoch
+            self._last_valid, self._last_valid_end = segment, segment.size
         return True
 
     def _require_possible_index(self, segment: Segment, following: int) -> None:
@@ -127,14 +129,12 @@ class SegmentCheck:
         segment.damage = ()
         limit_offset = _OFFSET_MAX if following is None else following
         position = self._walk_trusted_part(segment, limit_offset)
-        findings = scan(
-            segment.file,
-            position,
-            end=segment.size,
-            base_offset=segment.base_offset,
+        expected = Expected(
             next_offset=max(self._next_offset, segment.base_offset),
-            limit_offset=limit_offset,
+            limit_offset=min(limit_offset, segment.base_offset + RELATIVE_OFFSET_MAX + 1),
+            leader_epoch=self._leader_epoch,
         )
+        findings = scan(segment.file, position, end=segment.size, expected=expected)
         for finding in findings:
             if isinstance(finding, Invalid):
                 self._holes.append(_Hole(segment, finding.position, finding.end))
@@ -150,10 +150,7 @@ class SegmentCheck:
         try:
             for at, header in headers(segment.file, 0, end=segment.size):
                 below = max(self._next_offset, segment.base_offset)
-                if (
-                    header.next_offset > self._trusted_upto
-                    or not below <= header.base_offset < limit_offset
-                ):
+                if header.next_offset > self._trusted_upto or not below <= header.base_offset < limit_offset:
                     break
                 self._accept(segment, at, header)
                 position = at + header.size
@@ -167,6 +164,7 @@ class SegmentCheck:
         # Behind damage there is always an index entry: nobody can walk there from the batches before it.
         segment.note(header, position, self._config, force_entry=after_hole and position > 0)
         self._next_offset = header.next_offset
+        self._leader_epoch = max(self._leader_epoch, header.leader_epoch)
         self._last_valid = segment
         self._last_valid_end = position + header.size
 

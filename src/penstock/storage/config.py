@@ -28,5 +28,5 @@ class LogConfig:
 
     @property
     def roll_ms(self) -> int:
-        """After how long a segment is rolled; what has to be compacted in time has to be closed in time."""
-        return min(self.segment_ms, self.max_compaction_lag_ms) if self.compact else self.segment_ms
+        """After how long a compacted log rolls: what has to be compacted in time has to be closed in time."""
+        return min(self.segment_ms, self.max_compaction_lag_ms)

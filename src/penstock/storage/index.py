@@ -37,7 +37,7 @@ class IndexCache:
 
     def __init__(self, bytes_max: int = _LOADED_BYTES_MAX) -> None:
         self.bytes_max = bytes_max
-        self._bytes = 0
+        self.bytes_loaded = 0
         self._loaded: OrderedDict[SegmentIndex, int] = OrderedDict()
 
     def note_use(self, index: "SegmentIndex") -> None:
@@ -50,13 +50,13 @@ class IndexCache:
     def note_load(self, index: "SegmentIndex", size: int) -> None:
         self.note_unload(index)
         self._loaded[index] = size
-        self._bytes += size
-        while self._bytes > self.bytes_max and len(self._loaded) > 1:
+        self.bytes_loaded += size
+        while self.bytes_loaded > self.bytes_max and len(self._loaded) > 1:
             oldest = next(iter(self._loaded))
             oldest.unload()
 
     def note_unload(self, index: "SegmentIndex") -> None:
-        self._bytes -= self._loaded.pop(index, 0)
+        self.bytes_loaded -= self._loaded.pop(index, 0)
 
 
 SHARED_CACHE = IndexCache()
@@ -318,6 +318,10 @@ class SegmentIndex:
         if data is not None and len(data) != size:
             raise CorruptionError(f"{self.path(kind)} is shorter than it was")
         return data if data is None else bytes(data)
+
+    @property
+    def is_loaded(self) -> bool:
+        return self._loaded is not None
 
     def unload(self) -> None:
         """Forget what was loaded from the files."""

@@ -218,21 +218,22 @@ class Log:
 
     def _must_roll(self, header: BatchHeader, size: int, now_ms: int) -> bool:
         active, config = self._active, self.config
-        if size > config.segment_bytes or active.index_is_full or not active.has_room_for(header.last_offset):
+        last_offset = header.base_offset + header.last_offset_delta
+        if size > config.segment_bytes or active.index_is_full or not active.has_room_for(last_offset):
             return True
         # As in Kafka, time passes with the timestamps of records, and by the clock only where they have none.
         if active.first_timestamp >= 0:
             waited_ms = header.max_timestamp - active.first_timestamp
         else:
             waited_ms = now_ms - active.created_ms
-        return waited_ms > config.roll_ms - self._jitter_ms()
+        limit_ms = config.roll_ms if config.compact else config.segment_ms
+        if config.segment_jitter_ms:
+            limit_ms -= self._jitter_ms(min(config.segment_jitter_ms, limit_ms))
+        return waited_ms > limit_ms
 
-    def _jitter_ms(self) -> int:
+    def _jitter_ms(self, limit_ms: int) -> int:
         """How much earlier than others this segment is rolled; path and base offset are chance enough."""
-        limit = min(self.config.segment_jitter_ms, self.config.roll_ms)
-        if limit <= 0:
-            return 0
-        return (sum(self.path.encode()) * 2_654_435_761 + self._active.base_offset * 40_503) % limit
+        return (sum(self.path.encode()) * 2_654_435_761 + self._active.base_offset * 40_503) % limit_ms
 
     def _write(self, batches: Sequence[PlacedBatch]) -> None:
         if not batches:

@@ -15,6 +15,7 @@ After a crash:
   can fetch it again; on a sole replica a person decides (DeleteRecords moves the start past it). The same
   holds for bytes missing below the recovery point: their offsets are damage, and are never given out a
   second time.
+- If records were deleted up to an offset that the log does not reach any more, it goes on, empty, from there.
 - A gap between two segments of a log that was never compacted is damage without bytes.
 - Producer state is the newest whole snapshot at or below the recovery point and every header behind it;
   leader epochs are the checkpoint up to the recovery point and the headers behind it.
@@ -35,6 +36,8 @@ from penstock.storage.producer_snapshots import ProducerMemory, ProducerSnapshot
 from penstock.storage.segment import Damage, Segment
 from penstock.storage.walk import headers
 from penstock.world.disk import Disk, File, read_file
+
+_SMALL_SEGMENT_BYTES = 16 << 10
 
 
 @dataclass(slots=True)
@@ -98,6 +101,7 @@ def open_log(
 ) -> OpenedLog:
     """Open what lies at `path`. OSError where the disk fails; everything else is said above."""
     found = leftovers.tidy(disk, path)
+    report = RecoveryReport(path)
     opened = OpenedLog(
         topic_id=_read_topic_id(disk, path),
         segments=[_closed_segment(disk, path, base) for base in found.bases],
@@ -108,7 +112,7 @@ def open_log(
         snapshots=ProducerSnapshots(disk, path, found.snapshots),
         unsynced_files=[],
         unsynced_directories=(),
-        report=RecoveryReport(path),
+        report=report,
     )
     if not opened.segments:
         # Whatever there was is gone; offsets that were synced are not given out again.
@@ -118,12 +122,15 @@ def open_log(
     opening = _Opening(disk, path, config=config, opened=opened, now_ms=now_ms)
     opening.clean = clean and opening.trust_everything(found.indexed)
     if not opening.clean:
-        opening.check_from(recovery_point)
-    opened.start_offset = min(opened.start_offset, opened.end_offset)
-    opened.recovery_point = min(recovery_point, opened.end_offset)
-    if found.changed or not opening.clean:
+        opening.check_from(recovery_point, recovery_point=recovery_point)
+    if opened.end_offset < log_start_offset:
+        opening.start_over(log_start_offset)
+    known_upto = opened.end_offset if opening.clean else recovery_point
+    while (distrusted := opening.restore_state(producers, known_upto=known_upto)) is not None:
+        opening.check_from(distrusted, recovery_point=recovery_point)
+    opened.recovery_point = max(min(recovery_point, opened.end_offset), opened.segments[0].base_offset)
+    if found.changed or report.problems() or not opening.clean:
         opened.unsynced_directories = (path, path.rpartition("/")[0])
-    opening.restore_state(producers, known_upto=opened.end_offset if opening.clean else recovery_point)
     return opened
 
 
@@ -174,13 +181,15 @@ class _Opening:
         active.created_ms = self.now_ms
         if not active.size:
             active.index = SegmentIndex(self.disk, self.path, active.base_offset)
-            active.resume(max_time=TimeEntry(NO_TIMESTAMP, active.base_offset))
+            active.resume(max_time=TimeEntry(NO_TIMESTAMP, active.base_offset), bytes_since_index=0)
             return active.base_offset
-        max_time = active.index.last_time()
-        next_offset = active.base_offset
-        position = active.index.last_position()
+        # A small segment is read as a whole: cheaper than to open two index files.
+        is_small = active.size <= _SMALL_SEGMENT_BYTES
+        position = 0 if is_small else active.index.last_position()
+        max_time = TimeEntry(NO_TIMESTAMP, active.base_offset) if is_small else active.index.last_time()
         if not 0 <= position < active.size:
             raise CorruptionError(f"{active.path(names.INDEX)} points behind the end of its segment")
+        next_offset = active.base_offset
         for at, header in headers(active.file, position, end=active.size):
             next_offset = header.next_offset
             if header.max_timestamp > max_time.timestamp and header.record_count:
@@ -189,32 +198,62 @@ class _Opening:
                 active.first_timestamp = header.max_timestamp
         if position:
             active.first_timestamp = next(headers(active.file, 0, end=active.size))[1].max_timestamp
-        active.resume(max_time=max_time)
+        active.resume(max_time=max_time, bytes_since_index=active.size - position)
         return next_offset
 
     # ---- after a crash
 
-    def check_from(self, recovery_point: int) -> None:
-        """Find the end of the log, trusting only what lies below the recovery point."""
+    def check_from(self, trusted_upto: int, *, recovery_point: int) -> None:
+        """Find the end of the log, taking at its word only what lies below `trusted_upto`."""
         opened, report = self.opened, self.report
-        check = SegmentCheck(self.disk, opened.segments, config=self.config, recovery_point=recovery_point)
+        check = SegmentCheck(
+            self.disk,
+            opened.segments,
+            config=self.config,
+            recovery_point=recovery_point,
+            trusted_upto=trusted_upto,
+        )
         opened.segments = check.run()
-        active = opened.segments[-1]
-        if not active.is_growing:
-            self._wake(active)
-        active.created_ms = self.now_ms
         opened.end_offset = check.next_offset
         opened.unsynced_files += check.unsynced_files
-        report.checked_batches = check.checked_batches
-        report.cut_bytes = check.cut_bytes
-        report.removed_segments = check.removed_segments
-        report.rebuilt_indexes = check.rebuilt_indexes
+        active = opened.segments[-1]
+        if active.damage and active.damage[-1].end == active.size:
+            # Nothing is put behind damage in the same file: it might have no bytes there to tell it apart.
+            if active.is_growing:
+                opened.unsynced_files += active.retire()
+            opened.segments.append(
+                Segment.create(self.disk, self.path, opened.end_offset, now_ms=self.now_ms)
+            )
+        elif not active.is_growing:
+            self._wake(active)
+        opened.segments[-1].created_ms = self.now_ms
+        report.checked_batches += check.checked_batches
+        report.cut_bytes += check.cut_bytes
+        report.removed_segments += check.removed_segments
+        report.rebuilt_indexes += check.rebuilt_indexes
         report.damage = [damage for segment in opened.segments for damage in segment.damage]
+
+    def start_over(self, start_offset: int) -> None:
+        """Records were deleted up to beyond what the crash left: the log goes on empty, where they ended.
+
+        The offsets below were given out, and read; a consumer that has seen them looks further on.
+        """
+        opened = self.opened
+        for segment in opened.segments:
+            segment.close()
+            for kind in names.SEGMENT_SUFFIXES:
+                self.disk.remove(segment.path(kind))
+        opened.segments = [Segment.create(self.disk, self.path, start_offset, now_ms=self.now_ms)]
+        opened.start_offset = opened.end_offset = start_offset
+        self.report.damage = []
 
     # ---- what is known besides the batches
 
-    def restore_state(self, producers: ProducerMemory, *, known_upto: int) -> None:
-        """Leader epochs and producers as the files had them below `known_upto`, and batches from there on."""
+    def restore_state(self, producers: ProducerMemory, *, known_upto: int) -> int | None:
+        """Leader epochs and producers as the files had them below `known_upto`, and batches from there on.
+
+        If that meets batches that were trusted and make no sense, the base of their segment comes back.
+        """
         opened = self.opened
         known_upto = min(known_upto, opened.end_offset)
         epochs_from = self._read_epochs(known_upto)
@@ -228,15 +267,20 @@ class _Opening:
                 continue
             if segment is not opened.segments[0] and segment.base_offset > producers_from:
                 opened.unsynced_files += opened.snapshots.take(segment.base_offset, producers.entries())
-            for _, header in segment.undamaged_headers():
-                if header.base_offset >= epochs_from:
-                    opened.epochs.assign(header.leader_epoch, header.base_offset)
-                if header.base_offset >= producers_from and header.has_producer:
-                    producers.replay(header)
+            try:
+                for _, header in segment.undamaged_headers():
+                    if header.base_offset >= epochs_from:
+                        opened.epochs.assign(header.leader_epoch, header.base_offset)
+                    if header.base_offset >= producers_from and header.has_producer:
+                        producers.replay(header)
+            except CorruptionError:
+                return segment.base_offset
+        return None
 
     def _read_epochs(self, known_upto: int) -> int:
         """Take the checkpoint as far as it is to be trusted; the offset from which batches have to tell."""
         opened = self.opened
+        opened.epochs = LeaderEpochs()
         try:
             epochs = decode_epochs(read_file(self.disk, f"{self.path}/{names.LEADER_EPOCHS}"))
         except FileNotFoundError:

@@ -197,11 +197,11 @@ class Segment:
         self._recent = (array("q"), array("q"))
         self._bytes_since_index = 0
 
-    def resume(self, *, max_time: TimeEntry) -> None:
+    def resume(self, *, max_time: TimeEntry, bytes_since_index: int) -> None:
         """Get ready to grow, going on with the index as it is."""
         self._max_time = max_time
         self._recent = (array("q"), array("q"))
-        self._bytes_since_index = self.size - self.index.last_position() if self.size else 0
+        self._bytes_since_index = bytes_since_index
 
     # ---- reading
 
@@ -315,7 +315,7 @@ class Segment:
         for _, header in headers(self.file, start, end=self.readable_end(start)):
             if header.max_timestamp > max_time.timestamp and header.record_count:
                 max_time = TimeEntry(header.max_timestamp, header.last_offset)
-        self.resume(max_time=max_time)
+        self.resume(max_time=max_time, bytes_since_index=position - self.index.last_position())
 
     def move_to(self, suffix: str) -> None:
         """Put a suffix behind the files' names; readers that hold the segment go on reading."""

@@ -98,29 +98,45 @@ class Invalid(NamedTuple):
 Finding: TypeAlias = Valid | Invalid
 
 
-def scan(
-    file: File, position: int, *, end: int, base_offset: int, next_offset: int, limit_offset: int
-) -> Iterator[Finding]:
+class Expected(NamedTuple):
+    """What a batch must be like to follow the ones before it."""
+
+    next_offset: int  # it begins there or further on
+    limit_offset: int  # and ends below
+    leader_epoch: int  # epochs never go back: a lower one is from before a cut, brought back by a crash
+
+    def admits(self, header: BatchHeader) -> bool:
+        return (
+            _makes_sense(header)
+            and header.base_offset >= self.next_offset
+            and header.last_offset < self.limit_offset
+            and (header.leader_epoch >= self.leader_epoch or header.leader_epoch < 0)
+        )
+
+    def after(self, header: BatchHeader) -> "Expected":
+        """The same of the batch behind this one."""
+        return Expected(header.next_offset, self.limit_offset, max(self.leader_epoch, header.leader_epoch))
+
+
+def scan(file: File, position: int, *, end: int, expected: Expected) -> Iterator[Finding]:
     """What the file holds from `position` to `end`, without gaps and in order.
 
-    Batches must go on from `next_offset` upward, stay below `limit_offset`, and be near enough to the
-    segment's `base_offset` to belong to it. An invalid range reaches to the next valid batch, or to `end`.
+    An invalid range reaches to the next valid batch, or to `end`.
     """
     reader = _ScanReader(file, end)
-    limit = min(limit_offset, base_offset + RELATIVE_OFFSET_MAX + 1)
     while position < end:
-        header = reader.valid_batch(position, next_offset=next_offset, limit_offset=limit)
+        header = reader.valid_batch(position, expected)
         if header is None:
-            resumed = _search(reader, position, next_offset=next_offset, limit_offset=limit)
+            resumed = _search(reader, position, expected)
             yield Invalid(position, resumed)
             position = resumed
             continue
         yield Valid(position, header)
         position += header.size
-        next_offset = header.next_offset
+        expected = expected.after(header)
 
 
-def _search(reader: "_ScanReader", position: int, *, next_offset: int, limit_offset: int) -> int:
+def _search(reader: "_ScanReader", position: int, expected: Expected) -> int:
     """Where, behind the invalid bytes at `position`, the next valid batch begins; the end if there is none.
 
     If the header of the invalid batch is whole and goes on where the one before it ended, its length is
@@ -130,13 +146,13 @@ def _search(reader: "_ScanReader", position: int, *, next_offset: int, limit_off
     if header is None:
         return reader.end
     start = position + 1
-    if _makes_sense(header) and header.base_offset == next_offset:
+    if _makes_sense(header) and header.base_offset == expected.next_offset:
         start = position + header.size
     while start + HEADER_SIZE <= reader.end:
         chunk = reader.file.read(start, _SCAN_BYTES)
         for match in _POSSIBLE_MAGIC.finditer(chunk, _MAGIC_POSITION):
             candidate = start + match.start() - _MAGIC_POSITION
-            if reader.certain_batch(candidate, next_offset=next_offset, limit_offset=limit_offset):
+            if reader.certain_batch(candidate, expected):
                 return candidate
         if len(chunk) < _SCAN_BYTES:
             break
@@ -159,27 +175,21 @@ class _ScanReader:
             return None
         return read_header(self._holding(position, HEADER_SIZE), position - self._start)
 
-    def valid_batch(self, position: int, *, next_offset: int, limit_offset: int) -> BatchHeader | None:
+    def valid_batch(self, position: int, expected: Expected) -> BatchHeader | None:
         """The header of the batch at `position` if all of it is what a log may hold there."""
         header = self.header(position)
-        if (
-            header is None
-            or not _makes_sense(header)
-            or header.base_offset < next_offset
-            or header.last_offset >= limit_offset
-            or position + header.size > self.end
-        ):
+        if header is None or not expected.admits(header) or position + header.size > self.end:
             return None
         chunk = self._holding(position, header.size)
         return header if crc_holds(chunk, position - self._start, header) else None
 
-    def certain_batch(self, position: int, *, next_offset: int, limit_offset: int) -> bool:
+    def certain_batch(self, position: int, expected: Expected) -> bool:
         """Whether a valid batch stands behind invalid bytes, and its offset is certainly the one it got.
 
         The CRC does not cover the base offset. Zeros that a crash left may reach over it and no further; but
         then they began well before it. If all is zero there, what follows has to say where the batch ends.
         """
-        header = self.valid_batch(position, next_offset=next_offset, limit_offset=limit_offset)
+        header = self.valid_batch(position, expected)
         if header is None:
             return False
         before = self.file.read(max(position - _ZEROS_BEFORE_MIN, 0), min(position, _ZEROS_BEFORE_MIN))
@@ -187,8 +197,8 @@ class _ScanReader:
             return True
         behind = position + header.size
         if behind >= self.end:
-            return header.next_offset == limit_offset
-        successor = self.valid_batch(behind, next_offset=header.next_offset, limit_offset=limit_offset)
+            return header.next_offset == expected.limit_offset
+        successor = self.valid_batch(behind, expected.after(header))
         return successor is not None and successor.base_offset == header.next_offset
 
     def _holding(self, position: int, count: int) -> bytes:

@@ -1,0 +1,80 @@
+"""Which APIs in which versions: ours are exactly Apache Kafka's, for every API that works here."""
+
+import re
+
+import pytest
+
+from peers.brokers import Broker
+from peers.kafka import BROKER_API_VERSIONS, run_tool
+from penstock.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from tests.foreign.wire_peer import Pair
+
+pytestmark = [pytest.mark.foreign, pytest.mark.xdist_group("kafka")]
+
+ASK = ApiVersionsRequest(client_software_name="tests", client_software_version="1.0")
+
+# Every API that this broker promises: nothing of it may go missing.
+PROMISED = {
+    "Produce": 0,
+    "Fetch": 1,
+    "ListOffsets": 2,
+    "Metadata": 3,
+    "FindCoordinator": 10,
+    "ApiVersions": 18,
+    "CreateTopics": 19,
+    "DeleteTopics": 20,
+    "DeleteRecords": 21,
+    "InitProducerId": 22,
+    "OffsetForLeaderEpoch": 23,
+    "DescribeConfigs": 32,
+    "AlterConfigs": 33,
+    "DescribeLogDirs": 35,
+    "CreatePartitions": 37,
+    "IncrementalAlterConfigs": 44,
+    "DescribeCluster": 60,
+    "ListConfigResources": 74,
+    "DescribeTopicPartitions": 75,
+}
+
+
+@pytest.fixture
+def answers(pair: Pair) -> tuple[ApiVersionsResponse, ApiVersionsResponse]:
+    return pair.kafka.ask(ASK, 4), pair.broker.ask(ASK, 4)
+
+
+def ranges(answer: ApiVersionsResponse) -> dict[int, tuple[int, int]]:
+    return {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
+
+
+def test_every_range_is_exactly_kafkas(answers: tuple[ApiVersionsResponse, ApiVersionsResponse]) -> None:
+    expected, got = map(ranges, answers)
+
+    assert got == {key: expected.get(key) for key in got}
+
+
+def test_every_promised_api_is_advertised(answers: tuple[ApiVersionsResponse, ApiVersionsResponse]) -> None:
+    advertised = set(ranges(answers[1]))
+
+    assert {name for name, key in PROMISED.items() if key not in advertised} == set()
+
+
+def test_every_feature_is_one_of_kafkas_at_a_level_kafka_has(
+    answers: tuple[ApiVersionsResponse, ApiVersionsResponse],
+) -> None:
+    expected, got = answers
+    kafkas = {
+        feature.name: (feature.min_version, feature.max_version) for feature in expected.supported_features
+    }
+
+    for feature in got.supported_features:
+        assert (feature.min_version, feature.max_version) == kafkas[feature.name]
+    for level in got.finalized_features:
+        low, high = kafkas[level.name]
+        assert low <= level.min_version_level <= level.max_version_level <= high
+
+
+def test_the_java_client_can_use_the_newest_version_of_each(broker: Broker) -> None:
+    shown = run_tool(BROKER_API_VERSIONS, "--bootstrap-server", broker.bootstrap).stdout
+
+    usable = dict(re.findall(r"(\w+)\(\d+\): \d+(?: to \d+)? \[usable: (\d+)\]", shown))
+    assert set(PROMISED) <= set(usable)
