@@ -17,7 +17,13 @@ def place_order(producer: Producer, customer: str, amount: int) -> None:
 def test_an_order_becomes_an_event_keyed_by_its_customer(penstock_broker):
     place_order(Producer({"bootstrap.servers": penstock_broker.bootstrap_servers}), "alice", 42)
 
-    consumer = Consumer({"bootstrap.servers": penstock_broker.bootstrap_servers, "group.id": "test"})
+    consumer = Consumer(
+        {
+            "bootstrap.servers": penstock_broker.bootstrap_servers,
+            "group.id": "test",
+            "enable.auto.commit": False,  # there are no groups yet: read by assignment
+        }
+    )
     consumer.assign([TopicPartition("orders", 0, 0)])
     event = consumer.poll(10)
     consumer.close()

@@ -238,6 +238,13 @@ CONNECTIONS_MAX_IDLE_MS = long(
     "A connection with no request for this long is closed; -1 is never.",
     allowed=Between(1, also=(-1,)),
 )
+PENSTOCK_REQUEST_ARRIVAL_TIMEOUT_MS = integer(
+    "penstock.request.arrival.timeout.ms",
+    30 * SECOND_MS,
+    "A connection that stops sending in the middle of a request for this long is closed: what has come of it "
+    "takes memory that others may be waiting for.",
+    allowed=_POSITIVE,
+)
 QUEUED_MAX_REQUEST_BYTES = long(
     "queued.max.request.bytes",
     512 * _MIB,

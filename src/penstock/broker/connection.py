@@ -107,7 +107,7 @@ class Connection(asyncio.Protocol):
                 self._count_arriving(self._reader.buffered)
             self._start_what_may_start()
         except Exception as error:
-            self._give_up(error)
+            self.give_up(error)
 
     def pause_writing(self) -> None:
         self._writing_paused = True
@@ -207,7 +207,7 @@ class Connection(asyncio.Protocol):
                 self._exclusive = False
             self._resume()
         except Exception as error:
-            self._give_up(error)
+            self.give_up(error)
 
     def _resume(self) -> None:
         if self._closing:
@@ -215,7 +215,7 @@ class Connection(asyncio.Protocol):
         try:
             self._start_what_may_start()
         except Exception as error:
-            self._give_up(error)
+            self.give_up(error)
 
     # Answers out.
 
@@ -255,7 +255,7 @@ class Connection(asyncio.Protocol):
 
     # Endings.
 
-    def _give_up(self, error: Exception) -> None:
+    def give_up(self, error: Exception) -> None:
         """A peer's fault costs it its connection and us one line; a fault of ours costs it that too, and is told."""
         if isinstance(error, PeerError):
             log.warning("connection from %s:%s closed: %s", *self.peer, error)
@@ -276,6 +276,10 @@ class Connection(asyncio.Protocol):
         self._closing = True
         if self._transport is not None:
             self._transport.close()
+
+    @property
+    def has_half_a_request(self) -> bool:
+        return self._arriving_bytes > 0
 
     @property
     def is_idle(self) -> bool:

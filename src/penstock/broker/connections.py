@@ -11,10 +11,12 @@ from penstock.base.broker_settings import (
     MAX_CONNECTIONS_PER_IP,
     PENSTOCK_CONNECTION_INFLIGHT_REQUESTS_MAX,
     PENSTOCK_CONNECTION_UNSENT_BYTES_MAX,
+    PENSTOCK_REQUEST_ARRIVAL_TIMEOUT_MS,
     PENSTOCK_REQUEST_ELEMENTS_MAX,
     QUEUED_MAX_REQUEST_BYTES,
     SOCKET_REQUEST_MAX_BYTES,
 )
+from penstock.base.errors import PeerError
 from penstock.base.settings import Settings
 from penstock.broker.connection import Connection
 from penstock.broker.request_memory import RequestMemory
@@ -84,13 +86,15 @@ class Connections:
             del self._per_address[host]
 
     def close_idle(self) -> None:
-        """Close connections that have asked for nothing for too long."""
-        limit_ms = self._settings[CONNECTIONS_MAX_IDLE_MS]
-        if limit_ms < 0:
-            return
-        before = self._services.world.loop.time() - limit_ms / 1000
+        """Close connections that have asked for nothing for too long, or stopped in the middle of asking."""
+        now = self._services.world.loop.time()
+        idle_ms = self._settings[CONNECTIONS_MAX_IDLE_MS]
+        arrival_ms = self._settings[PENSTOCK_REQUEST_ARRIVAL_TIMEOUT_MS]
         for connection in list(self._open):
-            if connection.is_idle and connection.active_at < before:
+            silent_ms = (now - connection.active_at) * 1000
+            if connection.has_half_a_request and silent_ms > arrival_ms:
+                connection.give_up(PeerError(f"the rest of a request did not come within {arrival_ms} ms"))
+            elif connection.is_idle and 0 <= idle_ms < silent_ms:
                 connection.close_when_idle()
 
     async def drain(self, *, timeout_ms: int) -> None:

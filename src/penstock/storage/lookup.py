@@ -44,14 +44,28 @@ def first_at_or_after(log: "Log", timestamp: int) -> FoundRecord | None:
 
 def newest(log: "Log") -> FoundRecord | None:
     """The first record that has the largest timestamp of the log."""
-    segments = [segment for segment in log.segments if segment.size]
-    if not segments:
-        return None
-    times = [segment.largest_time() for segment in segments]
-    largest = max(time.timestamp for time in times)
-    if largest == NO_TIMESTAMP:
-        return None
-    return first_at_or_after(log, largest)
+    largest = max(_largest_timestamp(log, segment) for segment in log.segments)
+    return None if largest == NO_TIMESTAMP else first_at_or_after(log, largest)
+
+
+def _largest_timestamp(log: "Log", segment: Segment) -> int:
+    """Of the segment's records at or behind the start of the log."""
+    if segment.base_offset >= log.start_offset:
+        return segment.largest_time().timestamp
+    position = segment.position_of(log.start_offset)
+    assert position is not None
+    largest = NO_TIMESTAMP
+    for at, header in segment.headers(position):
+        if header.base_offset >= log.start_offset:
+            largest = max(largest, header.max_timestamp if header.record_count else NO_TIMESTAMP)
+        else:
+            stamps = (
+                record.timestamp
+                for record in _open(log, segment, at, header)
+                if record.offset >= log.start_offset
+            )
+            largest = max(largest, max(stamps, default=NO_TIMESTAMP))
+    return largest
 
 
 def _records(
@@ -59,13 +73,16 @@ def _records(
 ) -> Iterator[tuple[BatchHeader, Record]]:
     """The records of the batches from `position` on that can hold the timestamp or a later one."""
     for at, header in segment.headers(position):
-        if header.max_timestamp < timestamp:
-            continue
-        batch = segment.file.read(at, header.size)
-        try:
-            for record in read_records(batch, limit=log.config.decompressed_size_max):
+        if header.max_timestamp >= timestamp:
+            for record in _open(log, segment, at, header):
                 yield header, record
-        except CorruptBatchError as error:
-            raise CorruptionError(
-                f"{log.path}: the batch at offset {header.base_offset} cannot be opened: {error}"
-            ) from error
+
+
+def _open(log: "Log", segment: Segment, position: int, header: BatchHeader) -> Iterator[Record]:
+    batch = segment.file.read(position, header.size)
+    try:
+        yield from read_records(batch, limit=log.config.decompressed_size_max)
+    except CorruptBatchError as error:
+        raise CorruptionError(
+            f"{log.path}: the batch at offset {header.base_offset} cannot be opened: {error}"
+        ) from error
