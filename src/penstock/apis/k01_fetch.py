@@ -7,7 +7,7 @@ Leaves out: followers and the closest replica (with the cluster), aborted transa
 from collections.abc import Coroutine
 from typing import Any
 
-from penstock.base.broker_settings import FETCH_MAX_BYTES
+from penstock.base.broker_settings import FETCH_MAX_BYTES, PENSTOCK_FETCH_ANSWER_BYTES
 from penstock.base.buffers import Buffer
 from penstock.base.errors import ErrorCode, StorageError
 from penstock.core.fetch_sessions import Fetch, Outcome, PartitionKey, Wanted
@@ -121,7 +121,7 @@ def _begin(call: Call, request: FetchRequest) -> Fetch | ErrorCode:
 
 def _read_cached(call: Call, request: FetchRequest, fetch: Fetch) -> list[_Read]:
     """Read every partition as far as no device has to be waited for."""
-    room = min(request.max_bytes, call.services.configs.broker[FETCH_MAX_BYTES])
+    room = _room(call, request)
     reads = []
     found_any = False
     for key, wanted in fetch.partitions():
@@ -133,6 +133,8 @@ def _read_cached(call: Call, request: FetchRequest, fetch: Fetch) -> list[_Read]
         read.max_bytes = max(0, min(wanted.max_bytes, room))
         read.comes_first = not found_any
         read.high_watermark = read.partition.high_watermark
+        if found_any and not read.max_bytes:
+            continue  # its turn comes with a later fetch
         try:
             read.records = read.partition.read_cached(
                 wanted.fetch_offset, read.max_bytes, whole_first_batch=read.comes_first
@@ -146,6 +148,13 @@ def _read_cached(call: Call, request: FetchRequest, fetch: Fetch) -> list[_Read]
             room -= len(read.records)
             found_any = True
     return reads
+
+
+def _room(call: Call, request: FetchRequest) -> int:
+    """How many record bytes the answer may have, but for a first batch that is larger."""
+    broker = call.services.configs.broker
+    enough = max(broker[PENSTOCK_FETCH_ANSWER_BYTES], request.min_bytes)
+    return min(request.max_bytes, broker[FETCH_MAX_BYTES], enough)
 
 
 def _prepare(call: Call, read: _Read) -> bool:

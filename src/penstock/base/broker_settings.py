@@ -279,6 +279,13 @@ FETCH_MAX_BYTES = integer(
     "The most record bytes in one answer to a fetch, whatever the client asks for.",
     allowed=Between(1024),
 )
+PENSTOCK_FETCH_ANSWER_BYTES = integer(
+    "penstock.fetch.answer.bytes",
+    _MIB,
+    "An answer to a fetch takes no further partition once it has as many record bytes, unless the client's min_bytes "
+    "asks for more: short answers let other clients have their turn.",
+    allowed=_POSITIVE,
+)
 MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS = integer(
     "max.incremental.fetch.session.cache.slots",
     1000,

@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Coroutine
+from types import CoroutineType
 from typing import Any, cast
 
 from penstock.apis import Api, ApiTable
@@ -21,6 +22,9 @@ from penstock.wire.framing import FrameReader
 from penstock.wire.headers import RequestHeader, frame_response, read_request_header
 
 log = logging.getLogger("penstock.connection")
+
+# Answers are gathered up to this size, so that the small ones of one read go out in one write.
+GATHERED_BYTES_MAX = 1 << 16
 
 
 class _Answer:
@@ -64,6 +68,8 @@ class Connection(asyncio.Protocol):
         self._on_lost = on_lost
         self._backlog: deque[Buffer] = deque()  # frames of one read that are held back
         self._answers: deque[_Answer] = deque()
+        self._unsent: list[Buffer] = []  # answers that have not been handed to the transport
+        self._unsent_bytes = 0
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._exclusive = False  # a request that lets no other one start is under way
         self._writing_paused = False
@@ -122,6 +128,7 @@ class Connection(asyncio.Protocol):
         backlog = self._backlog
         while backlog and not self._held_back():
             self._serve(backlog.popleft())
+        self._send()
         self._pause_reading(bool(backlog) or self._held_back() or self._must_wait_for_memory())
 
     def _must_wait_for_memory(self) -> bool:
@@ -167,7 +174,7 @@ class Connection(asyncio.Protocol):
             assert api.handle_unsupported is not None
             outcome = api.handle_unsupported(call)
             header = header._replace(api_version=0)
-        if isinstance(outcome, Coroutine):
+        if type(outcome) is CoroutineType:
             self._finish_later(outcome, api, header, started_at, len(frame))
         else:
             self._answer(None, api, header, outcome, started_at)
@@ -244,14 +251,27 @@ class Connection(asyncio.Protocol):
         self._tell_drained()
 
     def _write(self, chunks: list[Buffer] | None) -> None:
-        if chunks is None or self._closing:
+        if chunks is None:
+            return
+        self._unsent += chunks
+        self._unsent_bytes += sum(map(len, chunks))
+        if self._unsent_bytes > GATHERED_BYTES_MAX:
+            self._send()
+
+    def _send(self) -> None:
+        """Hand the transport what was answered since the last time."""
+        unsent, count = self._unsent, self._unsent_bytes
+        if not unsent or self._closing:
             return
         assert self._transport is not None
-        self._services.bytes_out.add(sum(map(len, chunks)))
-        if len(chunks) == 1:
-            self._transport.write(chunks[0])
+        self._unsent, self._unsent_bytes = [], 0
+        self._services.bytes_out.add(count)
+        if len(unsent) == 1:
+            self._transport.write(unsent[0])
+        elif count <= GATHERED_BYTES_MAX:
+            self._transport.write(b"".join(unsent))
         else:
-            self._transport.writelines(chunks)
+            self._transport.writelines(unsent)
 
     # Endings.
 
@@ -273,6 +293,7 @@ class Connection(asyncio.Protocol):
 
     def close_when_idle(self) -> None:
         """Close an idle connection; what was written is still sent."""
+        self._send()
         self._closing = True
         if self._transport is not None:
             self._transport.close()

@@ -30,6 +30,9 @@ def timestamp_refusal(header: BatchHeader, rule: TimestampRule, *, now_ms: int) 
         return Refusal(ErrorCode.INVALID_TIMESTAMP, "only a broker may mark a batch as LogAppendTime")
     if rule.log_append_time:
         return None
+    earliest, latest = now_ms - rule.before_max_ms, now_ms + rule.after_max_ms
+    if earliest <= header.base_timestamp <= latest and earliest <= header.max_timestamp <= latest:
+        return None
     for timestamp in (header.base_timestamp, header.max_timestamp):
         if timestamp == NO_TIMESTAMP:
             continue

@@ -76,6 +76,10 @@ class BatchHeader(NamedTuple):
     base_sequence: int
     record_count: int
 
+    def placed(self, *, base_offset: int, leader_epoch: int) -> "BatchHeader":
+        """The header as `place` writes it; takes a third of what `_replace` does."""
+        return tuple.__new__(BatchHeader, (base_offset, self[1], leader_epoch, *self[3:]))
+
     @property
     def size(self) -> int:
         """Bytes of the whole batch, header included."""
@@ -212,6 +216,43 @@ def check_produced(records: Buffer | None, *, size_max: int) -> BatchHeader | Er
     This is the "header" mode of validation: framing, magic, size, CRC, then `problem`'s checks of the fields.
     What follows the batch and is no complete batch itself is to be ignored, as `place` does.
     """
+    if records is not None and len(records) >= HEADER_SIZE:
+        header = read_header(records)
+        if _is_plainly_right(records, header, size_max):
+            return header
+    return _check_step_by_step(records, size_max)
+
+
+def _is_plainly_right(records: Buffer, header: BatchHeader, size_max: int) -> bool:
+    """Whether nothing can be said against a batch; what is wrong with the others is found out at leisure."""
+    (
+        base_offset,
+        length,
+        _,
+        magic,
+        crc,
+        attributes,
+        last_offset_delta,
+        _,
+        _,
+        producer_id,
+        _,
+        base_sequence,
+        count,
+    ) = header
+    return (
+        length + _SIZE_BEFORE_LENGTH_COUNTS == len(records) <= size_max
+        and magic == MAGIC
+        and base_offset == 0
+        and last_offset_delta == count - 1 >= 0
+        and not attributes & _ONLY_THE_BROKER_SETS
+        and attributes & CODEC_MASK < len(_CODECS)
+        and (producer_id <= NO_PRODUCER or base_sequence >= 0)
+        and bool(crc32c(memoryview(records)[_CRC_STARTS:]) == crc)
+    )
+
+
+def _check_step_by_step(records: Buffer | None, size_max: int) -> BatchHeader | ErrorCode:
     if records is None:
         return ErrorCode.INVALID_RECORD
     framing = _framing_problem(records, 0)

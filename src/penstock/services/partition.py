@@ -124,8 +124,9 @@ class Partition:
     def _write(self, header: BatchHeader, batch: memoryview, now_ms: int) -> Appended | Refused:
         log = self.log
         base_offset = log.end_offset
-        placed = header._replace(base_offset=base_offset, leader_epoch=self.state.leader_epoch)
-        buffers = place(batch, base_offset=base_offset, leader_epoch=self.state.leader_epoch)
+        leader_epoch = self.state.leader_epoch
+        placed = header.placed(base_offset=base_offset, leader_epoch=leader_epoch)
+        buffers = place(batch, base_offset=base_offset, leader_epoch=leader_epoch)
         try:
             log.append([PlacedBatch(placed, buffers)], now_ms=now_ms)
         except StorageError:

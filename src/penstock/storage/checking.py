@@ -161,7 +161,8 @@ class SegmentCheck:
     def _accept(self, segment: Segment, position: int, header: BatchHeader) -> None:
         after_hole = bool(self._holes)
         self._settle_holes(segment, header.base_offset)
-        # Behind damage there is always an index entry: nobody can walk there from the batches before it.
+        # Behind damage there is always an entry: who does not know of the damage, because the log's start is
+        # behind it now and nobody scans it any more, cannot walk there from the batches before it.
         segment.note(header, position, self._config, force_entry=after_hole and position > 0)
         self._next_offset = header.next_offset
         self._leader_epoch = max(self._leader_epoch, header.leader_epoch)

@@ -244,7 +244,9 @@ class _Run:
         changed = len(group) > 1
         try:
             for segment in group:
-                async for header, batch in self._batches(segment, 0):
+                start = await self._start_of(segment)
+                changed |= start > 0
+                async for header, batch in self._batches(segment, start):
                     kept, removed = await self._kept(header, batch, rules)
                     changed |= kept is not None
                     result.records_removed += removed
@@ -261,6 +263,14 @@ class _Run:
             _discard(cleaned, self._disk)
             raise
         _discard(cleaned, self._disk)
+
+    async def _start_of(self, segment: Segment) -> int:
+        """Where the first batch that is not below the log's start begins."""
+        if segment.base_offset >= self._log.start_offset:
+            return 0
+        position = await self._work.run(partial(segment.position_of, self._log.start_offset))
+        assert position is not None
+        return position
 
     async def _kept(
         self, header: BatchHeader, batch: Buffer, rules: CleaningRules

@@ -6,6 +6,7 @@ an index without its .log   removed
 """
 
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import NamedTuple
 
 from penstock.storage import names
@@ -24,7 +25,7 @@ class FoundFiles(NamedTuple):
     changed: bool  # whether anything had to be tidied
 
 
-def tidy(disk: Disk, path: str) -> FoundFiles:
+def tidy(disk: Disk, path: str, *, start_offset: int) -> FoundFiles:
     """Finish or undo what was under way, and list the rest. May block."""
     listed = disk.list(path)
     swapped = [name for name in listed if name.endswith(names.SWAP)]
@@ -36,6 +37,10 @@ def tidy(disk: Disk, path: str) -> FoundFiles:
     if swapped or unfinished:
         listed = disk.list(path)
     bases = _offsets(listed, names.LOG)
+    outdated = [base for base, following in pairwise(bases) if following <= start_offset]
+    for base in outdated:
+        _remove_segment(disk, path, base)
+    bases = bases[len(outdated) :]
     indexes = {kind: set(_offsets(listed, kind)) for kind in (names.INDEX, names.TIME_INDEX)}
     orphans = [
         names.file_name(base, kind)
@@ -46,7 +51,7 @@ def tidy(disk: Disk, path: str) -> FoundFiles:
         disk.remove(f"{path}/{name}")
     indexed = frozenset(bases) & indexes[names.INDEX] & indexes[names.TIME_INDEX]
     return FoundFiles(
-        bases, indexed, _offsets(listed, names.SNAPSHOT), bool(swapped or unfinished or orphans)
+        bases, indexed, _offsets(listed, names.SNAPSHOT), bool(swapped or unfinished or orphans or outdated)
     )
 
 
@@ -78,5 +83,9 @@ def _remove_replaced(disk: Disk, path: str, base: int) -> None:
     file.close()
     for replaced in _offsets(disk.list(path), names.LOG):
         if base < replaced < next_offset:
-            for kind in names.SEGMENT_SUFFIXES:
-                disk.remove(f"{path}/{names.file_name(replaced, kind)}")
+            _remove_segment(disk, path, replaced)
+
+
+def _remove_segment(disk: Disk, path: str, base: int) -> None:
+    for kind in names.SEGMENT_SUFFIXES:
+        disk.remove(f"{path}/{names.file_name(base, kind)}")

@@ -514,8 +514,13 @@ class Log:
     @property
     def checkpoint_offset(self) -> int:
         """The recovery point to write down. It stays below damage, so that every start finds that again."""
-        damaged = [segment.damage[0].first_offset for segment in self._view[1] if segment.damage]
-        return min([self.recovery_point, *damaged])
+        damaged = (
+            damage.first_offset
+            for segment in self._view[1]
+            for damage in segment.damage
+            if damage.next_offset > self.start_offset
+        )
+        return min(self.recovery_point, next(damaged, self.recovery_point))
 
     def unsynced(self) -> SyncPlan:
         """What has to be synced now so that everything appended so far is safe."""

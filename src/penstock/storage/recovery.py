@@ -100,7 +100,7 @@ def open_log(
     now_ms: int,
 ) -> OpenedLog:
     """Open what lies at `path`. OSError where the disk fails; everything else is said above."""
-    found = leftovers.tidy(disk, path)
+    found = leftovers.tidy(disk, path, start_offset=log_start_offset)
     report = RecoveryReport(path)
     opened = OpenedLog(
         topic_id=_read_topic_id(disk, path),
@@ -231,7 +231,12 @@ class _Opening:
         report.cut_bytes += check.cut_bytes
         report.removed_segments += check.removed_segments
         report.rebuilt_indexes += check.rebuilt_indexes
-        report.damage = [damage for segment in opened.segments for damage in segment.damage]
+        report.damage = [
+            damage
+            for segment in opened.segments
+            for damage in segment.damage
+            if damage.next_offset > opened.start_offset
+        ]
 
     def start_over(self, start_offset: int) -> None:
         """Records were deleted up to beyond what the crash left: the log goes on empty, where they ended.

@@ -236,11 +236,21 @@ class Segment:
                 return None
             if len(data) == _BASE_OFFSET.size and _BASE_OFFSET.unpack(data)[0] <= offset:
                 return following
-        end = self.readable_end(position)
-        found_position = find_batch(file, position, end=end, offset=offset, cached_only=cached_only)
-        if found_position == end and end != size:
-            raise CorruptionError(f"{file.path} is damaged at position {end}, behind offset {offset}")
-        return found_position
+        return self._walk_to(offset, position, cached_only=cached_only)
+
+    def _walk_to(self, offset: int, position: int, *, cached_only: bool) -> int | None:
+        """From batch to batch, and over damage that lies wholly before `offset`."""
+        file = self.file
+        for damage in self.damage:
+            if damage.position < position:
+                continue
+            found = find_batch(file, position, end=damage.position, offset=offset, cached_only=cached_only)
+            if found is None or found < damage.position:
+                return found
+            if offset < damage.next_offset:
+                raise CorruptionError(f"{file.path} is damaged at position {found}, where {offset} should be")
+            position = damage.end
+        return find_batch(file, position, end=self.size, offset=offset, cached_only=cached_only)
 
     def position_before(self, offset: int, *, cached_only: bool = False) -> int | None:
         """A position at or before the batch of `offset`, as near as the index alone knows."""

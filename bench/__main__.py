@@ -1,0 +1,130 @@
+"""`python -m bench`: measures both brokers, prints one table, and draws the picture that the README shows."""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.chart import render_chart
+from bench.measures import MEASURES, Measure
+from bench.rows import Result
+from bench.run import Outcome, environment, run_all
+from bench.scale import FULL, QUICK
+from bench.table import render_summary, render_table
+from bench.usage import raise_open_files_limit
+from peers.tools import MissingToolError, locate
+
+HERE = Path(__file__).resolve().parent
+CHART = HERE.parent / "docs" / "bench.svg"
+RAW = HERE / "results"
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    arguments = _parse(words)
+    try:
+        locate("kafka")
+    except MissingToolError as missing:
+        print(f"bench: {missing}", file=sys.stderr)
+        return 2
+    raise_open_files_limit()
+    scale = QUICK if arguments.quick else FULL
+    started = time.time()
+    outcome = run_all(arguments.only or MEASURES, scale._replace(**_given(arguments)))
+    facts = {**environment(), "scale": "quick" if arguments.quick else "full"}
+    facts["minutes"] = round((time.time() - started) / 60, 1)
+    report = _report(outcome, facts)
+    _keep(report)
+    if arguments.json:
+        print(json.dumps(report, indent=1))
+    else:
+        _print(outcome, facts)
+    if arguments.chart is not None:
+        arguments.chart.write_text(render_chart(outcome.results, subtitle=_subtitle(facts)))
+    return 1 if outcome.failures else 0
+
+
+def _parse(words: Sequence[str] | None) -> argparse.Namespace:
+    names = ", ".join(measure.name for measure in MEASURES)
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument(
+        "--only", metavar="NAME", type=_measure, action="append", help=f"only this measure, of: {names}"
+    )
+    parser.add_argument("--quick", action="store_true", help="a few minutes, more noise")
+    parser.add_argument("--rounds", type=int, help="how often each broker has its turn")
+    parser.add_argument("--backlog-gb", type=float, help="how large the cold backlog is")
+    parser.add_argument("--json", action="store_true", help="print everything as JSON instead of the table")
+    parser.add_argument(
+        "--chart", type=Path, help=f"where the picture goes; {CHART.name} for a whole full run"
+    )
+    arguments = parser.parse_args(words)
+    if arguments.chart is None and not arguments.only and not arguments.quick:
+        arguments.chart = CHART
+    return arguments
+
+
+def _measure(name: str) -> Measure:
+    for measure in MEASURES:
+        if measure.name == name:
+            return measure
+    raise argparse.ArgumentTypeError(f"there is no measure {name!r}")
+
+
+def _given(arguments: argparse.Namespace) -> dict[str, Any]:
+    given: dict[str, Any] = {}
+    if arguments.rounds is not None:
+        given["rounds"] = arguments.rounds
+    if arguments.backlog_gb is not None:
+        given["backlog_bytes"] = int(arguments.backlog_gb * (1 << 30))
+    return given
+
+
+def _subtitle(facts: dict[str, Any]) -> str:
+    return (
+        f"same machine ({facts['cores']} cores), same run, same load; Kafka {facts['kafka']}; "
+        f"Penstock on Python {facts['python']}, validation: {facts['penstock.produce.validation']}"
+    )
+
+
+def _print(outcome: Outcome, facts: dict[str, Any]) -> None:
+    print(render_table(outcome.results))
+    print()
+    print(render_summary(outcome.results))
+    for failure in outcome.failures:
+        print(f"failed: {failure}")
+    print(", ".join(f"{name}: {value}" for name, value in facts.items()))
+
+
+def _report(outcome: Outcome, facts: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "environment": facts,
+        "rows": [_row(result) for result in outcome.results],
+        "rounds": outcome.rounds,
+        "failures": outcome.failures,
+    }
+
+
+def _row(result: Result) -> dict[str, Any]:
+    row = result.row
+    return {
+        "key": row.key,
+        "title": row.title,
+        "unit": row.unit,
+        "penstock": result.penstock,
+        "kafka": result.kafka,
+        "ratio": result.ratio,
+        "goal": None if row.goal is None else row.goal.text(row.better),
+        "met": result.is_met,
+    }
+
+
+def _keep(report: dict[str, Any]) -> None:
+    RAW.mkdir(exist_ok=True)
+    name = time.strftime("%Y-%m-%dT%H-%M-%S") + ".json"
+    (RAW / name).write_text(json.dumps(report, indent=1))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

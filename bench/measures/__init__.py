@@ -1,0 +1,53 @@
+"""What is measured, in this order. A measure is a module with
+
+NAME       for `--only`
+TITLE      what a person reads while it runs
+WARM       whether it runs on the brokers that are warm already; if not, it starts its own
+rows       which rows of the table it fills, at a scale
+seconds    about how long one turn of one broker takes
+turn       measures one broker once: figures by the keys of the rows
+"""
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import NamedTuple
+
+from bench.contestants import Contestant
+from bench.measures import (
+    backlog,
+    connections,
+    latency,
+    memory,
+    partitions,
+    small_requests,
+    startup,
+    throughput,
+)
+from bench.rows import Row
+from bench.scale import Scale
+
+
+class Measure(NamedTuple):
+    """One module of this package."""
+
+    name: str
+    title: str
+    is_warm: bool
+    rounds: Callable[[Scale], int]
+    rows: Callable[[Scale], list[Row]]
+    seconds: Callable[[Scale], float]
+    turn: Callable[[Contestant, Scale], dict[str, float]]
+
+
+def _measure(module: ModuleType) -> Measure:
+    return Measure(
+        module.NAME, module.TITLE, module.WARM, module.rounds, module.rows, module.seconds, module.turn
+    )
+
+
+MEASURES = tuple(
+    map(
+        _measure,
+        (startup, memory, throughput, small_requests, latency, connections, backlog, partitions),
+    )
+)

@@ -1,0 +1,64 @@
+"""How much and how long: the full run, and a quick look that shows the same rows with more noise."""
+
+from typing import NamedTuple
+
+_GIB = 1 << 30
+
+
+class Scale(NamedTuple):
+    """The sizes of all measures."""
+
+    rounds: int
+    small_message_count: int  # of 100 B, per case of the throughput measure
+    large_message_count: int  # of 1 KiB
+    codecs: tuple[str, ...]
+    load_seconds: float  # of each measure that sends for a time
+    latency_seconds: float
+    backlog_bytes: int
+    partition_counts: tuple[int, ...]
+    idle_connections: int
+    busy_connections: int
+    start_rounds: int
+    warm_up_seconds: float
+
+
+FULL = Scale(
+    rounds=3,
+    small_message_count=2_000_000,
+    large_message_count=500_000,
+    codecs=("none", "lz4"),
+    load_seconds=5,
+    latency_seconds=20,
+    backlog_bytes=10 * _GIB,
+    partition_counts=(10, 1_000, 10_000),
+    idle_connections=5_000,
+    busy_connections=500,
+    start_rounds=5,
+    warm_up_seconds=8,
+)
+
+QUICK = FULL._replace(
+    rounds=1,
+    small_message_count=500_000,
+    large_message_count=150_000,
+    load_seconds=2,
+    latency_seconds=6,
+    backlog_bytes=_GIB,
+    partition_counts=(10, 1_000),
+    idle_connections=1_000,
+    busy_connections=100,
+    start_rounds=1,
+    warm_up_seconds=4,
+)
+
+TINY = QUICK._replace(
+    small_message_count=2_000,
+    large_message_count=1_000,
+    load_seconds=0.2,
+    latency_seconds=0.5,
+    backlog_bytes=4 << 20,
+    partition_counts=(10,),
+    idle_connections=10,
+    busy_connections=5,
+    warm_up_seconds=0.1,
+)
