@@ -1,4 +1,3 @@
-
 from penstock.base.errors import ErrorCode
 from penstock.testing import EmbeddedBroker
 from penstock.wire.messages.describe_topic_partitions import (

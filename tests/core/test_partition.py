@@ -4,12 +4,10 @@ import pytest
 
 from penstock.base.errors import ErrorCode
 from penstock.core.partition import (
-    ReplicaState,
     TimestampRule,
     epoch_error,
     fetch_offset_error,
     high_watermark,
-    place_batches,
     timestamp_refusal,
 )
 from penstock.records.batch import LOG_APPEND_TIME, read_header
@@ -55,18 +53,9 @@ def test_a_producer_cannot_claim_the_brokers_clock(rule):
     assert refusal.code is ErrorCode.INVALID_TIMESTAMP
 
 
-def test_batches_are_placed_one_after_the_other():
-    placed = place_batches([header(1, 2, 3), header(1)], next_offset=10, leader_epoch=4)
-    assert [(one.base_offset, one.last_offset, one.leader_epoch) for one in placed] == [
-        (10, 12, 4),
-        (13, 13, 4),
-    ]
-
-
-def test_the_high_watermark_waits_for_the_slowest_in_sync_replica():
-    replicas = [ReplicaState(end_offset=9, flushed_offset=3), ReplicaState(end_offset=7, flushed_offset=5)]
-    assert high_watermark(one.counted_offset(flushed=False) for one in replicas) == 7
-    assert high_watermark(one.counted_offset(flushed=True) for one in replicas) == 3
+def test_the_high_watermark_is_what_the_slowest_in_sync_replica_has():
+    assert high_watermark([9, 7]) == 7
+    assert high_watermark([3]) == 3
 
 
 def test_a_client_with_another_leader_epoch_in_mind_is_told_which_is_older():

@@ -246,6 +246,10 @@ def _present(value: object, peer: Peer) -> object:
     return None if value is None else "some words"
 
 
+def _given_id(value: int, peer: Peer) -> object:
+    return "an id" if value >= 0 else value
+
+
 def _natural(value: int, peer: Peer) -> object:
     return "a number" if value > 0 else value
 
@@ -260,7 +264,7 @@ STANDS_FOR: dict[str, Callable[[Any, Peer], object]] = {
     "documentation": _present,
     "log_append_time_ms": _now,
     "log_dir": lambda value, peer: "a path",
-    "producer_id": _natural,
+    "producer_id": _given_id,
     "session_id": _natural,
     "total_bytes": _natural,
     "usable_bytes": _natural,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from penstock.records.batch import BatchHeader, check_produced, crc_holds, read_header
-from penstock.records.builder import BatchBuilder, build_batch, recompress
+from penstock.records.batch import crc_holds, read_header
+from penstock.records.builder import build_batch, recompress
 from penstock.records.compression import Codec
 from penstock.records.errors import CorruptBatchError, DecompressionLimitError
 from penstock.records.record import Record, read_records
@@ -108,39 +108,3 @@ def test_an_emptied_batch_can_be_recompressed():
 def test_a_batch_cut_short_is_not_made_whole_by_recompressing():
     with pytest.raises(CorruptBatchError):
         recompress(a_batch()[:-1], Codec.LZ4, limit=LIMIT)
-
-
-# -- a producer's batch --------------------------------------------------------------------------------------
-
-
-def test_a_producers_batch_numbers_its_records_and_is_accepted():
-    builder = BatchBuilder(size_max=10_000, codec=Codec.LZ4)
-    for record in THREE_RECORDS:
-        assert builder.append(
-            timestamp=record.timestamp, key=record.key, value=record.value, headers=record.headers
-        )
-    assert builder.record_count == 3
-    batch = builder.build(producer_id=7, producer_epoch=1, base_sequence=20, transactional=True)
-    assert list(read_records(batch, limit=LIMIT)) == THREE_RECORDS
-    header = check_produced(batch, size_max=10_000)
-    assert isinstance(header, BatchHeader)
-    assert (header.producer_id, header.producer_epoch, header.last_sequence) == (7, 1, 22)
-    assert header.is_transactional
-
-
-@pytest.mark.parametrize("headers", [(), (("ключ" * 20, b"v"), ("k", None))])
-def test_a_full_batch_takes_no_more_and_stays_within_its_size(headers):
-    builder = BatchBuilder(size_max=2_000)
-    taken = 0
-    while builder.append(timestamp=NOW_MS + taken * 10**9, key=b"key", value=bytes(100), headers=headers):
-        taken += 1
-    batch = builder.build()
-    assert builder.record_count == taken == read_header(batch).record_count
-    assert 1_000 < len(batch) <= builder.size <= 2_000
-
-
-def test_the_first_record_is_taken_at_any_size_since_somebody_else_decides_about_it():
-    builder = BatchBuilder(size_max=100)
-    assert builder.append(timestamp=0, key=None, value=bytes(1_000))
-    assert not builder.append(timestamp=0, key=None, value=b"")
-    assert len(builder.build()) > 1_000

@@ -58,11 +58,7 @@ async def _change_broker(call: Call, key: str, change: ConfigChange, *, validate
         return services.configs.broker_refusal(key, configs) or configs
 
     refusal = await services.controller.alter_broker_configs(key, checked, validate_only=validate_only)
-    if refusal is not None:
-        return refusal
-    services.configs.reload()
-    services.partitions.configs_changed()
-    return Refusal(ErrorCode.NONE)
+    return refusal or Refusal(ErrorCode.NONE)
 
 
 def is_this_broker(call: Call, name: str) -> bool:

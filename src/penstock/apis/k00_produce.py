@@ -28,6 +28,7 @@ REQUEST = ProduceRequest
 VERSIONS = (3, 13)
 ADVERTISED_FROM = 0
 PIPELINED = True
+WAITS = True
 
 ACKS_ALL = -1
 ACKS_NONE = 0

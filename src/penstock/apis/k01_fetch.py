@@ -27,6 +27,7 @@ from penstock.wire.messages.fetch import (
 
 REQUEST = FetchRequest
 VERSIONS = (4, 18)
+WAITS = True
 
 TOPIC_IDS_SINCE = 13
 READ_COMMITTED = 1

@@ -69,6 +69,8 @@ async def _answer(
         return ListOffsetsPartitionResponse(partition_index=index, error_code=code)
     assert isinstance(partition, Partition)
     found = await _look_up(partition, asked.timestamp)
+    if isinstance(found, ErrorCode):
+        return ListOffsetsPartitionResponse(partition_index=index, error_code=found)
     return ListOffsetsPartitionResponse(
         partition_index=index,
         timestamp=found.timestamp,
@@ -82,7 +84,7 @@ def _is_known(timestamp: int, version: int) -> bool:
     return timestamp >= EARLIEST_PENDING_UPLOAD and version >= _SPECIAL_SINCE.get(timestamp, 0)
 
 
-async def _look_up(partition: Partition, timestamp: int) -> TimestampedOffset:
+async def _look_up(partition: Partition, timestamp: int) -> TimestampedOffset | ErrorCode:
     if timestamp == LATEST:
         return TimestampedOffset(-1, partition.high_watermark, partition.leader_epoch)
     if timestamp in (EARLIEST, EARLIEST_LOCAL):

@@ -56,7 +56,7 @@ async def _delete(call: Call, name: str | None, topic_id: bytes) -> DeletableTop
     found = call.services.image.name_of(topic_id) if name is None else name
     if found is None:
         return _refused(name, topic_id, Refusal(ErrorCode.UNKNOWN_TOPIC_ID, "there is no topic with this id"))
-    outcome = await call.services.controller.delete_topic(found)
+    outcome = await call.services.controller.delete_topic(found, topic_id if name is None else None)
     if isinstance(outcome, Refusal):
         return _refused(name, topic_id, outcome)
     return DeletableTopicResult(name=outcome.name, topic_id=outcome.topic_id)

@@ -6,7 +6,7 @@ Leaves out transactional ids: they need a transaction coordinator, which is not 
 from collections.abc import Coroutine
 from typing import Any
 
-from penstock.base.errors import ErrorCode
+from penstock.base.errors import ErrorCode, StorageError
 from penstock.services.context import Call
 from penstock.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
@@ -25,5 +25,8 @@ def handle(
 
 
 async def _init(call: Call) -> InitProducerIdResponse:
-    producer_id = await call.services.producer_ids.take()
+    try:
+        producer_id = await call.services.producer_ids.take()
+    except StorageError:
+        return InitProducerIdResponse(error_code=ErrorCode.KAFKA_STORAGE_ERROR)
     return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)

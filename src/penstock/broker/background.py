@@ -110,9 +110,7 @@ class Background:
     async def expire_segments(self) -> None:
         async for partition in self._paced():
             if not partition.log.failed:
-                partition.log.delete_old_segments(
-                    self._loop.now_ms(), high_watermark=partition.high_watermark
-                )
+                partition.expire_segments()
 
     async def remove_deleted(self) -> None:
         """Remove the files of deleted segments and topics whose time has come."""
@@ -124,8 +122,7 @@ class Background:
 
     async def write_checkpoints(self) -> None:
         """Write down up to where each log is synced, and where it starts."""
-        self._directory.note_offsets(self._services.partitions.logs_on_disk())
-        await self._services.world.work.run(self._directory.write_checkpoints)
+        await self._services.partitions.write_checkpoints()
 
     async def expire_producers(self) -> None:
         limit_ms = self._settings[PRODUCER_ID_EXPIRATION_MS]

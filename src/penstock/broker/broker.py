@@ -28,7 +28,7 @@ from penstock.base.listeners import Listener, parse_address, render_address
 from penstock.base.settings import Settings
 from penstock.broker.background import Background
 from penstock.broker.connections import Connections
-from penstock.broker.http import HttpConnection
+from penstock.broker.http import HttpConnections
 from penstock.cluster.controller import Controller
 from penstock.cluster.image import load_image
 from penstock.cluster.metadata import Broker as BrokerMetadata
@@ -60,6 +60,7 @@ class Broker:
         self._log_dir = log_dir
         self._servers: list[Server] = []
         self._connections: Connections | None = None
+        self._http: HttpConnections | None = None
         self._background: Background | None = None
         self._services: Services | None = None
         self._problem: str | None = "starting"
@@ -92,6 +93,7 @@ class Broker:
             await self._listen_http(services.metrics)
         except BaseException:
             self._close_servers()
+            await self._close_data()  # all of it was read: the next start need not look again
             raise
         self._background.start()
         self._problem = None
@@ -173,7 +175,8 @@ class Broker:
         if not address:
             return
         host, port = parse_address(address)
-        server = await self._bind(lambda: HttpConnection(metrics, lambda: self._problem), host, port)
+        self._http = HttpConnections(self._world.loop, metrics, lambda: self._problem)
+        server = await self._bind(self._http.make, host, port)
         self.metrics_address = render_address(host, server.port)
 
     async def _bind(self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int) -> Server:
@@ -196,16 +199,23 @@ class Broker:
         """Take no new work, answer what is under way, sync and close every log, say that the stop was clean."""
         self._problem = "stopping"
         self._close_servers()
-        if self._connections is not None:
-            await self._connections.drain(timeout_ms=self._static[PENSTOCK_DRAIN_TIMEOUT_MS])
-        if self._background is not None:
-            await self._background.stop()
+        try:
+            if self._connections is not None:
+                await self._connections.drain(timeout_ms=self._static[PENSTOCK_DRAIN_TIMEOUT_MS])
+            if self._http is not None:
+                self._http.close()
+            if self._background is not None:
+                await self._background.stop()
+            await self._close_data()
+        finally:
+            self._world.work.close()
+
+    async def _close_data(self) -> None:
+        await self._world.store.close()  # changes of metadata that still come are refused
         if self._services is not None:
+            await self._services.controller.settle()
             await self._services.flusher.settle()
-            logs = self._services.partitions.logs_on_disk()
-            await self._world.work.run(lambda: self._directory.close_cleanly(logs))
-        await self._world.store.close()
-        self._world.work.close()
+            await self._services.partitions.close_cleanly()
 
     def _close_servers(self) -> None:
         for server in self._servers:

@@ -1,8 +1,8 @@
 """One client's connection: cuts frames, starts requests in order, sends the answers in the same order.
 
 Requests are started one after the other. A request that has to wait holds back the next one, unless its API is
-pipelined: then its order-sensitive part is over when the handler returns, and only its answer is late. What is
-held back is not read from the socket, so TCP slows the client down and memory stays bounded.
+pipelined: then its order-sensitive part is over when the handler returns, and only its answer is late. Behind
+what is held back no more than one read is taken from the socket, so TCP slows the client down and memory is bounded.
 """
 
 import asyncio
@@ -70,11 +70,12 @@ class Connection(asyncio.Protocol):
         self._answers: deque[_Answer] = deque()
         self._unsent: list[Buffer] = []  # answers that have not been handed to the transport
         self._unsent_bytes = 0
-        self._tasks: dict[asyncio.Task[None], None] = {}
+        self._tasks: dict[asyncio.Task[None], bool] = {}  # whether they may be broken off
         self._exclusive = False  # a request that lets no other one start is under way
         self._writing_paused = False
         self._reading_paused = False
         self._closing = False
+        self._draining = False
         self._drained: asyncio.Future[None] | None = None
         self._lost: asyncio.Future[None] = self._loop.create_future()
         self._transport: asyncio.Transport | None = None
@@ -96,8 +97,9 @@ class Connection(asyncio.Protocol):
         self._backlog.clear()
         self._memory.forget(self._resume)
         self._count_arriving(0)
-        for task in list(self._tasks):
-            task.cancel()
+        for task, is_wait in list(self._tasks.items()):
+            if is_wait:
+                task.cancel()
         if self._drained is not None and not self._drained.done():
             self._drained.set_result(None)
         self._lost.set_result(None)
@@ -129,7 +131,8 @@ class Connection(asyncio.Protocol):
         while backlog and not self._held_back():
             self._serve(backlog.popleft())
         self._send()
-        self._pause_reading(bool(backlog) or self._held_back() or self._must_wait_for_memory())
+        # Behind a request that waits, one read more is taken: else nobody would notice that the client is gone.
+        self._pause_reading(bool(backlog) or self._is_full() or self._must_wait_for_memory())
 
     def _must_wait_for_memory(self) -> bool:
         if self._arriving_bytes or not self._memory.is_full:
@@ -143,10 +146,13 @@ class Connection(asyncio.Protocol):
         self._memory.add(change)
 
     def _held_back(self) -> bool:
+        return self._exclusive or self._is_full()
+
+    def _is_full(self) -> bool:
         return (
-            self._exclusive
-            or self._writing_paused
+            self._writing_paused
             or len(self._answers) >= self._in_flight_max
+            or self._draining
             or self._closing
         )
 
@@ -158,6 +164,7 @@ class Connection(asyncio.Protocol):
         if pause:
             self._transport.pause_reading()
         else:
+            self.active_at = self._loop.time()  # it could send nothing before
             self._transport.resume_reading()
 
     def _serve(self, frame: Buffer) -> None:
@@ -191,12 +198,13 @@ class Connection(asyncio.Protocol):
         self._answers.append(answer)
         self._exclusive = not api.pipelined
         task = self._loop.create_task(self._finish(outcome, answer, api, header, started_at))
-        self._tasks[task] = None
+        self._tasks[task] = api.waits
         self._memory.add(frame_bytes)
 
         def forget(task: asyncio.Task[None]) -> None:
             del self._tasks[task]
             self._memory.add(-frame_bytes)
+            outcome.close()  # if the task was cancelled before it began
 
         task.add_done_callback(forget)
 
@@ -299,8 +307,9 @@ class Connection(asyncio.Protocol):
             self._transport.close()
 
     @property
-    def has_half_a_request(self) -> bool:
-        return self._arriving_bytes > 0
+    def owes_half_a_request(self) -> bool:
+        """Whether the rest of a request is due: it was begun, and we are listening."""
+        return self._arriving_bytes > 0 and not self._reading_paused
 
     @property
     def is_idle(self) -> bool:
@@ -311,6 +320,7 @@ class Connection(asyncio.Protocol):
         if self._lost.done():
             return
         self._backlog.clear()
+        self._draining = True
         self._pause_reading(True)
         if self._answers:
             self._drained = self._loop.create_future()

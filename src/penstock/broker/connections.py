@@ -92,7 +92,7 @@ class Connections:
         arrival_ms = self._settings[PENSTOCK_REQUEST_ARRIVAL_TIMEOUT_MS]
         for connection in list(self._open):
             silent_ms = (now - connection.active_at) * 1000
-            if connection.has_half_a_request and silent_ms > arrival_ms:
+            if connection.owes_half_a_request and silent_ms > arrival_ms:
                 connection.give_up(PeerError(f"the rest of a request did not come within {arrival_ms} ms"))
             elif connection.is_idle and 0 <= idle_ms < silent_ms:
                 connection.close_when_idle()

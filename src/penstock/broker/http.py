@@ -1,6 +1,7 @@
 """`/metrics` for Prometheus and `/healthz` for whoever restarts brokers: HTTP/1.1, GET only, one answer per connection.
 
-Leaves out everything else HTTP has; the console brings a web server of its own.
+Leaves out everything else HTTP has; the console brings a web server of its own. Who is slower than `PATIENCE_S`, or
+comes while `CONNECTIONS_MAX` others are there, is dropped.
 """
 
 import asyncio
@@ -8,14 +9,49 @@ from collections.abc import Callable
 from typing import cast
 
 from penstock.services.metrics import Metrics
+from penstock.world import Loop
+from penstock.world.loop import Timer
 
 REQUEST_BYTES_MAX = 8192
+CONNECTIONS_MAX = 64
+PATIENCE_S = 10
+
+
+class HttpConnections:
+    """Makes connections and counts them."""
+
+    def __init__(self, loop: Loop, metrics: Metrics, health: Callable[[], str | None]) -> None:
+        self._loop = loop
+        self._metrics = metrics
+        self._health = health
+        self.open: dict[asyncio.Transport, Timer] = {}
+
+    def make(self) -> "HttpConnection":
+        return HttpConnection(self, self._metrics, self._health)
+
+    def admit(self, transport: asyncio.Transport) -> None:
+        if len(self.open) < CONNECTIONS_MAX:
+            self.open[transport] = self._loop.call_later(PATIENCE_S, transport.abort)
+        else:
+            transport.abort()
+
+    def forget(self, transport: asyncio.Transport) -> None:
+        timer = self.open.pop(transport, None)
+        if timer is not None:
+            timer.cancel()
+
+    def close(self) -> None:
+        for transport in list(self.open):
+            transport.abort()
 
 
 class HttpConnection(asyncio.Protocol):
     """Reads one request head, writes one answer, closes."""
 
-    def __init__(self, metrics: Metrics, health: Callable[[], str | None]) -> None:
+    def __init__(
+        self, connections: HttpConnections, metrics: Metrics, health: Callable[[], str | None]
+    ) -> None:
+        self._connections = connections
         self._metrics = metrics
         self._health = health
         self._head = bytearray()
@@ -23,6 +59,11 @@ class HttpConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is none of asyncio's classes
+        self._connections.admit(self._transport)
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        assert self._transport is not None
+        self._connections.forget(self._transport)
 
     def data_received(self, data: bytes) -> None:
         self._head += data

@@ -1,15 +1,16 @@
 """The controller: the only writer of cluster metadata.
 
 A change is decided against the image, written to the store in one `multi`, prepared by the listener (which makes
-room for the data), and only then applied to the image, where clients can see it. Changes run one after the other.
+room for the data), and only then applied to the image, where clients can see it. If the listener cannot, the store
+gets back what it had. Changes run one after the other.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
-from penstock.base.errors import ErrorCode, Refusal
+from penstock.base.errors import ErrorCode, Refusal, StorageError
 from penstock.base.ids import TopicId, topic_name_problem
 from penstock.cluster.metadata import (
     BROKER_CONFIGS,
@@ -42,15 +43,23 @@ class TopicConfigs(Protocol):
         self, configs: Mapping[str, str], before: Mapping[str, str] | None = None
     ) -> Refusal | None: ...
 
+    def reload(self) -> None:
+        """The brokers' own configs changed."""
+        ...
+
 
 class TopicListener(Protocol):
-    """Whoever keeps the data of topics."""
+    """Whoever keeps the data of topics. A change that raises StorageError has changed nothing."""
 
     async def topic_created(self, topic: Topic) -> None: ...
 
     async def topic_changed(self, topic: Topic) -> None: ...
 
     async def topic_deleted(self, topic: Topic) -> None: ...
+
+    def configs_changed(self) -> None:
+        """The brokers' own configs changed, and with them the defaults of every topic."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -92,10 +101,32 @@ class Controller:
             topic = self._plan_topic(new)
             if validate_only or isinstance(topic, Refusal):
                 return topic
-            await self._world.store.multi([Create(f"{TOPICS}/{topic.name}", topic.encode())])
-            await self._listener.topic_created(topic)
+            path = f"{TOPICS}/{topic.name}"
+            refusal = await self._carry_out(
+                Create(path, topic.encode()),
+                prepare=lambda: self._listener.topic_created(topic),
+                undo=Delete(path),
+            )
+            if refusal is not None:
+                return refusal
             self._image.apply_topic(topic)
             return topic
+
+    async def _carry_out(
+        self, change: Operation, *, prepare: Callable[[], Awaitable[None]], undo: Operation
+    ) -> Refusal | None:
+        """Write a change to the store and have it prepared; None if that worked, else it is undone."""
+        store = self._world.store
+        try:
+            await store.multi([change])
+            try:
+                await prepare()
+            except StorageError:
+                await store.multi([undo])
+                raise
+        except StorageError as error:
+            return Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+        return None
 
     def _plan_topic(self, new: NewTopic) -> Topic | Refusal:
         refusal = self._name_refusal(new.name)
@@ -134,7 +165,9 @@ class Controller:
                     ErrorCode.INVALID_REQUEST,
                     "both an assignment and a partition count or replication factor were given; give one of them",
                 )
-            return check_assignment(new.assignments, brokers=brokers)
+            return self._count_refusal(len(new.assignments)) or check_assignment(
+                new.assignments, brokers=brokers
+            )
         count = self._default_partition_count if new.partition_count == DEFAULT else new.partition_count
         factor = (
             self._default_replication_factor if new.replication_factor == DEFAULT else new.replication_factor
@@ -153,12 +186,18 @@ class Controller:
             f"there would be {total} partitions; penstock.partitions.max is {self._partition_count_max}",
         )
 
-    async def delete_topic(self, name: str) -> Topic | Refusal:
+    async def delete_topic(self, name: str, topic_id: bytes | None = None) -> Topic | Refusal:
+        """Delete the topic of that name; if an id is given, only if it still is the one with that id."""
         async with self._one_at_a_time:
             topic = self._image.topic(name)
+            if topic_id is not None and (topic is None or topic.topic_id != topic_id):
+                return Refusal(ErrorCode.UNKNOWN_TOPIC_ID, "there is no topic with this id")
             if topic is None:
                 return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
-            await self._world.store.multi([Delete(f"{TOPICS}/{name}")])
+            try:
+                await self._world.store.multi([Delete(f"{TOPICS}/{name}")])
+            except StorageError as error:
+                return Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
             self._image.apply_topic_deleted(name)
             await self._listener.topic_deleted(topic)
             return topic
@@ -175,9 +214,8 @@ class Controller:
             if isinstance(replicas, Refusal):
                 return replicas
             grown = topic.with_partitions(tuple(map(_new_partition, replicas)))
-            if not validate_only:
-                await self._change_topic(grown)
-            return grown
+            refusal = None if validate_only else await self._change_topic(topic, grown)
+            return refusal or grown
 
     def _plan_growth(
         self, topic: Topic, count: int, assignments: Sequence[Sequence[int]] | None
@@ -238,14 +276,20 @@ class Controller:
             if refusal is not None:
                 return refusal
             changed = topic.with_configs(dict(configs))
-            if not validate_only and changed.configs != topic.configs:
-                await self._change_topic(changed)
-            return changed
+            if validate_only or changed.configs == topic.configs:
+                return changed
+            return await self._change_topic(topic, changed) or changed
 
-    async def _change_topic(self, topic: Topic) -> None:
-        await self._world.store.multi([Set(f"{TOPICS}/{topic.name}", topic.encode())])
-        await self._listener.topic_changed(topic)
-        self._image.apply_topic(topic)
+    async def _change_topic(self, before: Topic, after: Topic) -> Refusal | None:
+        path = f"{TOPICS}/{after.name}"
+        refusal = await self._carry_out(
+            Set(path, after.encode()),
+            prepare=lambda: self._listener.topic_changed(after),
+            undo=Set(path, before.encode()),
+        )
+        if refusal is None:
+            self._image.apply_topic(after)
+        return refusal
 
     async def alter_broker_configs(
         self, key: str, change: ConfigChange, *, validate_only: bool
@@ -255,17 +299,26 @@ class Controller:
             configs = change(self._image.broker_configs.get(key, {}))
             if isinstance(configs, Refusal):
                 return configs
-            if not validate_only:
-                await self._write_broker_configs(key, configs)
-            return None
+            return None if validate_only else await self._write_broker_configs(key, configs)
 
-    async def _write_broker_configs(self, key: str, configs: Mapping[str, str]) -> None:
+    async def _write_broker_configs(self, key: str, configs: Mapping[str, str]) -> Refusal | None:
         path = f"{BROKER_CONFIGS}/{key or 'default'}"
         data = encode_configs(configs)
         known = key in self._image.broker_configs
         operation: Operation = Set(path, data) if known else Create(path, data)
-        await self._world.store.multi([operation])
+        try:
+            await self._world.store.multi([operation])
+        except StorageError as error:
+            return Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
         self._image.apply_broker_configs(key, dict(configs))
+        self._configs.reload()
+        self._listener.configs_changed()
+        return None
+
+    async def settle(self) -> None:
+        """Return when no change is under way."""
+        async with self._one_at_a_time:
+            return
 
     async def allocate_producer_ids(self) -> int:
         """The first id of a block nobody else will get."""

@@ -161,6 +161,7 @@ class FetchSessions:
         forgotten: Iterable[PartitionKey],
         now_ms: int,
     ) -> "Fetch | ErrorCode":
+        session.epoch = next_epoch(session.epoch)  # first of all: a fetch that is under way is outdated now
         before = len(session.partitions)
         _update(session.partitions, wanted, forgotten)
         self.partition_count += len(session.partitions) - before
@@ -173,7 +174,6 @@ class FetchSessions:
             return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
         session.used_ms = now_ms
         self._sessions[session.id] = self._sessions.pop(session.id)
-        session.epoch = next_epoch(session.epoch)
         return IncrementalFetch(session)
 
     def _open(self, session: _Session, wanted: Mapping[PartitionKey, Wanted], outcomes: Outcomes) -> int:

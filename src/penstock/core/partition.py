@@ -1,9 +1,9 @@
-"""A partition leader's decisions: timestamps, offsets, what is safe to show, what may be fetched.
+"""A partition leader's decisions: timestamps, what is safe to show, what may be fetched.
 
 Checking a batch by itself is `records`' part, producers' sequences are `core.producers`'.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from penstock.base.errors import ErrorCode, Refusal
@@ -44,28 +44,6 @@ def timestamp_refusal(header: BatchHeader, rule: TimestampRule, *, now_ms: int) 
                 f"{now_ms + rule.after_max_ms} is allowed now",
             )
     return None
-
-
-def place_batches(
-    headers: Sequence[BatchHeader], *, next_offset: int, leader_epoch: int
-) -> list[BatchHeader]:
-    """The headers with the offsets they get in the log, one batch after the other from `next_offset` on."""
-    placed = []
-    for header in headers:
-        placed.append(header._replace(base_offset=next_offset, leader_epoch=leader_epoch))
-        next_offset += header.last_offset_delta + 1
-    return placed
-
-
-class ReplicaState(NamedTuple):
-    """How far one replica has come: what it has, and what of that its device has."""
-
-    end_offset: int
-    flushed_offset: int
-
-    def counted_offset(self, *, flushed: bool) -> int:
-        """Up to where the replica counts; on a topic with `flush.messages=1`, only what is flushed."""
-        return self.flushed_offset if flushed else self.end_offset
 
 
 def high_watermark(counted_offsets: Iterable[int]) -> int:

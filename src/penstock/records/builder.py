@@ -1,8 +1,7 @@
 """New batches: out of records (command line, compaction, tests), or out of a batch under another codec.
 
-`build_batch` takes records that have their offsets, gaps allowed; `BatchBuilder` takes them one by one as a
-producer does, numbers them from 0 and says when the batch is full. Neither splits: one call, one batch. About
-700,000 records of 100 bytes a second.
+`build_batch` takes records that have their offsets, gaps allowed. It does not split: one call, one batch. About 700,000
+records of 100 bytes a second.
 """
 
 from collections.abc import Iterable
@@ -12,7 +11,6 @@ from penstock.records.batch import (
     CODEC_MASK,
     CONTROL,
     DELETE_HORIZON,
-    HEADER_SIZE,
     LOG_APPEND_TIME,
     MAGIC,
     NO_PRODUCER,
@@ -98,62 +96,7 @@ def recompress(batch: Buffer, codec: Codec, level: int | None = None, *, limit: 
     return seal(header._replace(attributes=attributes), compress(codec, payload, level))
 
 
-class BatchBuilder:
-    """A producer's batch while it fills: numbered from 0, up to `size_max` bytes before compression."""
-
-    def __init__(self, *, size_max: int, codec: Codec = Codec.NONE, level: int | None = None) -> None:
-        self.size = HEADER_SIZE
-        self.record_count = 0
-        self._size_max = size_max
-        self._codec = codec
-        self._level = level
-        self._records: list[Record] = []
-
-    def append(
-        self, *, timestamp: int, key: bytes | None, value: bytes | None, headers: Headers = ()
-    ) -> bool:
-        """Take the record, unless it makes the batch too large; the first one is taken at any size."""
-        size = _size_max_of(key, value, headers)
-        if self._records and self.size + size > self._size_max:
-            return False
-        self._records.append(Record(len(self._records), timestamp, key, value, headers))
-        self.size += size
-        self.record_count += 1
-        return True
-
-    def build(
-        self,
-        *,
-        producer_id: int = NO_PRODUCER,
-        producer_epoch: int = NO_EPOCH,
-        base_sequence: int = NO_SEQUENCE,
-        transactional: bool = False,
-    ) -> bytes:
-        """The batch, ready for a produce request."""
-        return build_batch(
-            self._records,
-            codec=self._codec,
-            level=self._level,
-            producer_id=producer_id,
-            producer_epoch=producer_epoch,
-            base_sequence=base_sequence,
-            transactional=transactional,
-        )
-
-
 # -- one record as bytes -------------------------------------------------------------------------------------
-
-_VARINT_SIZE_MAX = 5
-# Attributes, timestamp delta; then offset delta and the sizes of record, key, value and headers.
-_RECORD_OVERHEAD_MAX = 1 + 10 + 5 * _VARINT_SIZE_MAX
-
-
-def _size_max_of(key: bytes | None, value: bytes | None, headers: Headers) -> int:
-    size = _RECORD_OVERHEAD_MAX + len(key or b"") + len(value or b"")
-    for name, header_value in headers:
-        # A character takes at most four bytes; counting them for certain would mean encoding twice.
-        size += 4 * len(name) + len(header_value or b"") + 2 * _VARINT_SIZE_MAX
-    return size
 
 
 def _long_varint(number: int) -> bytes:

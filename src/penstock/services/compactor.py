@@ -43,8 +43,7 @@ class Compactor:
             try:
                 result = await self._compact(partition, dirty)
             except StorageError as error:
-                log.error("%s is compacted no more: %s", partition, error)
-                self._given_up[partition] = None
+                self._give_up(partition, error)
                 continue
             if result is not None:
                 await self._note(partition, result)
@@ -58,18 +57,30 @@ class Compactor:
             await pacer.pause()
             if not partition.log.config.compact or partition in self._given_up:
                 continue
-            dirty = await self._services.world.work.run(
-                partial(
-                    cleanable,
-                    partition.log,
-                    cleaner_offset=self._cleaner_offset(partition),
-                    upto_offset=partition.high_watermark,
-                    now_ms=self._services.world.loop.now_ms(),
-                )
-            )
+            try:
+                dirty = await self._dirty_range(partition)
+            except (OSError, StorageError) as error:
+                if partition.log.failed is None:  # else it was deleted, or is offline, and says so itself
+                    self._give_up(partition, error)
+                continue
             if dirty is not None and (best is None or _urgency(dirty) > _urgency(best[1])):
                 best = partition, dirty
         return best
+
+    async def _dirty_range(self, partition: Partition) -> DirtyRange | None:
+        return await self._services.world.work.run(
+            partial(
+                cleanable,
+                partition.log,
+                cleaner_offset=self._cleaner_offset(partition),
+                upto_offset=partition.high_watermark,
+                now_ms=self._services.world.loop.now_ms(),
+            )
+        )
+
+    def _give_up(self, partition: Partition, error: Exception) -> None:
+        log.error("%s is compacted no more: %s", partition, error)
+        self._given_up[partition] = None
 
     async def _compact(self, partition: Partition, dirty: DirtyRange) -> CompactionResult | None:
         world = self._services.world
@@ -92,13 +103,10 @@ class Compactor:
             result.records_removed,
             result.bytes_before - result.bytes_after,
         )
-        key = TopicPartition(partition.topic, partition.index)
         if partition.in_memory:
             self._in_memory[partition] = result.end_offset
-        elif partition.log.failed is None:
-            await self._services.world.work.run(
-                partial(self._directory.write_cleaner_offset, key, partition.log, result.end_offset)
-            )
+        else:
+            await self._services.partitions.write_cleaner_offset(partition, result.end_offset)
         moved_bytes = result.bytes_before + result.bytes_after
         await self._services.world.loop.sleep(
             moved_bytes / self._settings[LOG_CLEANER_IO_MAX_BYTES_PER_SECOND]

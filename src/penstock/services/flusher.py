@@ -9,16 +9,12 @@ A failed sync is final: the kernel may have dropped what it could not write, so 
 """
 
 import asyncio
-import logging
-from collections import deque
 from collections.abc import Sequence
 from functools import partial
 from typing import Protocol
 
 from penstock.storage.log import SyncPlan
 from penstock.world import World
-
-log = logging.getLogger("penstock.flusher")
 
 
 class Syncable(Protocol):
@@ -46,7 +42,7 @@ class Flusher:
         self._queue_max = queue_max
         self._whole_from = whole_from
         self._asked: dict[Syncable, None] = {}
-        self._waiting_for_room: deque[asyncio.Future[None]] = deque()
+        self._waiting_for_room: dict[asyncio.Future[None], None] = {}
         self._round: asyncio.Task[None] | None = None
 
     def request(self, partition: Syncable) -> None:
@@ -56,11 +52,15 @@ class Flusher:
             self._round = self._world.loop.create_task(self._run(), name="flusher")
 
     def room(self) -> "asyncio.Future[None] | None":
-        """None if further appends may ask for a sync; else a future, first come first served."""
+        """None if further appends may ask for a sync; else a future, first come first served.
+
+        A future counts until whoever waits for it has gone on: who asks in between must not overtake.
+        """
         if len(self._asked) < self._queue_max and not self._waiting_for_room:
             return None
         future: asyncio.Future[None] = self._world.loop.create_future()
-        self._waiting_for_room.append(future)
+        self._waiting_for_room[future] = None
+        future.add_done_callback(self._went_on)
         return future
 
     async def settle(self) -> None:
@@ -77,10 +77,15 @@ class Flusher:
                 await self._sync(asked)
         finally:
             self._round = None
+            self._make_room()
+
+    def _went_on(self, future: "asyncio.Future[None]") -> None:
+        del self._waiting_for_room[future]
+        if self._round is None:  # no further round would tell who has queued behind it
+            self._make_room()
 
     def _make_room(self) -> None:
-        while self._waiting_for_room:
-            future = self._waiting_for_room.popleft()
+        for future in self._waiting_for_room:
             if not future.done():
                 future.set_result(None)
 
@@ -112,9 +117,8 @@ class Flusher:
 def _tell(partition: Syncable, plan: SyncPlan, error: OSError | None) -> None:
     if error is None:
         partition.synced(plan)
-        return
-    log.error("sync failed, the partition goes offline: %s: %s", partition, error)
-    partition.sync_failed(error)
+    else:
+        partition.sync_failed(error)
 
 
 def _sync_share(share: Sequence[tuple[Syncable, SyncPlan]]) -> list[OSError | None]:

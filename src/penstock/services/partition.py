@@ -1,6 +1,8 @@
 """One live partition: its log, its producers, its high watermark, and who waits for it."""
 
 import asyncio
+import logging
+from collections.abc import Callable
 from typing import NamedTuple
 
 from penstock.base.buffers import Buffer
@@ -13,8 +15,12 @@ from penstock.records.batch import BatchHeader, place
 from penstock.services.flusher import Flusher
 from penstock.services.intake import Intake, Refused
 from penstock.services.waiting import FetchWaiters, OffsetWaiters
+from penstock.storage.errors import CorruptionError
 from penstock.storage.log import Log, PlacedBatch, SyncPlan
+from penstock.storage.lookup import FoundRecord
 from penstock.world import Disk, World
+
+log_of_partitions = logging.getLogger("penstock.partition")
 
 NO_TIMESTAMP = -1
 NO_OFFSET = -1
@@ -86,11 +92,15 @@ class Partition:
         self.producers = producers
         self.intake = intake  # shared by the partitions of a topic; replaced when its configs change
         log.epochs.assign(state.leader_epoch, log.end_offset)
-        self.high_watermark = log.end_offset
+        self.high_watermark = log.recovery_point if intake.flush_messages == 1 else log.end_offset
         self.fetches = FetchWaiters()
         self.unflushed_since_ms: int | None = None
         self._waiting_for_offset = OffsetWaiters()
         self._hidden_bytes = 0  # appended, and not yet below the high watermark
+        if self.high_watermark < log.end_offset:
+            # What a crash of the process left in the page cache counts when the device has it, no sooner.
+            self._hidden_bytes = log.size
+            flusher.request(self)
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.index}"
@@ -183,7 +193,11 @@ class Partition:
         if self.log.failed:
             return None
         self.unflushed_since_ms = None
-        return self.log.unsynced()
+        try:
+            return self.log.unsynced()
+        except StorageError:
+            self.went_offline()
+            return None
 
     def run_sync(self, plan: SyncPlan) -> None:
         """Blocks; called off the loop."""
@@ -194,11 +208,13 @@ class Partition:
         self.advance()
 
     def sync_failed(self, error: OSError) -> None:
-        self.log.fail(f"sync failed: {error}")
-        self.went_offline()
+        if self.log.failed is None:  # else it was deleted meanwhile, with its files
+            self.log.fail(f"sync failed: {error}")
+            self.went_offline()
 
     def went_offline(self) -> None:
         """The disk failed under this partition: it serves nobody until the broker is started again."""
+        log_of_partitions.error("%s is offline: %s", self, self.log.failed)
         self._waiting_for_offset.give_up(ErrorCode.KAFKA_STORAGE_ERROR)
         self.fetches.end_all()
 
@@ -249,16 +265,26 @@ class Partition:
         assert data is not None
         return data
 
-    async def offset_for_timestamp(self, timestamp: int) -> TimestampedOffset:
+    async def offset_for_timestamp(self, timestamp: int) -> TimestampedOffset | ErrorCode:
         """The first record at or after `timestamp`, below the high watermark."""
-        found = await self._world.work.run(lambda: self.log.offset_for_timestamp(timestamp))
-        if found is None or found.offset >= self.high_watermark:
-            return NOT_FOUND
-        return TimestampedOffset(found.timestamp, found.offset, found.leader_epoch)
+        return await self._look_up(lambda: self.log.offset_for_timestamp(timestamp))
 
-    async def offset_of_max_timestamp(self) -> TimestampedOffset:
-        found = await self._world.work.run(self.log.offset_of_max_timestamp)
-        if found is None:
+    async def offset_of_max_timestamp(self) -> TimestampedOffset | ErrorCode:
+        return await self._look_up(self.log.offset_of_max_timestamp)
+
+    async def _look_up(self, look: Callable[[], FoundRecord | None]) -> TimestampedOffset | ErrorCode:
+        if self.log.failed is not None:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        cuts, first = self.log.cuts, self.log.segments[0]
+        try:
+            found = await self._world.work.run(look)
+        except CorruptionError:
+            return ErrorCode.CORRUPT_MESSAGE
+        except (OSError, StorageError):
+            if self.log.failed is None and self.log.cuts == cuts and self.log.segments[0] is not first:
+                return await self._look_up(look)  # retention was faster; what is left can be searched
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        if found is None or found.offset >= self.high_watermark:
             return NOT_FOUND
         return TimestampedOffset(found.timestamp, found.offset, found.leader_epoch)
 
@@ -274,8 +300,17 @@ class Partition:
 
     # Deleting.
 
+    def expire_segments(self) -> None:
+        """Delete what retention wants gone."""
+        try:
+            self.log.delete_old_segments(self._world.loop.now_ms(), high_watermark=self.high_watermark)
+        except StorageError:
+            self.went_offline()
+
     def delete_records(self, before: int) -> int | ErrorCode:
         """Forget everything below `before` (-1: everything readable); the new start of the log."""
+        if self.log.failed is not None:
+            return ErrorCode.KAFKA_STORAGE_ERROR
         if not self.intake.may_delete_records:
             return ErrorCode.POLICY_VIOLATION
         offset = self.high_watermark if before == NO_OFFSET else before

@@ -1,11 +1,13 @@
 """The partitions this broker holds: found by name or id, created, changed and deleted as the metadata says."""
 
+import asyncio
 import logging
-from collections.abc import Collection, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator
+from functools import partial
 from typing import NamedTuple
 
 from penstock.base.broker_settings import PENSTOCK_MEMORY_BYTES_MAX, PENSTOCK_PARTITION_PRODUCERS_MAX
-from penstock.base.errors import ErrorCode
+from penstock.base.errors import ErrorCode, StorageError
 from penstock.base.ids import TopicPartition
 from penstock.base.settings import Settings
 from penstock.base.topic_settings import FILE_DELETE_DELAY_MS, PENSTOCK_STORAGE
@@ -54,6 +56,7 @@ class Partitions:
         self._by_name: dict[str, _Held] = {}
         self._by_id: dict[bytes, _Held] = {}
         self._doomed = [_Doomed(name, 0) for name in directory.deleted]
+        self._turn = asyncio.Lock()  # of who has the directory's files in hand
 
     # Finding.
 
@@ -106,8 +109,8 @@ class Partitions:
     async def topic_changed(self, topic: Topic) -> None:
         held = self._by_name[topic.name]
         settings = self._configs.of_topic(topic)
-        self._configure(held.partitions, settings)
         added = await self._open(topic, settings, (), first=len(held.partitions))
+        self._configure(held.partitions, settings)
         self._remember(_Held(topic, held.partitions + added))
 
     async def topic_deleted(self, topic: Topic) -> None:
@@ -122,9 +125,13 @@ class Partitions:
         settings = self._configs.of_topic(topic)
         if settings[PENSTOCK_STORAGE] == "disk":
             indexes = range(len(held.partitions))
-            await self._discard(
-                [TopicPartition(topic.name, index) for index in indexes], settings[FILE_DELETE_DELAY_MS]
-            )
+            try:
+                await self._discard(
+                    [TopicPartition(topic.name, index) for index in indexes], settings[FILE_DELETE_DELAY_MS]
+                )
+            except StorageError as error:
+                # Nobody finds them any more; a topic of the same name, or the next start, clears them away.
+                log.error("the files of the deleted topic %s stay for now: %s", topic.name, error)
 
     def configs_changed(self) -> None:
         """The broker's own configs changed, and with them the defaults of every topic."""
@@ -147,9 +154,54 @@ class Partitions:
     async def _discard(self, partitions: list[TopicPartition], delay_ms: int = 0) -> None:
         """Take partitions' directories out of the way at once; what they hold goes later."""
         unique = self._world.entropy.random_bytes(16)
-        names = await self._world.work.run(lambda: self._directory.set_aside(partitions, unique=unique))
-        due_ms = self._world.loop.now_ms() + delay_ms
-        self._doomed += [_Doomed(name, due_ms) for name in names]
+
+        async def set_aside() -> None:
+            names = await self._world.work.run(lambda: self._directory.set_aside(partitions, unique=unique))
+            due_ms = self._world.loop.now_ms() + delay_ms
+            self._doomed += [_Doomed(name, due_ms) for name in names]
+
+        await self._in_turn(set_aside)
+
+    # What is written down about all logs. Deleting writes there too, so everybody takes turns: what an older
+    # view says of a deleted partition must not come back and be taken for a new one's of the same name.
+
+    async def write_checkpoints(self) -> None:
+        """Write down up to where each log is synced, and where it starts."""
+
+        async def write() -> None:
+            self._directory.note_offsets(self.logs_on_disk())
+            await self._world.work.run(self._directory.write_checkpoints)
+
+        await self._in_turn(write)
+
+    async def write_cleaner_offset(self, partition: Partition, offset: int) -> None:
+        """Write down how far compaction has come."""
+        key = TopicPartition(partition.topic, partition.index)
+
+        async def write() -> None:
+            if partition.log.failed is None:
+                await self._world.work.run(
+                    partial(self._directory.write_cleaner_offset, key, partition.log, offset)
+                )
+
+        await self._in_turn(write)
+
+    async def close_cleanly(self) -> None:
+        """Sync and close every log, and leave the mark of a clean stop."""
+
+        async def close() -> None:
+            logs = self.logs_on_disk()
+            await self._world.work.run(lambda: self._directory.close_cleanly(logs))
+
+        await self._in_turn(close)
+
+    async def _in_turn(self, write: Callable[[], Awaitable[None]]) -> None:
+        async def turn() -> None:
+            async with self._turn:
+                await write()
+
+        # What a thread has begun goes on when its caller is cancelled; so does its turn.
+        await asyncio.shield(self._world.loop.create_task(turn()))
 
     async def _hold(self, topic: Topic, present: Collection[TopicPartition]) -> None:
         settings = self._configs.of_topic(topic)
@@ -166,24 +218,29 @@ class Partitions:
         config = log_config(settings, self._configs.broker)
         in_memory = settings[PENSTOCK_STORAGE] == "memory"
         pacer = Pacer(self._world.loop, slice_ms=self._slice_ms)
-        opened = []
-        for index in range(first, len(topic.partitions)):
-            producers = ProducerStates(self._configs.broker[PENSTOCK_PARTITION_PRODUCERS_MAX])
-            opened.append(
-                Partition(
-                    self._world,
-                    self._flusher,
-                    self._memory if in_memory else self._world.disk,
-                    topic=topic.name,
-                    topic_id=topic.topic_id,
-                    index=index,
-                    state=topic.partitions[index],
-                    log=await self._log(topic, index, config, producers, present, in_memory=in_memory),
-                    producers=producers,
-                    intake=intake,
+        opened: list[Partition] = []
+        try:
+            for index in range(first, len(topic.partitions)):
+                producers = ProducerStates(self._configs.broker[PENSTOCK_PARTITION_PRODUCERS_MAX])
+                opened.append(
+                    Partition(
+                        self._world,
+                        self._flusher,
+                        self._memory if in_memory else self._world.disk,
+                        topic=topic.name,
+                        topic_id=topic.topic_id,
+                        index=index,
+                        state=topic.partitions[index],
+                        log=await self._log(topic, index, config, producers, present, in_memory=in_memory),
+                        producers=producers,
+                        intake=intake,
+                    )
                 )
-            )
-            await pacer.pause()
+                await pacer.pause()
+        except StorageError:
+            for partition in opened:
+                partition.log.close()
+            raise
         return opened
 
     async def _log(
@@ -199,6 +256,7 @@ class Partitions:
         partition = TopicPartition(topic.name, index)
         now_ms = self._world.loop.now_ms()
         if in_memory:
+            self._memory.remove_tree(str(partition))  # of an attempt that failed
             return Log.create(
                 self._memory,
                 str(partition),
@@ -214,6 +272,8 @@ class Partitions:
             if found is not None:
                 found.close()  # of a namesake that was deleted
             await self._discard([partition])
+        elif self._world.disk.exists(str(partition)):
+            await self._discard([partition])  # of a namesake, or of an attempt that failed
         return self._directory.create_log(
             partition, topic_id=topic.topic_id, config=config, producers=producers, now_ms=now_ms
         )

@@ -82,6 +82,8 @@ class OffsetWaiters:
         future: asyncio.Future[ErrorCode] = loop.create_future()
         timer = loop.call_later(timeout_ms / 1000, _settle, future, ErrorCode.REQUEST_TIMED_OUT)
         future.add_done_callback(lambda _: timer.cancel())
+        while self._waiting and self._waiting[0][1].done():  # timed out: nobody waits there any more
+            self._waiting.popleft()
         self._waiting.append((offset, future))
         return future
 

@@ -81,8 +81,6 @@ class CleaningRules:
 
     def keeps(self, record: Record, *, tombstones: bool) -> bool:
         """Whether a record stays; `tombstones` says whether those of its batch do."""
-        if record.offset >= self._offsets.end_offset:
-            return True
         if record.key is None or (record.value is None and not tombstones):
             return False
         return not self._offsets.supersedes(record.key, record.offset)

@@ -12,9 +12,10 @@ A group is swapped in so that a crash at any moment finds the old segments or th
     3  rename the old ones to .deleted; sync the directory
     4  rename .swap to the final names
 
-Leaves out: which log is next, and the cleaner checkpoint (`DataDirectory.write_cleaner_offset`). A log under
-compaction may be appended to, rolled, and lose old segments to retention; if it is cut meanwhile, the run
-ends without a result.
+Leaves out: which log is next, and the cleaner checkpoint (`DataDirectory.write_cleaner_offset`). A log
+under compaction may be appended to, rolled, and lose old segments to retention. Whoever wants to cut its
+end waits for the run to end: a run that finds the log cut gives up, but a crash between the cut and that
+would still find its swap, and finish it.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -260,7 +261,8 @@ class _Run:
                 return
             result.bytes_after += sum(segment.size for segment in group)
         except BaseException:
-            _discard(cleaned, self._disk)
+            if cleaned not in self._log.segments:  # once swapped in, it is all there is of these records
+                _discard(cleaned, self._disk)
             raise
         _discard(cleaned, self._disk)
 
@@ -308,14 +310,22 @@ class _Run:
             cleaned.move_to(names.SWAP)
             disk.sync_dir(log.path)
 
+        def withdraw() -> None:
+            _discard(cleaned, disk)
+            disk.sync_dir(log.path)
+
         await self._work.run(commit)
         self._pacer.begin()
         if not self._is_current(group):
-            _discard(cleaned, disk)
+            await self._work.run(withdraw)
             return
         log.replace_segments(group, [cleaned], now_ms=self._now_ms)
-        await self._work.run(lambda: disk.sync_dir(log.path))
-        cleaned.move_to("")
+        try:
+            await self._work.run(lambda: disk.sync_dir(log.path))
+            cleaned.move_to("")
+        except OSError as error:
+            log.fail(f"compaction could not be finished: {error}")  # the next start does
+            raise
 
 
 def _discard(segment: Segment, disk: Disk) -> None:

@@ -155,7 +155,10 @@ class DataDirectory:
             if any(partition in known for partition in partitions):
                 left = {known_one: known[known_one] for known_one in known if known_one not in partitions}
                 setattr(self, attribute, left)
-                checkpoints.write_offsets(self.disk, name, left)
+                try:
+                    checkpoints.write_offsets(self.disk, name, left)
+                except OSError as error:
+                    raise StorageError(f"cannot write {name}: {error}") from error
 
     # ---- how far all logs are safe
 

@@ -37,8 +37,11 @@ class IndexCache:
 
     def __init__(self, bytes_max: int = _LOADED_BYTES_MAX) -> None:
         self.bytes_max = bytes_max
-        self.bytes_loaded = 0
         self._loaded: OrderedDict[SegmentIndex, int] = OrderedDict()
+
+    @property
+    def bytes_loaded(self) -> int:
+        return sum(self._loaded.values())  # counted anew: threads would lose each other's additions
 
     def note_use(self, index: "SegmentIndex") -> None:
         if index in self._loaded:
@@ -50,13 +53,14 @@ class IndexCache:
     def note_load(self, index: "SegmentIndex", size: int) -> None:
         self.note_unload(index)
         self._loaded[index] = size
-        self.bytes_loaded += size
-        while self.bytes_loaded > self.bytes_max and len(self._loaded) > 1:
+        surplus = self.bytes_loaded - self.bytes_max
+        while surplus > 0 and len(self._loaded) > 1:
             oldest = next(iter(self._loaded))
+            surplus -= self._loaded.get(oldest, 0)
             oldest.unload()
 
     def note_unload(self, index: "SegmentIndex") -> None:
-        self.bytes_loaded -= self._loaded.pop(index, 0)
+        self._loaded.pop(index, None)
 
 
 SHARED_CACHE = IndexCache()

@@ -31,6 +31,7 @@ from penstock.storage.epochs import LeaderEpochs
 from penstock.storage.errors import LogFailedError
 from penstock.storage.lookup import FoundRecord
 from penstock.storage.producer_snapshots import ProducerMemory, ProducerSnapshots
+from penstock.storage.reading import read_batches
 from penstock.storage.recovery import OpenedLog, RecoveryReport, open_log
 from penstock.storage.segment import PlacedBatch, Segment
 from penstock.storage.syncing import SyncPlan, Unsynced
@@ -299,9 +300,9 @@ class Log:
             if index < 0:
                 return b""
             try:
-                return self._read_from(
-                    segments,
-                    index,
+                return read_batches(
+                    self,
+                    segments[index:],
                     offset,
                     max_bytes=max_bytes,
                     upto_offset=upto_offset,
@@ -315,48 +316,6 @@ class Log:
                     raise StorageError(f"cannot read {self.path} at offset {offset}: {error}") from error
         if self._view[1] is segments:
             raise StorageError(f"cannot read {self.path} at offset {offset}: a file is missing")
-        return b""
-
-    def _read_from(
-        self,
-        segments: list[Segment],
-        first: int,
-        offset: int,
-        *,
-        max_bytes: int,
-        upto_offset: int,
-        whole_first_batch: bool,
-        cached_only: bool,
-    ) -> Buffer | None:
-        for index in range(first, len(segments)):
-            segment = segments[index]
-            if offset >= upto_offset or segment.base_offset >= upto_offset:
-                return b""
-            size = segment.size  # read before the end offset, which moves first
-            end_offset = segments[index + 1].base_offset if index + 1 < len(segments) else self.end_offset
-            position = segment.position_of(offset, cached_only=cached_only)
-            if position is None:
-                return None
-            if position >= size:  # compaction left nothing from the offset to the end of the segment
-                continue
-            end = size
-            damage = segment.damage_behind(position) if segment.damage else None
-            if damage is not None:
-                end, end_offset = damage.position, damage.first_offset
-            if upto_offset < end_offset:
-                limit = _limit(segment, position + max(max_bytes, 1), upto_offset, cached_only=cached_only)
-                if limit is None:
-                    return None
-                end = min(end, limit)
-            if end <= position:
-                return b""
-            return segment.read_at(
-                position,
-                end=end,
-                max_bytes=max_bytes,
-                whole_first_batch=whole_first_batch,
-                cached_only=cached_only,
-            )
         return b""
 
     def headers(self, from_offset: int) -> Iterator[BatchHeader]:
@@ -564,11 +523,3 @@ class Log:
             segment.close()
         for removal in self._removals:
             removal.segment.close()
-
-
-def _limit(segment: Segment, wanted: int, upto_offset: int, *, cached_only: bool) -> int | None:
-    """A position at or before the batch of `upto_offset`, exact if it matters for a read up to `wanted`."""
-    known = segment.position_before(upto_offset, cached_only=cached_only)
-    if known is None or known >= wanted:
-        return known
-    return segment.position_of(upto_offset, cached_only=cached_only)

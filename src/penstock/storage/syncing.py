@@ -45,18 +45,20 @@ class Unsynced:
         self, path: str, *, segments: list[Segment], files: list[File], directories: tuple[str, ...]
     ) -> None:
         self._path = path
-        self._segments = segments  # closed ones
+        # Closed ones, and after how many changes of names each was closed: a plan that was made earlier may name
+        # the same file, from when it was the active segment's, and says nothing about what came to it later.
+        self._segments = [(0, segment) for segment in segments]
         self._files = files  # indexes, snapshots and the like: ours to close once they are synced
         self._directories = directories
         self._name_changes = 0
         self.generation = 0
 
     def add_segment(self, segment: Segment) -> None:
-        self._segments.append(segment)
+        self.note_names_changed()
+        self._segments.append((self._name_changes, segment))
 
     def drop_segment(self, segment: Segment) -> None:
-        if segment in self._segments:
-            self._segments.remove(segment)
+        self._segments = [known for known in self._segments if known[1] is not segment]
 
     def add_files(self, files: Iterable[File]) -> None:
         self._files += files
@@ -68,15 +70,15 @@ class Unsynced:
             self._directories = (*self._directories, self._path)
 
     def plan(self, target_offset: int, active: Sequence[File]) -> SyncPlan:
-        files = (*(segment.file for segment in self._segments), *active, *self._files)
+        files = (*(segment.file for _, segment in self._segments), *active, *self._files)
         return SyncPlan(target_offset, files, self._directories, self.generation, self._name_changes)
 
     def done(self, plan: SyncPlan) -> bool:
         """Forget what the plan has put on the device; False if the log was cut since, and nothing counts."""
         if plan.generation != self.generation:
             return False
+        self._segments = [known for known in self._segments if known[0] > plan.name_changes]
         done = set(map(id, plan.files))
-        self._segments = [segment for segment in self._segments if id(segment.file) not in done]
         for file in self._files:
             if id(file) in done:
                 file.close()

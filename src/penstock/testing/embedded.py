@@ -47,8 +47,8 @@ class EmbeddedBroker:
         self._in_memory = data_dir is None
         self._broker: Broker | None = None
         self._thread: threading.Thread | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._stop_asked: asyncio.Event | None = None
+        self._stop_asked: Future[None] = Future()
+        self._problem: BaseException | None = None  # of a thread whose broker could not be stopped cleanly
 
     @property
     def bootstrap_servers(self) -> str:
@@ -61,43 +61,54 @@ class EmbeddedBroker:
 
     def start(self) -> "EmbeddedBroker":
         """Run the broker on its own thread; returns when clients are answered."""
-        if self._thread is not None:
-            raise UserError("the embedded broker is running already")
+        self._refuse_if_running()
         ready: Future[None] = Future()
+        self._stop_asked = Future()
         self._thread = threading.Thread(
-            target=lambda: run(lambda: self._live(ready)), name="penstock-embedded", daemon=True
+            target=self._run, args=(ready,), name="penstock-embedded", daemon=True
         )
         self._thread.start()
         try:
             ready.result()
-        except BaseException:
-            self._thread.join()
-            self._thread = None
+        except BaseException:  # also of whoever is tired of waiting, while the broker comes up
+            self._end_thread()
             raise
         return self
 
     def stop(self) -> None:
         """Stop the broker cleanly; fine to repeat."""
+        self._end_thread()
+        problem, self._problem = self._problem, None
+        if problem is not None:
+            raise problem
+
+    def _end_thread(self) -> None:
         if self._thread is None:
             return
-        assert self._loop is not None
-        assert self._stop_asked is not None
-        self._loop.call_soon_threadsafe(self._stop_asked.set)
+        if not self._stop_asked.done():
+            self._stop_asked.set_result(None)
         self._thread.join()
         self._thread = None
         self._broker = None
 
-    async def _live(self, ready: "Future[None]") -> None:
-        self._loop = asyncio.get_running_loop()
-        self._stop_asked = asyncio.Event()
+    def _run(self, ready: "Future[None]") -> None:
         try:
-            self._broker = await self._start_broker()
+            run(lambda: self._live(ready))
         except BaseException as error:
-            ready.set_exception(error)
-            return
+            if ready.done():
+                self._problem = error
+            else:
+                ready.set_exception(error)
+
+    async def _live(self, ready: "Future[None]") -> None:
+        self._broker = await self._start_broker()
         ready.set_result(None)
-        await self._stop_asked.wait()
+        await asyncio.wrap_future(self._stop_asked)
         await self._broker.stop()
+
+    def _refuse_if_running(self) -> None:
+        if self._thread is not None or self._broker is not None:
+            raise UserError("the embedded broker is running already")
 
     async def _start_broker(self) -> Broker:
         return await (start_broker_in_memory if self._in_memory else start_broker)(self._settings)
@@ -113,12 +124,13 @@ class EmbeddedBroker:
     # On the loop of the program that uses it.
 
     async def __aenter__(self) -> "EmbeddedBroker":
+        self._refuse_if_running()
         self._broker = await self._start_broker()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        assert self._broker is not None
-        await self._broker.stop()
-        self._broker = None
+        broker, self._broker = self._broker, None
+        assert broker is not None
+        await broker.stop()

@@ -1,0 +1,135 @@
+"""A partition whose disk fails answers so, at once, to everybody; the others go on."""
+
+import asyncio
+import errno
+from collections.abc import Sequence
+from typing import Any
+
+from penstock.base.errors import ErrorCode
+from penstock.services.partition import Partition
+from penstock.wire.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from penstock.wire.messages.produce import ProduceResponse
+from tests.apis.requests import end_offset, list_offset, values_in
+from tests.broker.controlled import ControlledBroker, GatedDisk
+from tests.raw_client import RawClient, batch_of, produce_request
+
+
+class _FullFile:
+    def __init__(self, file: Any, disk: "FullDisk") -> None:
+        self._file = file
+        self._disk = disk
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+    def append(self, data: Sequence[bytes]) -> None:
+        if self._disk.full and self._file.path.startswith(self._disk.full):
+            raise OSError(errno.ENOSPC, "no space left", self._file.path)
+        self._file.append(data)
+
+
+class FullDisk(GatedDisk):
+    """Has no room for files whose path begins with `full`."""
+
+    full = ""
+
+    def open(self, path: str, *, create: bool = False) -> Any:
+        return _FullFile(super().open(path, create=create), self)
+
+
+def test_a_sync_that_cannot_be_prepared_fails_its_partition_and_no_other():
+    broker = ControlledBroker()
+    broker.disk = disk = FullDisk(broker.gate)
+    with broker, RawClient(broker.bootstrap_servers) as client:
+        client.create_topic("bad", flush_messages="1")
+        client.create_topic("good", flush_messages="1")
+        disk.full = "bad-0/leader-epoch-checkpoint"
+        for topic in ("bad", "good"):
+            client.send(produce_request(topic, batch_of(b"x")), 12)
+        codes = [
+            client.receive(0, 12, ProduceResponse).responses[0].partition_responses[0].error_code
+            for _ in range(2)
+        ]
+    assert codes == [ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NONE]
+
+
+def test_offsets_of_an_offline_partition_are_refused_and_the_connection_stays():
+    with ControlledBroker() as broker, RawClient(broker.bootstrap_servers) as client:
+        client.create_topic("t")
+        client.produce("t", batch_of(b"x"))
+
+        async def fail() -> None:
+            partition = broker.broker.services.partitions.find("t", 0)
+            assert isinstance(partition, Partition)
+            partition.sync_failed(OSError(errno.EIO, "the device is broken"))
+            partition.log.close()
+
+        broker.run(fail)
+        for timestamp in (0, -3):
+            assert list_offset(client, "t", timestamp).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        asked = DeleteRecordsPartition(partition_index=0, offset=1)
+        request = DeleteRecordsRequest(
+            topics=[DeleteRecordsTopic(name="t", partitions=[asked])], timeout_ms=1000
+        )
+        deleted = client.ask(request, 2).topics[0].partitions[0]
+        assert deleted.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_what_a_process_crash_left_unsynced_is_not_shown_before_it_is_synced():
+    broker = ControlledBroker()
+    with broker, RawClient(broker.bootstrap_servers) as client:
+        client.create_topic("t", flush_messages="1")
+        client.produce("t", batch_of(b"safe"))
+        broker.run(broker.background.write_checkpoints)
+        broker.gate.hold("t-0")
+        client.send(produce_request("t", batch_of(b"unsynced")), 12)
+        broker.gate.wait_until_one_is_held()
+        left_behind = GatedDisk(broker.gate)
+        copy(broker.disk, left_behind)
+        broker.gate.release()
+    again = ControlledBroker()
+    again.disk = GatedDisk(again.gate)
+    copy(left_behind, again.disk)
+    again.gate.hold("t-0")
+    with again, RawClient(again.bootstrap_servers) as client:
+        again.gate.wait_until_one_is_held()
+        assert end_offset(client, "t") == 1
+        again.gate.release()
+        again.run(again.broker.services.flusher.settle)
+        assert values_in(client.fetch("t", 0).records) == [b"safe", b"unsynced"]
+
+
+def copy(source: Any, target: Any, path: str = "") -> None:
+    """What a process that is killed leaves: everything written, synced or not."""
+    for name in source.list(path):
+        below = f"{path}/{name}" if path else name
+        try:
+            file = source.open(below)
+        except IsADirectoryError:
+            target.make_dir(below)
+            copy(source, target, below)
+        else:
+            target.open(below, create=True).append([bytes(file.read(0, file.size))])
+
+
+def test_a_topic_deleted_under_its_sync_is_not_called_offline(caplog):
+    with ControlledBroker() as broker, RawClient(broker.bootstrap_servers) as client:
+        client.create_topic("t", flush_messages="1")
+        broker.gate.hold("t-0")
+        client.send(produce_request("t", batch_of(b"x")), 12)
+        broker.gate.wait_until_one_is_held()
+
+        async def delete() -> None:
+            deletion = broker.broker.services.controller.delete_topic("t")
+            await asyncio.wait_for(deletion, 10)
+
+        broker.run(delete)
+        broker.gate.release()
+        answer = client.receive(0, 12, ProduceResponse).responses[0].partition_responses[0]
+        assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        broker.run(broker.broker.services.flusher.settle)
+    assert "offline" not in caplog.text

@@ -1,0 +1,18 @@
+"""Waits that time out while a device hangs do not gather in memory."""
+
+import asyncio
+
+from penstock.base.errors import ErrorCode
+from penstock.services.waiting import OffsetWaiters
+from penstock.world.real_loop import RealLoop
+
+
+def test_waits_that_timed_out_are_forgotten():
+    async def story() -> int:
+        waiters = OffsetWaiters()
+        for offset in range(100):
+            code = await waiters.wait_for(offset, loop=RealLoop(), timeout_ms=0)
+            assert code is ErrorCode.REQUEST_TIMED_OUT
+        return len(waiters._waiting)
+
+    assert asyncio.run(story()) <= 1

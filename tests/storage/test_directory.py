@@ -1,0 +1,254 @@
+"""The data directory: who owns it, what a start finds in it, and what a stop leaves."""
+
+import pytest
+
+from penstock.base.errors import UserError
+from penstock.base.ids import TopicPartition, format_id
+from penstock.storage import checkpoints
+from penstock.storage.directory import CLEAN_SHUTDOWN, DataDirectory
+from penstock.storage.log import Log, LogConfig
+from penstock.world.disk import read_file, write_file_atomically
+from penstock.world.memory_disk import MemoryDisk
+from tests.storage.crashing_disk import CrashingDisk
+from tests.storage.helpers import NOW_MS, TOPIC_ID, RememberedProducers, append, batch, read_all, sync
+
+ORDERS = TopicPartition("orders", 0)
+DASHED = TopicPartition("a-b.c_d-1", 12)
+
+
+class CountingEntropy:
+    """Bytes that are easy to tell apart."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def random_bytes(self, count: int) -> bytes:
+        self.count += 1
+        return bytes([self.count]) * count
+
+    def random_below(self, limit: int) -> int:
+        return 0
+
+
+def take(
+    disk: MemoryDisk | CrashingDisk, *, node_id: int = 1, cluster_id: str | None = None
+) -> DataDirectory:
+    return DataDirectory.open(disk, node_id=node_id, entropy=CountingEntropy(), cluster_id=cluster_id)
+
+
+def create(directory: DataDirectory, partition: TopicPartition = ORDERS) -> Log:
+    return directory.create_log(
+        partition, topic_id=TOPIC_ID, config=LogConfig(), producers=RememberedProducers(), now_ms=NOW_MS
+    )
+
+
+def reopen(directory: DataDirectory, partition: TopicPartition = ORDERS) -> Log:
+    log, _ = directory.open_log(partition, config=LogConfig(), producers=RememberedProducers(), now_ms=NOW_MS)
+    return log
+
+
+@pytest.fixture
+def disk() -> MemoryDisk:
+    return MemoryDisk()
+
+
+def test_a_new_directory_gets_ids_and_keeps_them(disk: MemoryDisk) -> None:
+    first = take(disk)
+    assert first.meta.cluster_id == format_id(b"\1" * 16)
+    assert first.meta.directory_id == format_id(b"\2" * 16)
+    first.close({})
+    second = take(disk)
+    assert second.meta == first.meta
+    lines = read_file(disk, "meta.properties").decode().splitlines()
+    assert lines == [
+        f"cluster.id={first.meta.cluster_id}",
+        f"directory.id={first.meta.directory_id}",
+        "node.id=1",
+        "penstock.data.version=1",
+        "version=1",
+    ]
+
+
+def test_a_directory_has_one_broker_at_a_time(disk: MemoryDisk) -> None:
+    first = take(disk)
+    with pytest.raises(UserError, match="in use by another broker"):
+        take(disk)
+    first.close({})
+    take(disk)
+
+
+def test_somebody_elses_directory_is_refused(disk: MemoryDisk) -> None:
+    take(disk, cluster_id="mine").close({})
+    with pytest.raises(UserError, match="belongs to node 1, and this is node 2"):
+        take(disk, node_id=2)
+    with pytest.raises(UserError, match="belongs to cluster mine, and this is cluster yours"):
+        take(disk, cluster_id="yours")
+    take(disk, cluster_id="mine")
+
+
+@pytest.mark.parametrize("line", [b"penstock.data.version=2", b"version=2", b"penstock.data.version=x"])
+def test_data_of_a_newer_version_is_refused_and_the_lock_given_back(disk: MemoryDisk, line: bytes) -> None:
+    take(disk).close({})
+    content = read_file(disk, "meta.properties")
+    write_file_atomically(disk, "meta.properties", content.replace(b"penstock.data.version=1\n", b"") + line)
+    for _ in range(2):
+        with pytest.raises(UserError, match="newer version"):
+            take(disk)
+
+
+@pytest.mark.parametrize("content", [b"", b"version=1\n", b"version=1\ncluster.id=a\nnode.id=x\n"])
+def test_an_unreadable_meta_properties_is_said_so(disk: MemoryDisk, content: bytes) -> None:
+    write_file_atomically(disk, "meta.properties", content)
+    with pytest.raises(UserError, match=r"meta\.properties"):
+        take(disk)
+
+
+def test_kafkas_own_meta_properties_is_understood(disk: MemoryDisk) -> None:
+    kafkas = b"#\n#Thu Jan 01 00:00:00 UTC 1970\ncluster.id=abc\nversion=1\ndirectory.id=def\nnode.id=1\n"
+    write_file_atomically(disk, "meta.properties", kafkas)
+    assert take(disk).meta.cluster_id == "abc"
+
+
+def test_partitions_are_found_by_the_names_of_their_directories(disk: MemoryDisk) -> None:
+    directory = take(disk)
+    logs = {partition: create(directory, partition) for partition in (ORDERS, DASHED)}
+    disk.make_dir("not a partition")
+    disk.make_dir("neither-")
+    directory.close(logs)
+    assert sorted(take(disk).partitions) == [DASHED, ORDERS]
+
+
+def test_a_clean_stop_spares_the_next_start_its_scan_once(disk: MemoryDisk) -> None:
+    directory = take(disk)
+    assert not directory.was_closed_cleanly
+    log = create(directory)
+    data = append(log, batch(0, 5))
+    log.advance_start_offset(3)
+    directory.close_cleanly({ORDERS: log})
+    assert read_file(disk, CLEAN_SHUTDOWN) == b'{"version":0,"brokerEpoch":-1}'
+    assert read_file(disk, checkpoints.RECOVERY_POINTS) == b"0\n1\norders 0 5\n"
+    assert read_file(disk, checkpoints.START_OFFSETS) == b"0\n1\norders 0 3\n"
+
+    directory = take(disk)
+    assert directory.was_closed_cleanly
+    assert not disk.exists(CLEAN_SHUTDOWN), "a crash from here on must not look like a clean stop"
+    log = reopen(directory)
+    assert (log.start_offset, log.end_offset, log.recovery_point) == (3, 5, 5)
+    assert read_all(log) == [data]
+    directory.close({ORDERS: log})
+    assert not take(disk).was_closed_cleanly
+
+
+def test_a_failed_log_leaves_no_mark(disk: MemoryDisk) -> None:
+    directory = take(disk)
+    good, bad = create(directory), create(directory, DASHED)
+    append(good, batch(0))
+    bad.fail("the disk is on fire")
+    directory.close_cleanly({ORDERS: good, DASHED: bad})
+    assert not disk.exists(CLEAN_SHUTDOWN)
+    assert b"orders 0 1" in read_file(disk, checkpoints.RECOVERY_POINTS)
+
+
+def test_checkpoints_are_written_from_what_was_noted(disk: MemoryDisk) -> None:
+    directory = take(disk)
+    logs = {ORDERS: create(directory), DASHED: create(directory, DASHED)}
+    append(logs[ORDERS], batch(0, 7))
+    sync(logs[ORDERS], disk)
+    directory.note_offsets(logs)
+    append(logs[ORDERS], batch(7, 7))
+    sync(logs[ORDERS], disk)
+    directory.write_checkpoints()
+    assert checkpoints.read_offsets(disk, checkpoints.RECOVERY_POINTS) == {ORDERS: 7, DASHED: 0}
+
+
+def test_an_unreadable_checkpoint_costs_a_scan_and_is_said_so(disk: MemoryDisk) -> None:
+    directory = take(disk)
+    log = create(directory)
+    data = append(log, batch(0, 5))
+    directory.close_cleanly({ORDERS: log})
+    write_file_atomically(disk, checkpoints.RECOVERY_POINTS, b"0\n2\norders 0 5\n")
+    directory = take(disk)
+    assert "recovery-point-offset-checkpoint is not readable" in directory.problems[0]
+    log = reopen(directory)
+    assert read_all(log) == [data]
+
+
+def test_a_recreated_partition_is_not_measured_by_the_old_ones_recovery_point(disk: MemoryDisk) -> None:
+    directory = take(disk)
+    log = create(directory)
+    append(log, batch(0, 1000))
+    directory.close_cleanly({ORDERS: log})
+    directory = take(disk)
+    directory.set_aside([ORDERS], unique=b"\1" * 16)
+    log = create(directory)
+    data = append(log, batch(0, 5))
+    directory.close({ORDERS: log})
+    log = reopen(take(disk))
+    assert read_all(log) == [data]
+    assert log.end_offset == 5
+
+
+def test_a_deleted_partition_moves_aside_and_goes_later(disk: MemoryDisk) -> None:
+    directory = take(disk)
+    log = create(directory)
+    append(log, batch(0))
+    log.close()
+    (name,) = directory.set_aside([ORDERS], unique=bytes(range(16)))
+    assert name == "orders-0.000102030405060708090a0b0c0d0e0f-delete"
+    assert disk.list(name)
+    directory.close({})
+    directory = take(disk)
+    assert directory.partitions == []
+    assert directory.deleted == [name]
+    directory.remove_deleted(name)
+    assert not disk.exists(name)
+
+
+def test_the_longest_topic_name_can_be_deleted(disk: MemoryDisk) -> None:
+    directory = take(disk)
+    longest = TopicPartition("t" * 249, 99999)
+    create(directory, longest).close()
+    (name,) = directory.set_aside([longest], unique=bytes(16))
+    assert len(name) == 255
+
+
+def test_the_recovery_point_goes_down_on_disk_before_a_log_is_cut() -> None:
+    disk = CrashingDisk()
+    directory = take(disk)
+    log = create(directory)
+    for number in range(10):
+        append(log, batch(number * 2, 2))
+    sync(log, disk)
+    directory.note_offsets({ORDERS: log})
+    directory.write_checkpoints()
+    directory.truncate(ORDERS, log, 7)
+    assert log.end_offset == 6
+    assert checkpoints.read_offsets(disk, checkpoints.RECOVERY_POINTS) == {ORDERS: 6}
+    disk.crash_process()
+    log = reopen(take(disk))
+    assert (log.end_offset, log.checkpoint_offset) == (6, 6)
+
+
+def test_the_cleaner_offset_is_written_behind_the_recovery_point(disk: MemoryDisk) -> None:
+    directory = take(disk)
+    log = create(directory)
+    append(log, batch(0, 9))
+    sync(log, disk)
+    directory.write_cleaner_offset(ORDERS, log, 4)
+    assert checkpoints.read_offsets(disk, checkpoints.CLEANER_OFFSETS) == {ORDERS: 4}
+    assert checkpoints.read_offsets(disk, checkpoints.RECOVERY_POINTS) == {ORDERS: 9}
+    directory.close({ORDERS: log})
+    assert take(disk).cleaner_offsets == {ORDERS: 4}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"0\n", b"0\n1\n", b"1\n0\n", b"0\n1\na 0", b"0\n1\na 0 x\n", b"0\n2\na 0 1\n", b"\xff\n0\n"],
+)
+def test_a_checkpoint_that_is_not_whole_is_not_read(content: bytes) -> None:
+    assert checkpoints.decode_offsets(content) is None
+
+
+def test_a_checkpoint_reads_back() -> None:
+    offsets = {ORDERS: 5, DASHED: 1 << 40}
+    assert checkpoints.decode_offsets(checkpoints.encode_offsets(offsets)) == offsets

@@ -1,0 +1,146 @@
+"""The sparse indexes: Kafka's bytes in the files, and the right neighbourhood for every question."""
+
+import struct
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.records.producer import ProducerEntry
+from penstock.storage import names
+from penstock.storage.epochs import decode_epochs
+from penstock.storage.index import IndexCache, SegmentIndex
+from penstock.storage.producer_snapshots import decode_snapshot, encode_snapshot
+from penstock.world.disk import read_file
+from penstock.world.memory_disk import MemoryDisk
+from tests.storage.crashing_disk import CrashingDisk
+
+BASE = 1 << 40
+
+
+@pytest.fixture
+def disk() -> MemoryDisk:
+    disk = MemoryDisk()
+    disk.make_dir("p")
+    return disk
+
+
+def test_entries_lie_in_the_files_as_kafka_writes_them(disk: MemoryDisk) -> None:
+    index = SegmentIndex(disk, "p", BASE)
+    index.add(last_offset=BASE + 7, position=4100)
+    index.add_time(1_700_000_000_123, offset=BASE + 5)
+    index.add(last_offset=BASE + 70_000, position=1 << 30)
+    index.add_time((1 << 40) + 17, offset=BASE + 6)
+    index.add_time(1_700_000_000_124, offset=BASE + 70_000)
+    index.write()
+    assert read_file(disk, index.path(names.INDEX)) == struct.pack(">4i", 7, 4100, 70_000, 1 << 30)
+    assert read_file(disk, index.path(names.TIME_INDEX)) == struct.pack(
+        ">qiqi", 1_700_000_000_123, 5, 1_700_000_000_124, 70_000
+    )
+    assert index.path(names.INDEX) == "p/00000001099511627776.index"
+
+
+@given(
+    gaps=st.lists(st.tuples(st.integers(1, 50), st.integers(1, 9000)), max_size=60),
+    written=st.lists(st.booleans(), max_size=60),
+    asked=st.integers(0, 4000),
+)
+def test_the_floor_is_the_last_entry_not_behind_the_offset(
+    gaps: list[tuple[int, int]], written: list[bool], asked: int
+) -> None:
+    disk = MemoryDisk()
+    disk.make_dir("p")
+    index = SegmentIndex(disk, "p", BASE)
+    entries = [(0, 0)]
+    for number, (offset_gap, position_gap) in enumerate(gaps):
+        offset, position = entries[-1][0] + offset_gap, entries[-1][1] + position_gap
+        entries.append((offset, position))
+        index.add(last_offset=BASE + offset, position=position)
+        if number < len(written) and written[number]:
+            index.write()
+    for found in (index, _reread(disk, index)):
+        position, following = found.floor(BASE + asked) or (-1, None)
+        for (offset, at), (next_offset, next_at) in pairwise([*entries, (1 << 30, -1)]):
+            if offset <= asked < next_offset:
+                assert position == at
+                assert following == (None if next_at == -1 else next_at)
+
+
+def _reread(disk: MemoryDisk, index: SegmentIndex) -> SegmentIndex:
+    index.write()
+    return SegmentIndex(disk, "p", BASE, in_files=True)
+
+
+def test_a_cut_reaches_into_the_files(disk: MemoryDisk) -> None:
+    index = SegmentIndex(disk, "p", 0)
+    for number in range(1, 11):
+        index.add(last_offset=number * 10, position=number * 100)
+        index.add_time(number * 1000, offset=number * 10)
+        if number == 6:
+            index.write()
+    index.truncate_to(80)
+    assert (index.offset_entries, index.time_entries, index.last_time().timestamp) == (7, 7, 7000)
+    index.truncate_to(45)
+    assert (index.offset_entries, index.time_entries, index.last_time().timestamp) == (4, 4, 4000)
+    assert disk.size(index.path(names.INDEX)) == 32
+    index.add(last_offset=50, position=500)
+    index.write()
+    assert index.floor(55) == (500, None)
+    assert index.last_position() == 500
+
+
+def test_what_is_loaded_is_forgotten_when_there_is_too_much_of_it(disk: MemoryDisk) -> None:
+    cache = IndexCache(bytes_max=200)
+    indexes = []
+    for base in (0, 1000, 2000):
+        index = SegmentIndex(disk, "p", base, cache=cache)
+        for number in range(1, 11):
+            index.add(last_offset=base + number, position=number)
+        index.write()
+        indexes.append(SegmentIndex(disk, "p", base, in_files=True, cache=cache))
+    for index in indexes:
+        assert index.floor(indexes.index(index) * 1000 + 5) == (5, 6)
+    assert cache.bytes_loaded <= 200
+    assert [index.is_loaded for index in indexes] == [False, True, True]
+    assert indexes[0].floor(5) == (5, 6)
+    assert [index.is_loaded for index in indexes] == [True, False, True], "the least recently used one goes"
+
+
+def test_loading_waits_for_nothing_if_told_so() -> None:
+    disk = CrashingDisk()
+    disk.make_dir("p")
+    index = SegmentIndex(disk, "p", 0)
+    index.add(last_offset=5, position=50)
+    index.write()
+    disk.nothing_is_cached = True
+    assert index.floor(6, cached_only=True) is None
+    assert index.floor(6) == (50, None)
+    assert index.floor(6, cached_only=True) == (50, None)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"0\n", b"0\n1\n1 0", b"0\n2\n1 0\n", b"1\n0\n", b"0\n2\n1 0\n1 5\n", b"0\n2\n1 5\n2 5\n"],
+)
+def test_an_epoch_checkpoint_that_is_not_whole_is_not_read(content: bytes) -> None:
+    assert decode_epochs(content) is None
+
+
+def test_an_epoch_checkpoint_reads_back() -> None:
+    epochs = decode_epochs(b"0\n2\n1 0\n4 17\n")
+    assert epochs is not None
+    assert epochs.entries == [(1, 0), (4, 17)]
+    assert epochs.encode() == b"0\n2\n1 0\n4 17\n"
+
+
+def test_a_snapshot_reads_back_and_a_broken_one_does_not() -> None:
+    entries = [ProducerEntry(5, 1, 2, 3, 4, 5, -1, -1), ProducerEntry(1 << 50, 0, 9, 8, 7, 6, 5, 4)]
+    content = encode_snapshot(entries)
+    assert decode_snapshot(content) == entries
+    assert decode_snapshot(encode_snapshot([])) == []
+    for position in range(len(content)):
+        broken = bytearray(content)
+        broken[position] ^= 1
+        assert decode_snapshot(bytes(broken)) is None
+        assert decode_snapshot(content[:position]) is None

@@ -1,0 +1,62 @@
+"""Starts and stops of the embedded broker that do not go as they should: nobody hangs, nothing is swallowed."""
+
+import asyncio
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+import pytest
+
+from penstock.base.errors import UserError
+from penstock.broker.broker import Broker
+from penstock.testing import EmbeddedBroker, embedded
+
+T = TypeVar("T")
+
+
+def test_a_loop_that_cannot_be_made_is_told_to_who_starts_the_broker(monkeypatch: pytest.MonkeyPatch):
+    def no_loop(_main: Any) -> None:
+        raise OSError(24, "too many open files")
+
+    monkeypatch.setattr(embedded, "run", no_loop)
+    with pytest.raises(OSError, match="too many open files"):
+        EmbeddedBroker().start()
+
+
+def test_who_interrupts_the_start_gets_away_and_the_broker_stops(monkeypatch: pytest.MonkeyPatch):
+    class Interrupted(Future[T]):
+        def result(self, timeout: float | None = None) -> T:
+            super().result(timeout)
+            raise KeyboardInterrupt
+
+    futures = iter([Future(), Interrupted(), Future()])  # the broker's own, then those of its start
+    monkeypatch.setattr(embedded, "Future", lambda: next(futures))
+    broker = EmbeddedBroker()
+    with pytest.raises(KeyboardInterrupt):
+        broker.start()
+    with pytest.raises(UserError, match="not running"):
+        _ = broker.bootstrap_servers
+
+
+def test_a_stop_that_was_not_clean_is_told_once(monkeypatch: pytest.MonkeyPatch):
+    stop = Broker.stop
+
+    async def stop_and_fail(self: Broker) -> None:
+        await stop(self)
+        raise OSError(5, "the device is broken")
+
+    monkeypatch.setattr(Broker, "stop", stop_and_fail)
+    broker = EmbeddedBroker().start()
+    with pytest.raises(OSError, match="the device is broken"):
+        broker.stop()
+    broker.stop()
+
+
+def test_one_that_runs_on_a_loop_cannot_be_started_again():
+    async def story() -> None:
+        async with EmbeddedBroker() as broker:
+            with pytest.raises(UserError, match="running already"):
+                broker.start()
+            with pytest.raises(UserError, match="running already"):
+                await broker.__aenter__()
+
+    asyncio.run(story())
