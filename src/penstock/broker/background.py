@@ -109,7 +109,9 @@ class Background:
 
     async def expire_segments(self) -> None:
         async for partition in self._paced():
-            if not partition.log.failed:
+            if not partition.log.failed and await self._services.world.work.run(
+                partition.has_expired_segments
+            ):
                 partition.expire_segments()
 
     async def remove_deleted(self) -> None:

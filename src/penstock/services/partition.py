@@ -300,6 +300,10 @@ class Partition:
 
     # Deleting.
 
+    def has_expired_segments(self) -> bool:
+        """Whether retention wants anything gone. May read old indexes; called off the loop."""
+        return self.log.expired(self._world.loop.now_ms(), high_watermark=self.high_watermark) > 0
+
     def expire_segments(self) -> None:
         """Delete what retention wants gone."""
         try:
