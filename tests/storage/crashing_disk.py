@@ -114,8 +114,8 @@ class CrashingFile:
 
     def append(self, data: Sequence[Buffer]) -> None:
         inode = self._live()
-        if self._disk.appends_fail:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self._path)
+        if self._disk.appends_fail is not None:
+            raise OSError(self._disk.appends_fail, os.strerror(self._disk.appends_fail), self._path)
         joined = b"".join(data)
         inode.content += joined
         inode.changes.append(joined)
@@ -164,7 +164,7 @@ class CrashingDisk:
     def __init__(self, *, page_bytes: int = 64) -> None:
         self.life = 0
         self.locked: set[str] = set()
-        self.appends_fail = False
+        self.appends_fail: int | None = None  # with which error number
         self.syncs_fail = False
         self.nothing_is_cached = False
         self.operations = 0
@@ -178,7 +178,7 @@ class CrashingDisk:
         self.life += 1
         self.locked.clear()
         self.crash_after = None
-        self.appends_fail = self.syncs_fail = False
+        self.appends_fail, self.syncs_fail = None, False
 
     def crash_machine(self, random: Random) -> None:
         self.crash_process()

@@ -1,5 +1,6 @@
 """A log takes batches, gives them back, rolls, is cut, and stops for good when the disk fails."""
 
+import errno
 import threading
 import tracemalloc
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 
 from penstock.base.errors import StorageError
 from penstock.records.batch import headers, read_header
-from penstock.storage.errors import LogFailedError
+from penstock.storage.errors import LogFailedError, NoRoomError
 from penstock.storage.log import Log, LogConfig
 from penstock.world.disk import Disk
 from penstock.world.memory_disk import MemoryDisk
@@ -260,16 +261,29 @@ def test_a_failed_append_is_final_and_leaves_what_was_there() -> None:
     disk = CrashingDisk()
     log = create_log(disk)
     data = append(log, batch(0))
-    disk.appends_fail = True
+    disk.appends_fail = errno.EIO
     with pytest.raises(StorageError, match="append failed"):
         append(log, batch(1))
-    disk.appends_fail = False
+    disk.appends_fail = None
     with pytest.raises(LogFailedError, match="offline"):
         append(log, batch(1))
     with pytest.raises(LogFailedError):
         log.unsynced()
     assert log.read(0, max_bytes=100, upto_offset=1) == data
     assert log.end_offset == 1
+
+
+def test_an_append_for_which_there_is_no_room_leaves_the_log_as_it_was_and_may_succeed_later() -> None:
+    disk = CrashingDisk()
+    log = create_log(disk)
+    data = append(log, batch(0))
+    disk.appends_fail = errno.ENOSPC
+    with pytest.raises(NoRoomError, match="no room"):
+        append(log, batch(1))
+    assert (log.end_offset, log.failed) == (1, None)
+    disk.appends_fail = None
+    data += append(log, batch(1))
+    assert log.read(0, max_bytes=1000, upto_offset=2) == data
 
 
 def test_a_failed_sync_raises_and_the_first_reason_stays() -> None:

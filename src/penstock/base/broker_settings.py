@@ -327,7 +327,7 @@ PENSTOCK_SYNC_WHOLE_FILE_SYSTEM_FROM = integer(
 PENSTOCK_MEMORY_BYTES_MAX = long(
     "penstock.memory.bytes.max",
     2048 * _MIB,
-    "Bytes of all topics with `penstock.storage=memory` together; a partition that needs more goes offline.",
+    "Bytes of all topics with `penstock.storage=memory` together; what would need more is refused.",
     allowed=_POSITIVE,
 )
 PENSTOCK_OPEN_FILES_MAX = integer(

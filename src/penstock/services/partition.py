@@ -15,7 +15,7 @@ from penstock.records.batch import BatchHeader, place
 from penstock.services.flusher import Flusher
 from penstock.services.intake import Intake, Refused
 from penstock.services.waiting import FetchWaiters, OffsetWaiters
-from penstock.storage.errors import CorruptionError
+from penstock.storage.errors import CorruptionError, NoRoomError
 from penstock.storage.log import Log, PlacedBatch, SyncPlan
 from penstock.storage.lookup import FoundRecord
 from penstock.world import Disk, World
@@ -139,6 +139,8 @@ class Partition:
         buffers = place(batch, base_offset=base_offset, leader_epoch=leader_epoch)
         try:
             log.append([PlacedBatch(placed, buffers)], now_ms=now_ms)
+        except NoRoomError as error:
+            return Refused(ErrorCode.KAFKA_STORAGE_ERROR, str(error), reached_log=False)
         except StorageError:
             self.went_offline()
             return Refused(ErrorCode.KAFKA_STORAGE_ERROR, reached_log=False)

@@ -9,3 +9,7 @@ class CorruptionError(StorageError):
 
 class LogFailedError(StorageError):
     """The log met a disk error earlier and takes nothing more until the broker is started again."""
+
+
+class NoRoomError(StorageError):
+    """The disk is full. Nothing of the append is there, and the log goes on: there may be room later."""

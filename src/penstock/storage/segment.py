@@ -5,6 +5,7 @@ time: they see the batches below `size`, which moves when a batch is completely 
 positions as one value that is replaced, never shortened.
 """
 
+import errno
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
@@ -15,7 +16,7 @@ from penstock.base.buffers import Buffer
 from penstock.records.batch import HEADER_SIZE, BatchHeader
 from penstock.storage import names
 from penstock.storage.config import LogConfig
-from penstock.storage.errors import CorruptionError
+from penstock.storage.errors import CorruptionError, NoRoomError
 from penstock.storage.index import NO_TIMESTAMP, SegmentIndex, TimeEntry
 from penstock.storage.walk import BATCH_OVERHEAD, RELATIVE_OFFSET_MAX, find_batch, headers
 from penstock.world.disk import Disk, File
@@ -23,6 +24,8 @@ from penstock.world.disk import Disk, File
 # Offsets and positions of this many recent batches are kept, so that readers at the tail need no index.
 _RECENT_MAX = 32
 _RECENT_KEPT = 16
+
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 _BASE_OFFSET = Struct(">q")
 _LENGTH = Struct(">i")
@@ -119,15 +122,24 @@ class Segment:
     # ---- growing
 
     def write(self, batches: Sequence[PlacedBatch], config: LogConfig) -> int:
-        """Write the batches behind the last one. OSError: nothing of them is there.
+        """Write the batches behind the last one. NoRoomError: nothing of them is there. OSError: nobody knows.
 
         What comes back is the new `size`. It is set by the caller, after the log's end has moved: a reader in
         another thread that sees the bytes must also see that there are offsets it may not be allowed to read.
         """
-        if len(batches) == 1:
-            self.file.append(batches[0].buffers)
-        else:
-            self.file.append([buffer for batch in batches for buffer in batch.buffers])
+        buffers = (
+            batches[0].buffers
+            if len(batches) == 1
+            else [buffer for batch in batches for buffer in batch.buffers]
+        )
+        try:
+            self.file.append(buffers)
+        except OSError as error:
+            if error.errno in _NO_ROOM:  # the file has been cut back to what it was
+                raise NoRoomError(
+                    f"{self._directory}: no room for {len(batches)} batches: {error}"
+                ) from error
+            raise
         position = self.size
         for header, _ in batches:
             self.note(header, position, config)
