@@ -13,7 +13,7 @@ from bench.table import format_figure
 
 _WIDTH = 760
 _LINE_HEIGHT = 22
-_TOP = 44
+_TOP = 60
 _LABEL_WIDTH = 290
 _MIDDLE = 470
 _HALF_WIDTH = 150

@@ -7,7 +7,6 @@ from penstock.core.partition import (
     TimestampRule,
     epoch_error,
     fetch_offset_error,
-    high_watermark,
     timestamp_refusal,
 )
 from penstock.records.batch import LOG_APPEND_TIME, read_header
@@ -51,11 +50,6 @@ def test_a_producer_cannot_claim_the_brokers_clock(rule):
     refusal = timestamp_refusal(header(NOW_MS, attributes=LOG_APPEND_TIME), rule, now_ms=NOW_MS)
     assert refusal is not None
     assert refusal.code is ErrorCode.INVALID_TIMESTAMP
-
-
-def test_the_high_watermark_is_what_the_slowest_in_sync_replica_has():
-    assert high_watermark([9, 7]) == 7
-    assert high_watermark([3]) == 3
 
 
 def test_a_client_with_another_leader_epoch_in_mind_is_told_which_is_older():

@@ -39,10 +39,6 @@ class Api(NamedTuple):
     waits: bool
     seconds: Histogram
 
-    def answers(self, version: int) -> bool:
-        lowest, highest = self.versions
-        return lowest <= version <= highest
-
 
 class ApiTable:
     """The APIs this broker answers."""
@@ -65,8 +61,8 @@ class ApiTable:
         api = self._apis.get(header.api_key)
         if api is None:
             raise PeerError(f"API key {header.api_key} is not known here")
-        if not api.answers(header.api_version) and api.handle_unsupported is None:
-            lowest, highest = api.versions
+        lowest, highest = api.versions
+        if not lowest <= header.api_version <= highest and api.handle_unsupported is None:
             raise PeerError(
                 f"{api.name} version {header.api_version} is not answered here, only {lowest} to {highest}"
             )

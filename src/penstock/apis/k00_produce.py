@@ -13,14 +13,13 @@ from penstock.records.batch import CODEC_MASK, HEADER_SIZE
 from penstock.records.compression import Codec
 from penstock.services.context import Call
 from penstock.services.intake import Refused
-from penstock.services.partition import Appended, Partition
+from penstock.services.partition import Partition
 from penstock.wire.messages.produce import (
     BatchIndexAndErrorMessage,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
-    TopicProduceData,
     TopicProduceResponse,
 )
 
@@ -84,66 +83,61 @@ _Wait = tuple[PartitionProduceResponse, "asyncio.Future[ErrorCode]"]
 
 def _append_all(call: Call, request: ProduceRequest) -> tuple[ProduceResponse, list[_Wait]]:
     waits: list[_Wait] = []
-    topics = [
-        TopicProduceResponse(
-            name=topic.name,
-            topic_id=topic.topic_id,
-            partition_responses=[_append(call, request, topic, data, waits) for data in topic.partition_data],
+    partitions = call.services.partitions
+    now_ms = call.services.world.loop.now_ms()
+    by_id = call.version >= TOPIC_IDS_SINCE
+    topics = []
+    for topic in request.topic_data:
+        answers = []
+        for data in topic.partition_data:
+            partition = (
+                partitions.find_by_id(topic.topic_id, data.index)
+                if by_id
+                else partitions.find(topic.name, data.index)
+            )
+            answers.append(
+                _refused_early(data.index, partition)
+                if isinstance(partition, ErrorCode)
+                else _append(call, request, partition, data, waits, now_ms)
+            )
+        topics.append(
+            TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)
         )
-        for topic in request.topic_data
-    ]
     return ProduceResponse(responses=topics), waits
 
 
 def _append(
     call: Call,
     request: ProduceRequest,
-    topic: TopicProduceData,
+    partition: Partition,
     data: PartitionProduceData,
     waits: list[_Wait],
+    now_ms: int,
 ) -> PartitionProduceResponse:
-    partition = _find(call, topic, data.index)
-    if isinstance(partition, ErrorCode):
-        return _refused_early(data.index, partition)
-    refusal = _request_refusal(call, request, data, partition)
+    records = data.records
+    assert records is None or isinstance(records, memoryview)  # as the codec reads them
+    refusal = _request_refusal(call, request, records, partition)
     if refusal is not None:
         return _refused_early(data.index, refusal.code, refusal.message)
-    outcome = partition.append(_as_read(data), now_ms=call.services.world.loop.now_ms())
+    outcome = partition.append(records, now_ms=now_ms)
     if isinstance(outcome, Refused):
         return _refused(data.index, outcome, partition.log.start_offset)
+    base_offset, next_offset, log_append_time_ms, log_start_offset = outcome
     answer = PartitionProduceResponse(
         index=data.index,
-        base_offset=outcome.base_offset,
-        log_append_time_ms=outcome.log_append_time_ms,
-        log_start_offset=outcome.log_start_offset,
+        base_offset=base_offset,
+        log_append_time_ms=log_append_time_ms,
+        log_start_offset=log_start_offset,
     )
-    if request.acks == ACKS_ALL or partition.flushes_every_batch:
-        _wait_for(partition, outcome, request, answer, waits)
+    if partition.high_watermark < next_offset and (request.acks == ACKS_ALL or partition.flushes_every_batch):
+        waits.append((answer, partition.wait_for(next_offset, timeout_ms=request.timeout_ms)))
     return answer
 
 
-def _wait_for(
-    partition: Partition,
-    outcome: Appended,
-    request: ProduceRequest,
-    answer: PartitionProduceResponse,
-    waits: list[_Wait],
-) -> None:
-    if partition.high_watermark < outcome.next_offset:
-        waits.append((answer, partition.wait_for(outcome.next_offset, timeout_ms=request.timeout_ms)))
-
-
-def _find(call: Call, topic: TopicProduceData, index: int) -> Partition | ErrorCode:
-    partitions = call.services.partitions
-    if call.version >= TOPIC_IDS_SINCE:
-        return partitions.find_by_id(topic.topic_id, index)
-    return partitions.find(topic.name, index)
-
-
 def _request_refusal(
-    call: Call, request: ProduceRequest, data: PartitionProduceData, partition: Partition
+    call: Call, request: ProduceRequest, records: memoryview | None, partition: Partition
 ) -> Refusal | None:
-    if call.version < ZSTD_SINCE and _is_zstd(_as_read(data)):
+    if call.version < ZSTD_SINCE and _is_zstd(records):
         return Refusal(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7 or later")
     acks = request.acks
     if acks == ACKS_ALL:
@@ -151,11 +145,6 @@ def _request_refusal(
     if acks not in (ACKS_NONE, ACKS_LEADER):
         return Refusal(ErrorCode.INVALID_REQUIRED_ACKS)
     return None
-
-
-def _as_read(data: PartitionProduceData) -> memoryview | None:
-    assert data.records is None or isinstance(data.records, memoryview)  # as the codec reads them
-    return data.records
 
 
 def _is_zstd(records: memoryview | None) -> bool:

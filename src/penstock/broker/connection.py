@@ -172,7 +172,8 @@ class Connection(asyncio.Protocol):
         header, position = read_request_header(frame)
         api = self._apis.find(header)
         call = Call(self._services, header, listener=self._listener, peer=self.peer)
-        if api.answers(header.api_version):
+        lowest, highest = api.versions
+        if lowest <= header.api_version <= highest:
             outcome = api.handle(
                 call,
                 decode(api.request, header.api_version, frame, position, elements_max=self._elements_max),

@@ -1,9 +1,8 @@
-"""A partition leader's decisions: timestamps, what is safe to show, what may be fetched.
+"""A partition leader's decisions: timestamps, epochs, what may be fetched.
 
 Checking a batch by itself is `records`' part, producers' sequences are `core.producers`'.
 """
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
 from penstock.base.errors import ErrorCode, Refusal
@@ -44,14 +43,6 @@ def timestamp_refusal(header: BatchHeader, rule: TimestampRule, *, now_ms: int) 
                 f"{now_ms + rule.after_max_ms} is allowed now",
             )
     return None
-
-
-def high_watermark(counted_offsets: Iterable[int]) -> int:
-    """The offset below which all is safe: the least that any in-sync replica, leader included, counts for.
-
-    With members being added to the in-sync set, or not yet confirmed removed, pass theirs too.
-    """
-    return min(counted_offsets)
 
 
 def epoch_error(client_epoch: int, *, leader_epoch: int) -> ErrorCode:

@@ -40,7 +40,7 @@ class Services:
 class Call:
     """One request: who asked, in which version, and the services to answer with."""
 
-    __slots__ = ("header", "listener", "peer", "services")
+    __slots__ = ("header", "listener", "peer", "services", "version")
 
     def __init__(
         self, services: Services, header: RequestHeader, *, listener: str, peer: tuple[str, int]
@@ -49,7 +49,4 @@ class Call:
         self.header = header
         self.listener = listener
         self.peer = peer
-
-    @property
-    def version(self) -> int:
-        return self.header.api_version
+        self.version = header.api_version

@@ -37,7 +37,14 @@ from penstock.base.topic_settings import (
     segment_bytes,
 )
 from penstock.core.partition import TimestampRule, timestamp_refusal
-from penstock.records.batch import BatchHeader, check_produced, is_one_batch, read_header, restamp
+from penstock.records.batch import (
+    TRANSACTIONAL,
+    BatchHeader,
+    check_produced,
+    is_one_batch,
+    read_header,
+    restamp,
+)
 from penstock.records.builder import recompress
 from penstock.records.compression import Codec
 from penstock.records.record import bad_records, validate_records
@@ -73,6 +80,7 @@ class Intake:
         "_key_required",
         "_level",
         "_opens_records",
+        "_passes_on",
         "_size_max",
         "_timestamps",
         "flush_messages",
@@ -94,6 +102,8 @@ class Intake:
             before_max_ms=settings[MESSAGE_TIMESTAMP_BEFORE_MAX_MS],
             after_max_ms=settings[MESSAGE_TIMESTAMP_AFTER_MAX_MS],
         )
+        # Nothing of a batch is ever changed: what the producer sent is what the log gets.
+        self._passes_on = self._codec is None and not self._timestamps.log_append_time
         self.flush_messages = settings[FLUSH_MESSAGES]
         self.flush_ms = settings[FLUSH_MS]
         self.min_in_sync_replicas = settings[MIN_INSYNC_REPLICAS]
@@ -105,13 +115,15 @@ class Intake:
         if isinstance(header, ErrorCode):
             return self._refuse_outside(header, records)
         assert records is not None
-        if header.is_transactional:
+        if header.attributes & TRANSACTIONAL:
             return Refused(ErrorCode.INVALID_TXN_STATE, "this broker has no transaction coordinator")
         refusal = timestamp_refusal(header, self._timestamps, now_ms=now_ms)
         if refusal is None and (self._opens_records or self._recompresses(header)):
             refusal = self._look_inside(header, records, now_ms)
         if refusal is not None:
             return Refused(*refusal, bad_records=self._bad_records(header, records, now_ms))
+        if self._passes_on:
+            return header, records
         return self._changed(header, records, now_ms)
 
     def _recompresses(self, header: BatchHeader) -> bool:

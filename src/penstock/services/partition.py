@@ -9,9 +9,9 @@ from penstock.base.buffers import Buffer
 from penstock.base.errors import ErrorCode, Refusal, StorageError
 from penstock.base.ids import TopicId
 from penstock.cluster.metadata import PartitionState
-from penstock.core.partition import NO_EPOCH, epoch_error, high_watermark
+from penstock.core.partition import NO_EPOCH, epoch_error
 from penstock.core.producers import Duplicate, ProducerStates
-from penstock.records.batch import BatchHeader, place
+from penstock.records.batch import NO_PRODUCER, BatchHeader, place
 from penstock.services.flusher import Flusher
 from penstock.services.intake import Intake, Refused
 from penstock.services.waiting import FetchWaiters, OffsetWaiters
@@ -123,7 +123,7 @@ class Partition:
         if isinstance(taken, Refused):
             return taken
         header, batch = taken
-        if header.has_producer:
+        if header.producer_id > NO_PRODUCER:
             verdict = self.producers.check(header)
             if isinstance(verdict, Duplicate):
                 return self._answer_duplicate(verdict)
@@ -145,16 +145,13 @@ class Partition:
             self.went_offline()
             return Refused(ErrorCode.KAFKA_STORAGE_ERROR, reached_log=False)
         self._hidden_bytes += header.size
-        self._after_append(now_ms)
-        stamp = header.max_timestamp if header.log_append_time else NO_TIMESTAMP
-        return Appended(base_offset, log.end_offset, stamp, log.start_offset)
-
-    def _after_append(self, now_ms: int) -> None:
         if self.unflushed_since_ms is None:
             self.unflushed_since_ms = now_ms
-        if self.log.end_offset - self.log.recovery_point >= self.intake.flush_messages:
+        if log.end_offset - log.recovery_point >= self.intake.flush_messages:
             self._flusher.request(self)
         self.advance()
+        stamp = header.max_timestamp if header.log_append_time else NO_TIMESTAMP
+        return Appended(base_offset, log.end_offset, stamp, log.start_offset)
 
     def _answer_duplicate(self, duplicate: Duplicate) -> Appended:
         # The first attempt may still be waiting for its sync; the second then waits with it.
@@ -177,7 +174,7 @@ class Partition:
     def advance(self) -> None:
         """Recompute the high watermark and wake whoever waited for it."""
         log = self.log
-        reached = high_watermark([log.recovery_point if self.flushes_every_batch else log.end_offset])
+        reached = log.recovery_point if self.intake.flush_messages == 1 else log.end_offset
         if reached <= self.high_watermark:
             return
         self.high_watermark = reached
