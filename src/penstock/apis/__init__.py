@@ -2,9 +2,9 @@
 
 A module holds `VERSIONS` (the lowest and highest version it answers), `REQUEST` (the message class) and
 `handle(call, request)`, which returns the response, a coroutine that will, or None where nothing is to be sent
-back. `PIPELINED = True` says that the order-sensitive part is over when `handle` returns. `WAITS = True` says that the
-coroutine only waits for others, and is broken off when the client goes away; all else is finished, so that no change
-is left half made. `handle_unsupported(call)`,
+back. While a coroutine runs, the connection's next request waits; wrapped in `Late`, it says that all that depends on
+order is done, and only the answer is late. `WAITS = True` says that coroutines only wait for others, and are broken
+off when the client goes away; all else is finished, so that no change is left half made. `handle_unsupported(call)`,
 where there is one, answers (in version 0) requests of other versions. There is nothing to register: being in this
 directory is enough, and the version ranges are what ApiVersions tells clients.
 """
@@ -35,7 +35,6 @@ class Api(NamedTuple):
     request: type[Any]
     handle: Handler
     handle_unsupported: Callable[[Call], Any] | None
-    pipelined: bool
     waits: bool
     seconds: Histogram
 
@@ -86,7 +85,6 @@ def _discover(metrics: Metrics) -> list[Api]:
                 request=module.REQUEST,
                 handle=module.handle,
                 handle_unsupported=getattr(module, "handle_unsupported", None),
-                pipelined=getattr(module, "PIPELINED", False),
                 waits=getattr(module, "WAITS", False),
                 seconds=metrics.histogram(
                     "penstock_request_seconds", "Time from a request's arrival to its answer.", api=name

@@ -6,12 +6,13 @@ record formats are gone. Leaves out transactions: a transactional batch is refus
 
 import asyncio
 from collections.abc import Coroutine
+from functools import partial
 from typing import Any
 
 from penstock.base.errors import ErrorCode, PeerError, Refusal
-from penstock.records.batch import CODEC_MASK, HEADER_SIZE
+from penstock.records.batch import CODEC_MASK, HEADER_SIZE, BatchHeader
 from penstock.records.compression import Codec
-from penstock.services.context import Call
+from penstock.services.context import Call, Late
 from penstock.services.intake import Refused
 from penstock.services.partition import Partition
 from penstock.wire.messages.produce import (
@@ -20,13 +21,13 @@ from penstock.wire.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
+    TopicProduceData,
     TopicProduceResponse,
 )
 
 REQUEST = ProduceRequest
 VERSIONS = (3, 13)
 ADVERTISED_FROM = 0
-PIPELINED = True
 WAITS = True
 
 ACKS_ALL = -1
@@ -39,22 +40,59 @@ TOPIC_IDS_SINCE = 13
 
 def handle(
     call: Call, request: ProduceRequest
-) -> ProduceResponse | Coroutine[Any, Any, ProduceResponse | None] | None:
+) -> ProduceResponse | Coroutine[Any, Any, ProduceResponse | None] | Late | None:
     room = call.services.flusher.room()
-    if room is not None:
-        return _when_there_is_room(call, request, room)
-    response, waits = _append_all(call, request)
+    laborious = _laborious(call, request)
+    if room is not None or laborious:
+        return _append_when_possible(call, request, room, laborious)
+    response, waits = _append_all(call, request, {})
     if waits:
-        return _when_safe(request.acks, response, waits)
+        return Late(_when_safe(request.acks, response, waits))
     return _unless_none(request.acks, response)
 
 
-async def _when_there_is_room(
-    call: Call, request: ProduceRequest, room: "asyncio.Future[None]"
+async def _append_when_possible(
+    call: Call, request: ProduceRequest, room: "asyncio.Future[None] | None", laborious: "list[_Laborious]"
 ) -> ProduceResponse | None:
-    await room
-    response, waits = _append_all(call, request)
+    """Wait for room in the queue of syncs, and have records looked at where they cannot hold up the loop."""
+    world = call.services.world
+    checked: _Checked = {}
+    for partition, records in laborious:
+        check = partial(partition.intake.check, records, now_ms=world.loop.now_ms())
+        checked[id(records)] = await world.work.run(check)
+    if room is not None:
+        await room
+    response, waits = _append_all(call, request, checked)
     return await _when_safe(request.acks, response, waits)
+
+
+_Laborious = tuple[Partition, memoryview]
+_Checked = dict[int, "tuple[BatchHeader, memoryview] | Refused"]
+
+
+def _laborious(call: Call, request: ProduceRequest) -> list[_Laborious]:
+    """The batches whose check would take too long here: topics that open records, unless there are few."""
+    if not call.services.partitions.some_open_records:
+        return []
+    found = []
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            partition = _find(call, topic, data.index)
+            records = data.records
+            if (
+                isinstance(partition, Partition)
+                and isinstance(records, memoryview)
+                and partition.intake.is_laborious(records)
+            ):
+                found.append((partition, records))
+    return found
+
+
+def _find(call: Call, topic: TopicProduceData, index: int) -> Partition | ErrorCode:
+    partitions = call.services.partitions
+    if call.version >= TOPIC_IDS_SINCE:
+        return partitions.find_by_id(topic.topic_id, index)
+    return partitions.find(topic.name, index)
 
 
 async def _when_safe(acks: int, response: ProduceResponse, waits: "list[_Wait]") -> ProduceResponse | None:
@@ -81,24 +119,20 @@ def _unless_none(acks: int, response: ProduceResponse) -> ProduceResponse | None
 _Wait = tuple[PartitionProduceResponse, "asyncio.Future[ErrorCode]"]
 
 
-def _append_all(call: Call, request: ProduceRequest) -> tuple[ProduceResponse, list[_Wait]]:
+def _append_all(
+    call: Call, request: ProduceRequest, checked: _Checked
+) -> tuple[ProduceResponse, list[_Wait]]:
     waits: list[_Wait] = []
-    partitions = call.services.partitions
     now_ms = call.services.world.loop.now_ms()
-    by_id = call.version >= TOPIC_IDS_SINCE
     topics = []
     for topic in request.topic_data:
         answers = []
         for data in topic.partition_data:
-            partition = (
-                partitions.find_by_id(topic.topic_id, data.index)
-                if by_id
-                else partitions.find(topic.name, data.index)
-            )
+            partition = _find(call, topic, data.index)
             answers.append(
                 _refused_early(data.index, partition)
                 if isinstance(partition, ErrorCode)
-                else _append(call, request, partition, data, waits, now_ms)
+                else _append(call, request, partition, data, waits, checked, now_ms)
             )
         topics.append(
             TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)
@@ -112,6 +146,7 @@ def _append(
     partition: Partition,
     data: PartitionProduceData,
     waits: list[_Wait],
+    checked: _Checked,
     now_ms: int,
 ) -> PartitionProduceResponse:
     records = data.records
@@ -119,7 +154,7 @@ def _append(
     refusal = _request_refusal(call, request, records, partition)
     if refusal is not None:
         return _refused_early(data.index, refusal.code, refusal.message)
-    outcome = partition.append(records, now_ms=now_ms)
+    outcome = partition.append(records, now_ms=now_ms, checked=checked.get(id(records)))
     if isinstance(outcome, Refused):
         return _refused(data.index, outcome, partition.log.start_offset)
     base_offset, next_offset, log_append_time_ms, log_start_offset = outcome

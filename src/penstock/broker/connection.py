@@ -1,7 +1,7 @@
 """One client's connection: cuts frames, starts requests in order, sends the answers in the same order.
 
-Requests are started one after the other. A request that has to wait holds back the next one, unless its API is
-pipelined: then its order-sensitive part is over when the handler returns, and only its answer is late. Behind
+Requests are started one after the other. A request that has to wait holds back the next one, unless its
+handler says `Late`: then all that depends on order is done, and only the answer is missing. Behind
 what is held back no more than one read is taken from the socket, so TCP slows the client down and memory is bounded.
 """
 
@@ -16,7 +16,7 @@ from penstock.apis import Api, ApiTable
 from penstock.base.buffers import Buffer
 from penstock.base.errors import PeerError
 from penstock.broker.request_memory import RequestMemory
-from penstock.services.context import Call, Services
+from penstock.services.context import Call, Late, Services
 from penstock.wire.codec import decode, encode
 from penstock.wire.framing import FrameReader
 from penstock.wire.headers import RequestHeader, frame_response, read_request_header
@@ -183,7 +183,10 @@ class Connection(asyncio.Protocol):
             outcome = api.handle_unsupported(call)
             header = header._replace(api_version=0)
         if type(outcome) is CoroutineType:
-            self._finish_later(outcome, api, header, started_at, len(frame))
+            self._exclusive = True
+            self._finish_later(outcome, api, header, started_at, len(frame), exclusive=True)
+        elif type(outcome) is Late:
+            self._finish_later(outcome.answer, api, header, started_at, len(frame), exclusive=False)
         else:
             self._answer(None, api, header, outcome, started_at)
 
@@ -194,11 +197,14 @@ class Connection(asyncio.Protocol):
         header: RequestHeader,
         started_at: float,
         frame_bytes: int,
+        *,
+        exclusive: bool,
     ) -> None:
         answer = _Answer()
         self._answers.append(answer)
-        self._exclusive = not api.pipelined
-        task = self._loop.create_task(self._finish(outcome, answer, api, header, started_at))
+        task = self._loop.create_task(
+            self._finish(outcome, answer, api, header, started_at, exclusive=exclusive)
+        )
         self._tasks[task] = api.waits
         self._memory.add(frame_bytes)
 
@@ -216,10 +222,12 @@ class Connection(asyncio.Protocol):
         api: Api,
         header: RequestHeader,
         started_at: float,
+        *,
+        exclusive: bool,
     ) -> None:
         try:
             self._answer(answer, api, header, await outcome, started_at)
-            if not api.pipelined:
+            if exclusive:
                 self._exclusive = False
             self._resume()
         except Exception as error:

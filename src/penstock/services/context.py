@@ -1,7 +1,8 @@
 """What a request handler is given: the broker's services, and the call it answers."""
 
+from collections.abc import Coroutine
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.services.metrics import Counter, Metrics
 from penstock.wire.headers import RequestHeader
@@ -35,6 +36,12 @@ class Services:
     api_versions: dict[int, tuple[int, int]] = field(default_factory=dict)
     bytes_out: Counter = field(default_factory=Counter)
     refused_connections: Counter = field(default_factory=Counter)
+
+
+class Late(NamedTuple):
+    """What a handler returns when all that depends on order is done: the answer comes later, others may go on."""
+
+    answer: Coroutine[Any, Any, Any]
 
 
 class Call:

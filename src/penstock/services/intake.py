@@ -38,6 +38,8 @@ from penstock.base.topic_settings import (
 )
 from penstock.core.partition import TimestampRule, timestamp_refusal
 from penstock.records.batch import (
+    CODEC_MASK,
+    HEADER_SIZE,
     TRANSACTIONAL,
     BatchHeader,
     check_produced,
@@ -55,6 +57,9 @@ _REASONS = {
     ErrorCode.CORRUPT_MESSAGE: "the batch's checksum or framing is wrong",
     ErrorCode.UNSUPPORTED_COMPRESSION_TYPE: "the batch is compressed with a codec that does not exist",
 }
+
+# Records of a few kilobytes are checked within a millisecond; a compressed batch may hold any number of them.
+LABORIOUS_BYTES = 16 * 1024
 
 _UNCOMPRESSED = "uncompressed"
 _PRODUCER = "producer"
@@ -108,6 +113,17 @@ class Intake:
         self.flush_ms = settings[FLUSH_MS]
         self.min_in_sync_replicas = settings[MIN_INSYNC_REPLICAS]
         self.may_delete_records = "delete" in policy
+
+    @property
+    def opens_records(self) -> bool:
+        """Whether more than the header of a batch may have to be looked at."""
+        return self._opens_records or self._codec is not None
+
+    def is_laborious(self, records: memoryview) -> bool:
+        """Whether to check these records takes longer than the loop can spare."""
+        if not self.opens_records or len(records) < HEADER_SIZE:
+            return False
+        return len(records) > LABORIOUS_BYTES or bool(read_header(records).attributes & CODEC_MASK)
 
     def check(self, records: memoryview | None, *, now_ms: int) -> tuple[BatchHeader, memoryview] | Refused:
         """The batch as it is to be appended, or why it is not."""

@@ -115,11 +115,20 @@ class Partition:
 
     # Producing.
 
-    def append(self, records: memoryview | None, *, now_ms: int) -> Appended | Refused:
-        """Check, place and write what a producer sent. Runs on the loop, to the end."""
+    def append(
+        self,
+        records: memoryview | None,
+        *,
+        now_ms: int,
+        checked: tuple[BatchHeader, memoryview] | Refused | None = None,
+    ) -> Appended | Refused:
+        """Check, place and write what a producer sent. Runs on the loop, to the end.
+
+        `checked` is what the intake said of the records, where it was asked before.
+        """
         if self.log.failed:
             return Refused(ErrorCode.KAFKA_STORAGE_ERROR, reached_log=False)
-        taken = self.intake.check(records, now_ms=now_ms)
+        taken = checked or self.intake.check(records, now_ms=now_ms)
         if isinstance(taken, Refused):
             return taken
         header, batch = taken

@@ -56,6 +56,7 @@ class Partitions:
         self._by_name: dict[str, _Held] = {}
         self._by_id: dict[bytes, _Held] = {}
         self._doomed = [_Doomed(name, 0) for name in directory.deleted]
+        self._opening: dict[str, None] = {}  # the topics that look at more than the headers of batches
         self._turn = asyncio.Lock()  # of who has the directory's files in hand
 
     # Finding.
@@ -116,6 +117,7 @@ class Partitions:
     async def topic_deleted(self, topic: Topic) -> None:
         held = self._by_name.pop(topic.name)
         del self._by_id[topic.topic_id]
+        self._opening.pop(topic.name, None)
         for partition in held.partitions:
             partition.close()
             partition.log.fail("the topic is deleted")
@@ -137,6 +139,7 @@ class Partitions:
         """The broker's own configs changed, and with them the defaults of every topic."""
         for held in self._by_name.values():
             self._configure(held.partitions, self._configs.of_topic(held.topic))
+            self._note_whether_records_are_opened(held)
 
     def end_waiting_fetches(self) -> None:
         """The broker stops: whoever waits for records is answered with what there is."""
@@ -210,6 +213,18 @@ class Partitions:
     def _remember(self, held: _Held) -> None:
         self._by_name[held.topic.name] = held
         self._by_id[held.topic.topic_id] = held
+        self._note_whether_records_are_opened(held)
+
+    def _note_whether_records_are_opened(self, held: _Held) -> None:
+        if held.partitions[0].intake.opens_records:
+            self._opening[held.topic.name] = None
+        else:
+            self._opening.pop(held.topic.name, None)
+
+    @property
+    def some_open_records(self) -> bool:
+        """Whether any topic looks at more than the headers of batches."""
+        return bool(self._opening)
 
     async def _open(
         self, topic: Topic, settings: Settings, present: Collection[TopicPartition], *, first: int
