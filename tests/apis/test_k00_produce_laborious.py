@@ -1,7 +1,8 @@
 """Batches whose records have to be looked at one by one: off the loop, and still in order."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -29,26 +30,26 @@ def keyed(count: int, *, codec: Codec = Codec.NONE, key: bytes | None = b"k") ->
 
 
 class Gate:
-    """Stands in for the check of records: says that it was entered, and waits to be opened."""
+    """Stands in for a look at records: says that it was entered, and waits to be opened."""
 
-    def __init__(self) -> None:
+    def __init__(self, real: Callable[..., Any]) -> None:
         self.entered = threading.Event()
         self.opened = threading.Event()
         self.threads: list[str] = []
-        self._real = intake.validate_records
+        self._real = real
 
-    def __call__(self, *arguments: object, **named: object) -> ErrorCode | None:
+    def __call__(self, *arguments: object) -> Any:
         self.threads.append(threading.current_thread().name)
         self.entered.set()
         assert self.opened.wait(PATIENCE_S)
-        return self._real(*arguments, **named)  # type: ignore[arg-type]
+        return self._real(*arguments)
 
 
 @pytest.mark.parametrize("batch", [keyed(1000), keyed(3, codec=Codec.ZSTD)], ids=["large", "compressed"])
 def test_nobody_waits_while_the_records_of_another_are_looked_at(
     broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch, batch: bytes
 ):
-    gate = Gate()
+    gate = Gate(intake.validate_records)
     monkeypatch.setattr(intake, "validate_records", gate)
     with RawClient(broker.bootstrap_servers) as busy, RawClient(broker.bootstrap_servers) as other:
         other.create_topic("compacted", cleanup_policy="compact")
@@ -60,6 +61,25 @@ def test_nobody_waits_while_the_records_of_another_are_looked_at(
         gate.opened.set()
         answer = busy.receive(0, 12, ProduceResponse)
         assert answer.responses[0].partition_responses[0].error_code == 0
+    assert all(name.startswith("penstock-work") for name in gate.threads)
+
+
+def test_nobody_waits_while_records_from_the_future_are_looked_for_on_a_plain_topic(
+    broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
+):
+    gate = Gate(intake.bad_records)
+    monkeypatch.setattr(intake, "bad_records", gate)
+    future_ms = 2**45
+    batch = build_batch([Record(i, future_ms * i, b"k", b"v", ()) for i in range(3)], codec=Codec.ZSTD)
+    with RawClient(broker.bootstrap_servers) as busy, RawClient(broker.bootstrap_servers) as other:
+        other.create_topic("plain")
+        busy.send(produce_request("plain", batch), 12)
+        assert gate.entered.wait(PATIENCE_S)
+        assert other.produce("plain", batch_of(b"x")).error_code == 0
+        gate.opened.set()
+        (answer,) = busy.receive(0, 12, ProduceResponse).responses[0].partition_responses
+        assert answer.error_code == ErrorCode.INVALID_TIMESTAMP
+        assert [error.batch_index for error in answer.record_errors] == [1, 2]
     assert all(name.startswith("penstock-work") for name in gate.threads)
 
 

@@ -10,7 +10,7 @@ from penstock.base.errors import ErrorCode
 from penstock.records.batch import BatchHeader, check_produced, read_header
 from penstock.records.builder import build_batch
 from penstock.records.compression import Codec, compress
-from penstock.records.record import Record, validate_records
+from penstock.records.record import Record, RecordRules, validate_records
 from tests.records.samples import (
     NOW_MS,
     a_batch,
@@ -154,7 +154,7 @@ def test_a_batch_that_is_opened_is_answered_as_kafka_answers_it(name):
     case = RECORDS_MODE[name]
     header = check_produced(memoryview(case[0]), size_max=SIZE_MAX)
     assert isinstance(header, BatchHeader), "only its records can be wrong"
-    answer = validate_records(memoryview(case[0]), header, limit=SIZE_MAX, key_required=False)
+    answer = validate_records(memoryview(case[0]), header, RecordRules(limit=SIZE_MAX, key_required=False))
     assert (answer or ACCEPTED) == expected(case)
 
 
@@ -172,7 +172,7 @@ def test_a_batch_of_exactly_the_largest_size_is_taken():
 def test_a_good_batch_of_any_codec_comes_back_as_its_header(codec):
     batch = a_batch(codec)
     assert check_produced(memoryview(batch), size_max=SIZE_MAX) == read_header(batch)
-    assert validate_records(batch, read_header(batch), limit=SIZE_MAX, key_required=True) is None
+    assert validate_records(batch, read_header(batch), RecordRules(limit=SIZE_MAX, key_required=True)) is None
 
 
 # -- timestamps ----------------------------------------------------------------------------------------------
@@ -192,7 +192,9 @@ def test_an_old_record_that_the_header_hides_is_found_among_the_records(late_by_
     times = (NOW_MS, NOW_MS - HOUR_MS - late_by_ms, -1)
     batch = build_batch([Record(offset, time, b"k", b"v") for offset, time in enumerate(times)])
     answer = validate_records(
-        batch, read_header(batch), limit=SIZE_MAX, key_required=False, earliest_ms=NOW_MS - HOUR_MS
+        batch,
+        read_header(batch),
+        RecordRules(limit=SIZE_MAX, key_required=False, earliest_ms=NOW_MS - HOUR_MS),
     )
     assert answer is (ErrorCode.INVALID_TIMESTAMP if late_by_ms else None)
 
@@ -204,13 +206,21 @@ def test_an_old_record_that_the_header_hides_is_found_among_the_records(late_by_
 def test_a_compacted_topic_refuses_a_record_without_key_but_not_one_with_an_empty_key(codec):
     keyed = build_batch([Record(0, NOW_MS, b"k", b"v"), Record(1, NOW_MS, b"", b"v")], codec=codec)
     keyless = build_batch([Record(0, NOW_MS, b"k", b"v"), Record(1, NOW_MS, None, b"v")], codec=codec)
-    assert validate_records(keyed, read_header(keyed), limit=SIZE_MAX, key_required=True) is None
-    assert validate_records(keyless, read_header(keyless), limit=SIZE_MAX, key_required=True) is INVALID
-    assert validate_records(keyless, read_header(keyless), limit=SIZE_MAX, key_required=False) is None
+    assert validate_records(keyed, read_header(keyed), RecordRules(limit=SIZE_MAX, key_required=True)) is None
+    assert (
+        validate_records(keyless, read_header(keyless), RecordRules(limit=SIZE_MAX, key_required=True))
+        is INVALID
+    )
+    assert (
+        validate_records(keyless, read_header(keyless), RecordRules(limit=SIZE_MAX, key_required=False))
+        is None
+    )
 
 
 @pytest.mark.parametrize("codec", [codec for codec in Codec if codec is not Codec.NONE])
 def test_a_batch_that_inflates_past_the_limit_is_too_large(codec):
     bomb = build_batch([Record(0, NOW_MS, b"k", bytes(1_000_000))], codec=codec)
-    assert validate_records(bomb, read_header(bomb), limit=100_000, key_required=False) is TOO_LARGE
-    assert validate_records(bomb, read_header(bomb), limit=1_100_000, key_required=False) is None
+    assert (
+        validate_records(bomb, read_header(bomb), RecordRules(limit=100_000, key_required=False)) is TOO_LARGE
+    )
+    assert validate_records(bomb, read_header(bomb), RecordRules(limit=1_100_000, key_required=False)) is None

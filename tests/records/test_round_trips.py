@@ -23,7 +23,7 @@ from penstock.records.batch import (
 from penstock.records.builder import build_batch, recompress
 from penstock.records.compression import Codec
 from penstock.records.errors import CorruptBatchError
-from penstock.records.record import Record, read_records, validate_records
+from penstock.records.record import Record, RecordRules, read_records, validate_records
 from tests.records.samples import NOW_MS, THREE_RECORDS, a_batch
 
 LIMIT = 1_000_000
@@ -62,7 +62,7 @@ def test_what_we_build_is_accepted_when_produced(records, codec):
     batch = build_batch(records, codec=codec)
     header = check_produced(memoryview(batch), size_max=LIMIT)
     assert isinstance(header, BatchHeader)
-    assert validate_records(batch, header, limit=LIMIT, key_required=False) is None
+    assert validate_records(batch, header, RecordRules(limit=LIMIT, key_required=False)) is None
 
 
 def as_ours(foreign_records) -> list[Record]:
@@ -178,7 +178,7 @@ def consume_every_way(batch: bytes) -> None:
         pass
     answer = check_produced(memoryview(batch), size_max=LIMIT)
     if isinstance(answer, BatchHeader):
-        refusal = validate_records(batch, answer, limit=FUZZ_LIMIT, key_required=True)
+        refusal = validate_records(batch, answer, RecordRules(limit=FUZZ_LIMIT, key_required=True))
         assert refusal is None or isinstance(refusal, ErrorCode)
 
 

@@ -7,14 +7,14 @@ record formats are gone. Leaves out transactions: a transactional batch is refus
 import asyncio
 from collections.abc import Coroutine
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from penstock.base.errors import ErrorCode, PeerError, Refusal
-from penstock.records.batch import CODEC_MASK, HEADER_SIZE, BatchHeader
+from penstock.records.batch import CODEC_MASK, HEADER_SIZE
 from penstock.records.compression import Codec
 from penstock.services.context import Call, Late
 from penstock.services.intake import Refused
-from penstock.services.partition import Partition
+from penstock.services.partition import Appended, Partition
 from penstock.wire.messages.produce import (
     BatchIndexAndErrorMessage,
     PartitionProduceData,
@@ -38,70 +38,54 @@ ZSTD_SINCE = 7
 TOPIC_IDS_SINCE = 13
 
 
+class _Appends(NamedTuple):
+    """What a request has come to so far."""
+
+    response: ProduceResponse
+    # Appended, and not yet safe.
+    waits: "list[tuple[PartitionProduceResponse, asyncio.Future[ErrorCode]]]"
+    # Not appended yet: their records take too long to look at on the loop.
+    postponed: list[tuple[PartitionProduceResponse, Partition, memoryview]]
+
+
 def handle(
     call: Call, request: ProduceRequest
 ) -> ProduceResponse | Coroutine[Any, Any, ProduceResponse | None] | Late | None:
     room = call.services.flusher.room()
-    laborious = _laborious(call, request)
-    if room is not None or laborious:
-        return _append_when_possible(call, request, room, laborious)
-    response, waits = _append_all(call, request, {})
-    if waits:
-        return Late(_when_safe(request.acks, response, waits))
-    return _unless_none(request.acks, response)
-
-
-async def _append_when_possible(
-    call: Call, request: ProduceRequest, room: "asyncio.Future[None] | None", laborious: "list[_Laborious]"
-) -> ProduceResponse | None:
-    """Wait for room in the queue of syncs, and have records looked at where they cannot hold up the loop."""
-    world = call.services.world
-    checked: _Checked = {}
-    for partition, records in laborious:
-        check = partial(partition.intake.check, records, now_ms=world.loop.now_ms())
-        checked[id(records)] = await world.work.run(check)
     if room is not None:
-        await room
-    response, waits = _append_all(call, request, checked)
-    return await _when_safe(request.acks, response, waits)
+        return _append_when_there_is_room(call, request, room)
+    appends = _append_all(call, request)
+    if appends.postponed:
+        return _append_postponed(call, request, appends)
+    if appends.waits:
+        return Late(_when_safe(request.acks, appends))
+    return _unless_none(request.acks, appends.response)
 
 
-_Laborious = tuple[Partition, memoryview]
-_Checked = dict[int, "tuple[BatchHeader, memoryview] | Refused"]
+async def _append_when_there_is_room(
+    call: Call, request: ProduceRequest, room: "asyncio.Future[None]"
+) -> ProduceResponse | None:
+    await room
+    return await _append_postponed(call, request, _append_all(call, request))
 
 
-def _laborious(call: Call, request: ProduceRequest) -> list[_Laborious]:
-    """The batches whose check would take too long here: topics that open records, unless there are few."""
-    if not call.services.partitions.some_open_records:
-        return []
-    found = []
-    for topic in request.topic_data:
-        for data in topic.partition_data:
-            partition = _find(call, topic, data.index)
-            records = data.records
-            if (
-                isinstance(partition, Partition)
-                and isinstance(records, memoryview)
-                and partition.intake.is_laborious(records)
-            ):
-                found.append((partition, records))
-    return found
+async def _append_postponed(call: Call, request: ProduceRequest, appends: _Appends) -> ProduceResponse | None:
+    world = call.services.world
+    for answer, partition, records in appends.postponed:
+        check = partial(partition.intake.check, records, now_ms=world.loop.now_ms(), off_loop=True)
+        outcome = partition.append(records, now_ms=world.loop.now_ms(), checked=await world.work.run(check))
+        assert outcome is not None
+        _tell(answer, outcome, partition, request, appends)
+    return await _when_safe(request.acks, appends)
 
 
-def _find(call: Call, topic: TopicProduceData, index: int) -> Partition | ErrorCode:
-    partitions = call.services.partitions
-    if call.version >= TOPIC_IDS_SINCE:
-        return partitions.find_by_id(topic.topic_id, index)
-    return partitions.find(topic.name, index)
-
-
-async def _when_safe(acks: int, response: ProduceResponse, waits: "list[_Wait]") -> ProduceResponse | None:
-    for answer, future in waits:
+async def _when_safe(acks: int, appends: _Appends) -> ProduceResponse | None:
+    for answer, future in appends.waits:
         code = await future
         if code is not ErrorCode.NONE:
             answer.error_code = code
             answer.base_offset = -1
-    return _unless_none(acks, response)
+    return _unless_none(acks, appends.response)
 
 
 def _unless_none(acks: int, response: ProduceResponse) -> ProduceResponse | None:
@@ -116,57 +100,63 @@ def _unless_none(acks: int, response: ProduceResponse) -> ProduceResponse | None
     return None
 
 
-_Wait = tuple[PartitionProduceResponse, "asyncio.Future[ErrorCode]"]
-
-
-def _append_all(
-    call: Call, request: ProduceRequest, checked: _Checked
-) -> tuple[ProduceResponse, list[_Wait]]:
-    waits: list[_Wait] = []
+def _append_all(call: Call, request: ProduceRequest) -> _Appends:
+    response = ProduceResponse(responses=[])
+    appends = _Appends(response, [], [])
     now_ms = call.services.world.loop.now_ms()
-    topics = []
     for topic in request.topic_data:
-        answers = []
-        for data in topic.partition_data:
-            partition = _find(call, topic, data.index)
-            answers.append(
-                _refused_early(data.index, partition)
-                if isinstance(partition, ErrorCode)
-                else _append(call, request, partition, data, waits, checked, now_ms)
-            )
-        topics.append(
+        answers = [_append(call, request, topic, data, appends, now_ms) for data in topic.partition_data]
+        response.responses.append(
             TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)
         )
-    return ProduceResponse(responses=topics), waits
+    return appends
 
 
 def _append(
     call: Call,
     request: ProduceRequest,
-    partition: Partition,
+    topic: TopicProduceData,
     data: PartitionProduceData,
-    waits: list[_Wait],
-    checked: _Checked,
+    appends: _Appends,
     now_ms: int,
 ) -> PartitionProduceResponse:
+    answer = PartitionProduceResponse(index=data.index)
+    partitions = call.services.partitions
+    partition = (
+        partitions.find_by_id(topic.topic_id, data.index)
+        if call.version >= TOPIC_IDS_SINCE
+        else partitions.find(topic.name, data.index)
+    )
+    if isinstance(partition, ErrorCode):
+        return _refuse(answer, Refused(partition))
     records = data.records
     assert records is None or isinstance(records, memoryview)  # as the codec reads them
     refusal = _request_refusal(call, request, records, partition)
     if refusal is not None:
-        return _refused_early(data.index, refusal.code, refusal.message)
-    outcome = partition.append(records, now_ms=now_ms, checked=checked.get(id(records)))
-    if isinstance(outcome, Refused):
-        return _refused(data.index, outcome, partition.log.start_offset)
-    base_offset, next_offset, log_append_time_ms, log_start_offset = outcome
-    answer = PartitionProduceResponse(
-        index=data.index,
-        base_offset=base_offset,
-        log_append_time_ms=log_append_time_ms,
-        log_start_offset=log_start_offset,
-    )
-    if partition.high_watermark < next_offset and (request.acks == ACKS_ALL or partition.flushes_every_batch):
-        waits.append((answer, partition.wait_for(next_offset, timeout_ms=request.timeout_ms)))
+        return _refuse(answer, Refused(*refusal))
+    outcome = partition.append(records, now_ms=now_ms)
+    if outcome is None:
+        assert records is not None
+        appends.postponed.append((answer, partition, records))
+    else:
+        _tell(answer, outcome, partition, request, appends)
     return answer
+
+
+def _tell(
+    answer: PartitionProduceResponse,
+    outcome: Appended | Refused,
+    partition: Partition,
+    request: ProduceRequest,
+    appends: _Appends,
+) -> None:
+    """Put what came of a batch into its answer, and note if it still has to become safe."""
+    if isinstance(outcome, Refused):
+        _refuse(answer, outcome, partition.log.start_offset if outcome.reached_log else -1)
+        return
+    answer.base_offset, next_offset, answer.log_append_time_ms, answer.log_start_offset = outcome
+    if partition.high_watermark < next_offset and (request.acks == ACKS_ALL or partition.flushes_every_batch):
+        appends.waits.append((answer, partition.wait_for(next_offset, timeout_ms=request.timeout_ms)))
 
 
 def _request_refusal(
@@ -188,19 +178,15 @@ def _is_zstd(records: memoryview | None) -> bool:
     )  # the second byte of the attributes
 
 
-def _refused(index: int, refused: Refused, log_start_offset: int) -> PartitionProduceResponse:
-    return PartitionProduceResponse(
-        index=index,
-        error_code=refused.code,
-        base_offset=-1,
-        log_start_offset=log_start_offset if refused.reached_log else -1,
-        error_message=refused.message,
-        record_errors=[
-            BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=refused.message)
-            for index in refused.bad_records
-        ],
-    )
-
-
-def _refused_early(index: int, code: ErrorCode, message: str | None = None) -> PartitionProduceResponse:
-    return _refused(index, Refused(code, message, reached_log=False), -1)
+def _refuse(
+    answer: PartitionProduceResponse, refused: Refused, log_start_offset: int = -1
+) -> PartitionProduceResponse:
+    answer.error_code = refused.code
+    answer.base_offset = -1
+    answer.log_start_offset = log_start_offset
+    answer.error_message = refused.message
+    answer.record_errors = [
+        BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=refused.message)
+        for index in refused.bad_records
+    ]
+    return answer

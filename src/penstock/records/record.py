@@ -45,26 +45,32 @@ def read_records(batch: Buffer, *, limit: int) -> Iterator[Record]:
     return _walk(payload_of(batch, header, limit=limit), header)
 
 
-def validate_records(
-    batch: Buffer,
-    header: BatchHeader,
-    *,
-    limit: int,
-    key_required: bool,
-    earliest_ms: int = _INT64_MIN,
-    latest_ms: int = _INT64_MAX,
-) -> ErrorCode | None:
+class RecordRules(NamedTuple):
+    """What a topic asks of every record that is produced to it."""
+
+    limit: int  # of the bytes that a batch's records take uncompressed
+    key_required: bool
+    earliest_ms: int = _INT64_MIN
+    latest_ms: int = _INT64_MAX
+
+    def takes_timestamp(self, record: Record) -> bool:
+        return self.earliest_ms <= record.timestamp <= self.latest_ms or record.timestamp == NO_TIMESTAMP
+
+    def takes_key(self, record: Record) -> bool:
+        return record.key is not None or not self.key_required
+
+
+def validate_records(batch: Buffer, header: BatchHeader, rules: RecordRules) -> ErrorCode | None:
     """Why a produced batch must be refused, seen record by record; None if it may be appended.
 
     This is what the "records" mode of validation adds to `batch.check_produced`. Beyond what the reader
-    demands, a producer's offsets have no gaps, compacted topics ask for keys, and timestamps lie within the
-    topic's window.
+    demands, a producer's offsets have no gaps, and the topic's rules hold.
     """
     try:
-        for index, record in enumerate(_walk(payload_of(batch, header, limit=limit), header)):
-            if record.offset != header.base_offset + index or (key_required and record.key is None):
+        for index, record in enumerate(_walk(payload_of(batch, header, limit=rules.limit), header)):
+            if record.offset != header.base_offset + index or not rules.takes_key(record):
                 return ErrorCode.INVALID_RECORD
-            if not earliest_ms <= record.timestamp <= latest_ms and record.timestamp != NO_TIMESTAMP:
+            if not rules.takes_timestamp(record):
                 return ErrorCode.INVALID_TIMESTAMP
     except DecompressionLimitError:
         # Clients that batch split what is too large and try again; that may well be enough here too.
@@ -74,21 +80,12 @@ def validate_records(
     return None
 
 
-def bad_records(
-    batch: Buffer,
-    header: BatchHeader,
-    *,
-    limit: int,
-    key_required: bool,
-    earliest_ms: int = _INT64_MIN,
-    latest_ms: int = _INT64_MAX,
-) -> list[int]:
-    """Which records of a refused batch lack their key or are out of the topic's window, as far as it can be read."""
+def bad_records(batch: Buffer, header: BatchHeader, rules: RecordRules) -> list[int]:
+    """Which records of a refused batch break the topic's rules, as far as it can be read."""
     found = []
     try:
-        for index, record in enumerate(_walk(payload_of(batch, header, limit=limit), header)):
-            is_late = not earliest_ms <= record.timestamp <= latest_ms and record.timestamp != NO_TIMESTAMP
-            if is_late or (key_required and record.key is None):
+        for index, record in enumerate(_walk(payload_of(batch, header, limit=rules.limit), header)):
+            if not (rules.takes_key(record) and rules.takes_timestamp(record)):
                 found.append(index)
     except CorruptBatchError:
         pass

@@ -4,11 +4,11 @@ Header mode looks at a batch from outside and passes the producer's bytes on unt
 on topics that ask for it: compacted ones (a key is needed), broker-side compression, `penstock.produce.validation`.
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from penstock.base.broker_settings import PENSTOCK_DECOMPRESSED_BYTES_MAX
 from penstock.base.errors import ErrorCode, Refusal
-from penstock.base.settings import LONG_MAX, Settings
+from penstock.base.settings import Settings
 from penstock.base.topic_settings import (
     CLEANUP_POLICY,
     COMPRESSION_GZIP_LEVEL,
@@ -39,7 +39,6 @@ from penstock.base.topic_settings import (
 from penstock.core.partition import TimestampRule, timestamp_refusal
 from penstock.records.batch import (
     CODEC_MASK,
-    HEADER_SIZE,
     TRANSACTIONAL,
     BatchHeader,
     check_produced,
@@ -49,7 +48,7 @@ from penstock.records.batch import (
 )
 from penstock.records.builder import recompress
 from penstock.records.compression import Codec
-from penstock.records.record import bad_records, validate_records
+from penstock.records.record import RecordRules, bad_records, validate_records
 from penstock.storage.config import LogConfig
 
 _REASONS = {
@@ -63,6 +62,10 @@ LABORIOUS_BYTES = 16 * 1024
 
 _UNCOMPRESSED = "uncompressed"
 _PRODUCER = "producer"
+
+
+# A batch as it is to be appended.
+Taken: TypeAlias = tuple[BatchHeader, memoryview]
 
 
 class Refused(NamedTuple):
@@ -114,19 +117,13 @@ class Intake:
         self.min_in_sync_replicas = settings[MIN_INSYNC_REPLICAS]
         self.may_delete_records = "delete" in policy
 
-    @property
-    def opens_records(self) -> bool:
-        """Whether more than the header of a batch may have to be looked at."""
-        return self._opens_records or self._codec is not None
+    def check(
+        self, records: memoryview | None, *, now_ms: int, off_loop: bool = False
+    ) -> Taken | Refused | None:
+        """The batch as it is to be appended, or why it is not.
 
-    def is_laborious(self, records: memoryview) -> bool:
-        """Whether to check these records takes longer than the loop can spare."""
-        if not self.opens_records or len(records) < HEADER_SIZE:
-            return False
-        return len(records) > LABORIOUS_BYTES or bool(read_header(records).attributes & CODEC_MASK)
-
-    def check(self, records: memoryview | None, *, now_ms: int) -> tuple[BatchHeader, memoryview] | Refused:
-        """The batch as it is to be appended, or why it is not."""
+        None if that takes longer than the loop can spare: then ask again `off_loop`, from where it may take its time.
+        """
         header = check_produced(records, size_max=self._size_max)
         if isinstance(header, ErrorCode):
             return self._refuse_outside(header, records)
@@ -134,10 +131,13 @@ class Intake:
         if header.attributes & TRANSACTIONAL:
             return Refused(ErrorCode.INVALID_TXN_STATE, "this broker has no transaction coordinator")
         refusal = timestamp_refusal(header, self._timestamps, now_ms=now_ms)
-        if refusal is None and (self._opens_records or self._recompresses(header)):
-            refusal = self._look_inside(header, records, now_ms)
-        if refusal is not None:
-            return Refused(*refusal, bad_records=self._bad_records(header, records, now_ms))
+        if refusal is not None or self._opens_records or self._recompresses(header):
+            if not off_loop and _is_laborious(header):
+                return None
+            rules = self._record_rules(now_ms)
+            refusal = refusal or self._look_inside(header, records, rules)
+            if refusal is not None:
+                return Refused(*refusal, bad_records=tuple(bad_records(records, header, rules)))
         if self._passes_on:
             return header, records
         return self._changed(header, records, now_ms)
@@ -145,44 +145,26 @@ class Intake:
     def _recompresses(self, header: BatchHeader) -> bool:
         return self._codec is not None and header.codec is not self._codec
 
-    def _look_inside(self, header: BatchHeader, records: memoryview, now_ms: int) -> Refusal | None:
-        earliest_ms, latest_ms = self._window(now_ms)
-        code = validate_records(
-            records,
-            header,
-            limit=self._decompressed_max,
-            key_required=self._key_required,
-            earliest_ms=earliest_ms,
-            latest_ms=latest_ms,
-        )
+    def _look_inside(self, header: BatchHeader, records: memoryview, rules: RecordRules) -> Refusal | None:
+        code = validate_records(records, header, rules)
         if code is ErrorCode.MESSAGE_TOO_LARGE:
-            limit = self._decompressed_max
             return Refusal(
-                code, f"the records take more than penstock.decompressed.bytes.max={limit} uncompressed"
+                code, f"the records take more than penstock.decompressed.bytes.max={rules.limit} uncompressed"
             )
         if code is ErrorCode.INVALID_RECORD and self._key_required:
             return Refusal(code, "a record is malformed, or has no key, which a compacted topic needs")
         return None if code is None else Refusal(code, _REASONS.get(code))
 
-    def _bad_records(self, header: BatchHeader, records: memoryview, now_ms: int) -> tuple[int, ...]:
-        earliest_ms, latest_ms = self._window(now_ms)
-        return tuple(
-            bad_records(
-                records,
-                header,
-                limit=self._decompressed_max,
-                key_required=self._key_required,
-                earliest_ms=earliest_ms,
-                latest_ms=latest_ms,
-            )
+    def _record_rules(self, now_ms: int) -> RecordRules:
+        window = self._timestamps
+        if window.log_append_time:
+            return RecordRules(self._decompressed_max, self._key_required)
+        return RecordRules(
+            self._decompressed_max,
+            self._key_required,
+            earliest_ms=now_ms - window.before_max_ms,
+            latest_ms=now_ms + window.after_max_ms,
         )
-
-    def _window(self, now_ms: int) -> tuple[int, int]:
-        """The timestamps the topic takes."""
-        rule = self._timestamps
-        if rule.log_append_time:
-            return -LONG_MAX, LONG_MAX
-        return now_ms - rule.before_max_ms, now_ms + rule.after_max_ms
 
     def _refuse_outside(self, code: ErrorCode, records: memoryview | None) -> Refused:
         before_the_log = code in (ErrorCode.CORRUPT_MESSAGE, ErrorCode.MESSAGE_TOO_LARGE)
@@ -191,9 +173,7 @@ class Intake:
             return Refused(code, f"the batch is larger than max.message.bytes={self._size_max}", reached_log)
         return Refused(code, _REASONS.get(code), reached_log)
 
-    def _changed(
-        self, header: BatchHeader, batch: memoryview, now_ms: int
-    ) -> tuple[BatchHeader, memoryview] | Refused:
+    def _changed(self, header: BatchHeader, batch: memoryview, now_ms: int) -> Taken | Refused:
         if self._recompresses(header):
             assert self._codec is not None
             batch = memoryview(recompress(batch, self._codec, self._level, limit=self._decompressed_max))
@@ -204,6 +184,11 @@ class Intake:
             batch = memoryview(restamp(batch, max_timestamp=now_ms))
             header = read_header(batch)
         return header, batch
+
+
+def _is_laborious(header: BatchHeader) -> bool:
+    """Whether to look at the records of a batch takes longer than the loop can spare."""
+    return header.size > LABORIOUS_BYTES or bool(header.attributes & CODEC_MASK)
 
 
 def _codec(compression_type: str) -> Codec | None:

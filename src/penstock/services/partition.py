@@ -13,7 +13,7 @@ from penstock.core.partition import NO_EPOCH, epoch_error
 from penstock.core.producers import Duplicate, ProducerStates
 from penstock.records.batch import NO_PRODUCER, BatchHeader, place
 from penstock.services.flusher import Flusher
-from penstock.services.intake import Intake, Refused
+from penstock.services.intake import Intake, Refused, Taken
 from penstock.services.waiting import FetchWaiters, OffsetWaiters
 from penstock.storage.errors import CorruptionError, NoRoomError
 from penstock.storage.log import Log, PlacedBatch, SyncPlan
@@ -120,16 +120,16 @@ class Partition:
         records: memoryview | None,
         *,
         now_ms: int,
-        checked: tuple[BatchHeader, memoryview] | Refused | None = None,
-    ) -> Appended | Refused:
+        checked: Taken | Refused | None = None,
+    ) -> Appended | Refused | None:
         """Check, place and write what a producer sent. Runs on the loop, to the end.
 
-        `checked` is what the intake said of the records, where it was asked before.
+        None if the check takes too long for the loop; then ask the intake off it, and come again with what it said.
         """
         if self.log.failed:
             return Refused(ErrorCode.KAFKA_STORAGE_ERROR, reached_log=False)
         taken = checked or self.intake.check(records, now_ms=now_ms)
-        if isinstance(taken, Refused):
+        if taken is None or isinstance(taken, Refused):
             return taken
         header, batch = taken
         if header.producer_id > NO_PRODUCER:

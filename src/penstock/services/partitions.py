@@ -56,7 +56,6 @@ class Partitions:
         self._by_name: dict[str, _Held] = {}
         self._by_id: dict[bytes, _Held] = {}
         self._doomed = [_Doomed(name, 0) for name in directory.deleted]
-        self._opening: dict[str, None] = {}  # the topics that look at more than the headers of batches
         self._turn = asyncio.Lock()  # of who has the directory's files in hand
 
     # Finding.
@@ -117,7 +116,6 @@ class Partitions:
     async def topic_deleted(self, topic: Topic) -> None:
         held = self._by_name.pop(topic.name)
         del self._by_id[topic.topic_id]
-        self._opening.pop(topic.name, None)
         for partition in held.partitions:
             partition.close()
             partition.log.fail("the topic is deleted")
@@ -139,7 +137,6 @@ class Partitions:
         """The broker's own configs changed, and with them the defaults of every topic."""
         for held in self._by_name.values():
             self._configure(held.partitions, self._configs.of_topic(held.topic))
-            self._note_whether_records_are_opened(held)
 
     def end_waiting_fetches(self) -> None:
         """The broker stops: whoever waits for records is answered with what there is."""
@@ -152,7 +149,7 @@ class Partitions:
         due = [doomed for doomed in self._doomed if doomed.due_ms <= now_ms]
         self._doomed = [doomed for doomed in self._doomed if doomed.due_ms > now_ms]
         for doomed in due:
-            await self._world.work.run(lambda name=doomed.name: self._directory.remove_deleted(name))  # type: ignore[misc]
+            await self._world.work.run(partial(self._directory.remove_deleted, doomed.name))
 
     async def _discard(self, partitions: list[TopicPartition], delay_ms: int = 0) -> None:
         """Take partitions' directories out of the way at once; what they hold goes later."""
@@ -213,18 +210,6 @@ class Partitions:
     def _remember(self, held: _Held) -> None:
         self._by_name[held.topic.name] = held
         self._by_id[held.topic.topic_id] = held
-        self._note_whether_records_are_opened(held)
-
-    def _note_whether_records_are_opened(self, held: _Held) -> None:
-        if held.partitions[0].intake.opens_records:
-            self._opening[held.topic.name] = None
-        else:
-            self._opening.pop(held.topic.name, None)
-
-    @property
-    def some_open_records(self) -> bool:
-        """Whether any topic looks at more than the headers of batches."""
-        return bool(self._opening)
 
     async def _open(
         self, topic: Topic, settings: Settings, present: Collection[TopicPartition], *, first: int
@@ -282,10 +267,9 @@ class Partitions:
             )
         if partition in present:
             found = await self._recover(partition, config, producers, now_ms)
-            if found is not None and found.topic_id == topic.topic_id:
+            if found.topic_id == topic.topic_id:
                 return found
-            if found is not None:
-                found.close()  # of a namesake that was deleted
+            found.close()  # of a namesake that was deleted
             await self._discard([partition])
         elif self._world.disk.exists(str(partition)):
             await self._discard([partition])  # of a namesake, or of an attempt that failed
@@ -295,7 +279,7 @@ class Partitions:
 
     async def _recover(
         self, partition: TopicPartition, config: LogConfig, producers: ProducerStates, now_ms: int
-    ) -> Log | None:
+    ) -> Log:
         def open_log() -> Log:
             opened, report = self._directory.open_log(
                 partition, config=config, producers=producers, now_ms=now_ms
