@@ -7,19 +7,22 @@
 VENV ?= .venv
 WORKERS ?= 2
 TESTS ?= tests
+SEEDS ?= 200
 LISTEN ?= 127.0.0.1:9092
 DATA ?= data
 BIN := $(VENV)/bin
 export VENV
 
-.PHONY: help run test lint tools bench lock ready-run ready-dev
+.PHONY: help run test lint tools bench sim mutants lock ready-run ready-dev
 
 help:
 	@echo "make run     the broker on $(LISTEN), or on the next free port, with its data in ./$(DATA)"
 	@echo "make test    formatting, lint, types, layers, and the whole suite"
 	@echo "make lint    the same without the suite"
-	@echo "make tools   what the foreign tests and the benchmarks need: Apache Kafka, kcat"
+	@echo "make tools   what the foreign tests and the benchmarks need: Apache Kafka, ZooKeeper, kcat"
 	@echo "make bench   Penstock beside Apache Kafka"
+	@echo "make sim     fresh seeds in the simulated world; SEEDS=1000 for more"
+	@echo "make mutants which seed sees each fault planted in tests/sim/planted.py"
 	@echo "make lock    resolve the dependencies again"
 
 run: ready-run
@@ -39,6 +42,12 @@ tools:
 
 bench: ready-dev tools
 	$(BIN)/python -m bench
+
+sim: ready-dev
+	$(BIN)/penstock sim run --seeds $(SEEDS)
+
+mutants: ready-dev
+	$(BIN)/python -m tests.sim.find_planted
 
 lock: ready-dev
 	@sh scripts/lock.sh

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Self
 
 from peers import tools
+from peers.ports import free_ports
 from peers.process import ProcessEndedError, WatchedProcess
 
 # For programs that live for a second: compiling less and collecting with one thread starts them fastest.
@@ -71,7 +72,7 @@ class ApacheKafka:
         self.data = Path(self._folder.name) / "data"
         self._java_options = java_options
         self._features = dict(features or {})
-        self._port, controller_port = _free_ports(2)
+        self._port, controller_port = free_ports(2)
         self.bootstrap = f"127.0.0.1:{self._port}"
         self.cluster_id = CLUSTER_ID
         self._properties = _properties(
@@ -142,15 +143,6 @@ class ApacheKafka:
             except OSError:
                 time.sleep(0.05)  # another process: nothing here could be told
         raise ProcessEndedError(f"Apache Kafka did not start:\n{self._process.output}")
-
-
-def _free_ports(count: int) -> list[int]:
-    # All are held at once, so that they differ.
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
 
 
 def _properties(

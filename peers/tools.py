@@ -11,6 +11,7 @@ import subprocess
 from pathlib import Path
 
 JAVA_MAJOR_MIN = 17
+JARS = {"kafka": "Apache Kafka", "zookeeper": "Apache ZooKeeper"}
 
 
 class MissingToolError(Exception):
@@ -22,9 +23,9 @@ def directory() -> Path:
 
 
 def locate(name: str) -> Path:
-    """The path of a tool: the folder of jars for "kafka", the program for all others."""
-    if name == "kafka":
-        return _kafka_jars()
+    """The path of a tool: the folder of jars for "kafka" and "zookeeper", the program for all others."""
+    if name in JARS:
+        return _jars(name)
     program = shutil.which(name)
     if program is None:
         raise MissingToolError(f"{name} is missing; `make tools` installs it")
@@ -50,13 +51,13 @@ def java() -> str:
     return program
 
 
-def _kafka_jars() -> Path:
+def _jars(name: str) -> Path:
     java()
-    kafka = directory() / "kafka"
+    folder = directory() / name
     # The pom arrives last: without it the jars may be incomplete.
-    if not (kafka / "pom.xml").exists():
-        raise MissingToolError("Apache Kafka is missing; `make tools` fetches it")
-    return kafka / "libs"
+    if not (folder / "pom.xml").exists():
+        raise MissingToolError(f"{JARS[name]} is missing; `make tools` fetches it")
+    return folder / "libs"
 
 
 @functools.cache

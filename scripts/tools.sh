@@ -1,12 +1,12 @@
 #!/bin/sh
-# Fetches what the foreign tests and the benchmarks run: Apache Kafka's jars (through Maven) and kcat.
+# Fetches what the foreign tests and the benchmarks run: the jars of Apache Kafka and ZooKeeper (through Maven)
+# and kcat.
 # Root on Debian gets missing programs installed; anybody else is told what to install. Quick when all is there.
 #
 #   PENSTOCK_TOOLS   where the jars go; ~/.cache/penstock/tools unless told otherwise
 set -eu
 cd "$(dirname "$0")/.."
 tools=${PENSTOCK_TOOLS:-$HOME/.cache/penstock/tools}
-kafka=$tools/kafka
 missing=
 
 have() {
@@ -35,30 +35,36 @@ java_is_recent() {
     [ "${major:-0}" -ge 17 ]
 }
 
-# The copied pom is the proof that every jar it names has arrived: it is the last file to get there.
-have_kafka() {
-    cmp -s peers/kafka-pom.xml "$kafka/pom.xml"
+# have_jars NAME: the copied pom is the proof that every jar it names has arrived, as the last file to get there.
+have_jars() {
+    cmp -s "peers/$1-pom.xml" "$tools/$1/pom.xml"
 }
 
-fetch_kafka() {
-    echo "penstock: fetching Apache Kafka into $kafka"
-    rm -rf "$kafka.new"
-    mkdir -p "$kafka.new"
-    mvn -q -B -f peers/kafka-pom.xml dependency:copy-dependencies -DoutputDirectory="$kafka.new/libs" || return 1
-    cp peers/kafka-pom.xml "$kafka.new/pom.xml"
-    rm -rf "$kafka"
-    mv "$kafka.new" "$kafka"
+# fetch_jars NAME FULL-NAME
+fetch_jars() {
+    new=$tools/$1.new
+    echo "penstock: fetching $2 into $tools/$1"
+    rm -rf "$new"
+    mkdir -p "$new"
+    mvn -q -B -f "peers/$1-pom.xml" dependency:copy-dependencies -DoutputDirectory="$new/libs" || return 1
+    cp "peers/$1-pom.xml" "$new/pom.xml"
+    rm -rf "${tools:?}/$1"
+    mv "$new" "$tools/$1"
+}
+
+# want_jars NAME FULL-NAME
+want_jars() {
+    have_jars "$1" && return
+    have mvn && have java || return 0  # already said to be missing
+    fetch_jars "$1" "$2" || report "$2" "Maven could not fetch it, its words are above"
 }
 
 install_package java default-jre-headless openjdk@17
 if have java && ! java_is_recent; then
     report "Java 17 or newer" "apt-get install openjdk-17-jre-headless, or brew install openjdk@17"
 fi
-if ! have_kafka; then
-    install_package mvn maven maven
-    if have mvn && have java; then
-        fetch_kafka || report "Apache Kafka" "Maven could not fetch it, its words are above"
-    fi
-fi
+have_jars kafka && have_jars zookeeper || install_package mvn maven maven
+want_jars kafka "Apache Kafka"
+want_jars zookeeper "Apache ZooKeeper"
 install_package kcat kcat kcat
 [ -z "$missing" ]

@@ -2,15 +2,18 @@
 
 import asyncio
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from penstock.base.errors import ErrorCode
+from penstock.base.ids import TopicPartition
 from penstock.broker.background import Chore
 from penstock.records.batch import headers
 from penstock.records.builder import build_batch
 from penstock.records.record import Record, read_records
+from penstock.storage.checkpoints import START_OFFSETS, read_offsets
 from penstock.testing import EmbeddedBroker
 from penstock.wire.messages.metadata import MetadataRequest
 from tests.apis.requests import TOPIC, alter, delete_topic, end_offset, list_offset, values_in
@@ -59,6 +62,22 @@ def test_segments_older_than_retention_ms_go(broker: ControlledBroker, client: R
     assert list_offset(client, "aging", EARLIEST).offset == 5
     assert client.fetch("aging", 0).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
     assert len(values_in(client.fetch("aging", 5).records)) == 1
+
+
+def test_no_segment_goes_before_the_new_start_is_on_the_device(broker: ControlledBroker, client: RawClient):
+    client.create_topic("aging", internal_segment_bytes="1000", retention_ms="1000")
+    fill(broker, client, "aging")
+    broker.advance(5000)
+    broker.gate.hold("log-start-offset-checkpoint")
+    with ThreadPoolExecutor(1) as pool:
+        expiring = pool.submit(broker.run, broker.background.expire_segments)
+        broker.gate.wait_until_one_is_held()
+        assert list_offset(client, "aging", EARLIEST).offset == 5
+        assert len(files(broker, "aging-0")) == 6
+        broker.gate.release()
+        expiring.result()
+    assert files(broker, "aging-0") == ["00000000000000000005.log"]
+    assert read_offsets(broker.disk, START_OFFSETS) == {TopicPartition("aging", 0): 5}
 
 
 def test_the_oldest_segments_go_while_there_is_more_than_retention_bytes(
@@ -194,6 +213,24 @@ def surviving(client: RawClient, topic: str) -> dict[int, tuple[bytes | None, by
                 found[record.offset] = (record.key, record.value)
             offset = header.next_offset
     return found
+
+
+def test_compaction_writes_the_start_down_before_it_takes_what_lies_below(
+    broker: ControlledBroker, client: RawClient
+):
+    client.create_topic(
+        "table",
+        internal_segment_bytes="1000",
+        cleanup_policy="compact,delete",
+        retention_ms="-1",
+        min_cleanable_dirty_ratio="0",
+    )
+    for key in (b"a", b"b", b"c"):
+        assert client.produce("table", keyed(broker, key, b"x" * 400)).error_code == 0
+    (partition,) = broker.broker.services.partitions.all()
+    partition.delete_records(1)
+    broker.run(broker.background.compact)
+    assert read_offsets(broker.disk, START_OFFSETS) == {TopicPartition("table", 0): 1}
 
 
 def test_compaction_keeps_the_newest_of_each_key_and_tombstones_for_their_time(

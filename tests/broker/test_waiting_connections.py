@@ -91,9 +91,9 @@ def test_a_long_poll_ends_with_its_client():
 
 def test_the_metrics_endpoint_keeps_no_more_connections_than_it_should():
     with EmbeddedBroker(settings={"penstock.metrics.listen": "127.0.0.1:0"}) as broker:
-        assert broker._broker is not None
-        assert broker._broker.metrics_address is not None
-        host, _, port = broker._broker.metrics_address.rpartition(":")
+        assert broker._life is not None
+        assert broker._life.broker.metrics_address is not None
+        host, _, port = broker._life.broker.metrics_address.rpartition(":")
         silent = [socket.create_connection((host, int(port))) for _ in range(CONNECTIONS_MAX)]
         refused = socket.create_connection((host, int(port)), timeout=10)
         with refused, contextlib.suppress(ConnectionResetError):

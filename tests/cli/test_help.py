@@ -18,6 +18,9 @@ COMMANDS = [
     ["consume"],
     ["log"],
     ["log", "describe"],
+    ["sim"],
+    ["sim", "run"],
+    ["sim", "describe"],
 ]
 
 

@@ -1,19 +1,25 @@
-"""What every Store promises. A test class inherits `StoreContract` and says how to run a story on its own."""
+"""What every Store promises. A test class inherits `StoreContract` and says how to run a story on its own.
+
+A store that several processes share promises more: `SharedStoreContract`, told with an `Ensemble`.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Protocol
 
 import pytest
 
 from penstock.world.store import (
     BadVersionError,
     Check,
+    ConnectionLossError,
     Create,
     Delete,
     Node,
     NodeExistsError,
     NoNodeError,
     NotEmptyError,
+    SessionExpiredError,
     SessionState,
     Set,
     Store,
@@ -21,6 +27,32 @@ from penstock.world.store import (
 )
 
 Story = Callable[[Store], Awaitable[None]]
+
+# Long enough for any machine: what is awaited comes by itself.
+PATIENCE_S = 60
+
+
+class Ensemble(Protocol):
+    """Where sessions with one tree come from, and what may happen to them."""
+
+    async def open(self) -> Store:
+        """A store with a session of its own."""
+        ...
+
+    async def expire(self, store: Store) -> None:
+        """Have the ensemble end the session, as if nothing had been heard of it for too long."""
+        ...
+
+    def cut(self, store: Store) -> None:
+        """Break the link between the store and the ensemble; what is under way is lost."""
+        ...
+
+    def mend(self, store: Store) -> None:
+        """The link works again; the store finds out by itself."""
+        ...
+
+
+SharedStory = Callable[[Ensemble], Awaitable[None]]
 
 
 class Bell:
@@ -35,7 +67,38 @@ class Bell:
         self._rung.set()
 
     async def wait(self) -> None:
-        await asyncio.wait_for(self._rung.wait(), timeout=10)
+        await asyncio.wait_for(self._rung.wait(), timeout=PATIENCE_S)
+
+
+class Heard:
+    """The session events of a store, in their order."""
+
+    def __init__(self, store: Store) -> None:
+        self._states: asyncio.Queue[SessionState] = asyncio.Queue()
+        store.on_session(self._states.put_nowait)
+
+    async def until(self, state: SessionState) -> None:
+        async with asyncio.timeout(PATIENCE_S):
+            while await self._states.get() is not state:
+                pass
+
+
+async def until_children(store: Store, path: str, wanted: list[str]) -> None:
+    """Wait, by watches, until the names below a node are those wanted."""
+    while True:
+        bell = Bell()
+        if await store.children(path, watch=bell) == wanted:
+            return
+        await bell.wait()
+
+
+async def until_data(store: Store, path: str, wanted: bytes) -> None:
+    """Wait, by watches, until a node holds what is wanted."""
+    while True:
+        bell = Bell()
+        if (await store.get(path, watch=bell)).data == wanted:
+            return
+        await bell.wait()
 
 
 async def settle(store: Store) -> None:
@@ -274,6 +337,203 @@ class StoreContract:
         async def story(store: Store) -> None:
             heard: asyncio.Queue[SessionState] = asyncio.Queue()
             store.on_session(heard.put_nowait)
-            assert await asyncio.wait_for(heard.get(), timeout=10) is SessionState.CONNECTED
+            assert await asyncio.wait_for(heard.get(), timeout=PATIENCE_S) is SessionState.CONNECTED
 
         self.run(story)
+
+
+class SharedStoreContract(StoreContract):
+    def run_shared(self, story: SharedStory) -> None:
+        """Run the story with a fresh, empty tree."""
+        raise AssertionError("the test class brings its own ensemble")
+
+    def run(self, story: Story) -> None:
+        async def alone(ensemble: Ensemble) -> None:
+            await story(await ensemble.open())
+
+        self.run_shared(alone)
+
+    def test_what_one_writes_another_hears_and_reads(self) -> None:
+        async def story(ensemble: Ensemble) -> None:
+            writer, reader = await ensemble.open(), await ensemble.open()
+            await writer.multi([Create("/a", b"old"), Create("/t")])
+            await until_children(reader, "/t", [])
+            node, children = Bell(), Bell()
+            await reader.get("/a", watch=node)
+            await reader.children("/t", watch=children)
+            await writer.multi([Set("/a", b"new"), Create("/t/x")])
+            await node.wait()
+            await children.wait()
+            assert await reader.get("/a") == Node(b"new", 1)
+            assert await reader.children("/t") == ["x"]
+            await writer.multi([Set("/a", b"newer"), Delete("/t/x")])
+            await settle(reader)
+            assert (node.rings, children.rings) == (1, 1)
+
+        self.run_shared(story)
+
+    def test_ephemeral_nodes_are_gone_when_their_session_is_closed(self) -> None:
+        async def story(ensemble: Ensemble) -> None:
+            broker, watcher = await ensemble.open(), await ensemble.open()
+            await watcher.multi([Create("/brokers")])
+            await broker.multi([Create("/brokers/1", ephemeral=True), Create("/lasting")])
+            await until_children(watcher, "/brokers", ["1"])
+            await broker.close()
+            await until_children(watcher, "/brokers", [])
+            assert await watcher.get("/lasting") == Node(b"", 0)
+
+        self.run_shared(story)
+
+    def test_ephemeral_nodes_are_gone_when_their_session_expires(self) -> None:
+        async def story(ensemble: Ensemble) -> None:
+            broker, watcher = await ensemble.open(), await ensemble.open()
+            await watcher.multi([Create("/brokers")])
+            await broker.multi([Create("/brokers/1", ephemeral=True)])
+            await until_children(watcher, "/brokers", ["1"])
+            await ensemble.expire(broker)
+            await until_children(watcher, "/brokers", [])
+            await watcher.multi([Create("/brokers/1", b"another", ephemeral=True)])
+
+        self.run_shared(story)
+
+    def test_an_ephemeral_node_belongs_to_the_session_that_made_it_last(self) -> None:
+        async def story(ensemble: Ensemble) -> None:
+            first, second = await ensemble.open(), await ensemble.open()
+            await first.multi([Create("/e", b"first", ephemeral=True)])
+            await second.multi([Delete("/e"), Create("/e", b"second", ephemeral=True)])
+            await first.close()
+            assert (await second.get("/e")).data == b"second"
+
+        self.run_shared(story)
+
+    def test_a_node_that_was_ephemeral_and_is_made_to_last_outlives_the_session(self) -> None:
+        async def story(ensemble: Ensemble) -> None:
+            first, second = await ensemble.open(), await ensemble.open()
+            await first.multi([Create("/e", ephemeral=True), Create("/f", ephemeral=True)])
+            await second.multi([Delete("/e"), Create("/e", b"lasting")])
+            await first.close()
+            assert await second.get("/e") == Node(b"lasting", 0)
+            with pytest.raises(NoNodeError):
+                await second.get("/f")
+
+        self.run_shared(story)
+
+    def test_an_expired_session_is_over_for_good(self) -> None:
+        async def story(ensemble: Ensemble) -> None:
+            store = await ensemble.open()
+            await store.multi([Create("/a", b"1")])
+            heard, bell = Heard(store), Bell()
+            await store.get("/a", watch=bell)
+            await ensemble.expire(store)
+            await heard.until(SessionState.EXPIRED)
+            for call in (store.get("/a"), store.children("/"), store.multi([Set("/a", b"2")])):
+                with pytest.raises(SessionExpiredError):
+                    await call
+            late: asyncio.Queue[SessionState] = asyncio.Queue()
+            store.on_session(late.put_nowait)
+            assert await asyncio.wait_for(late.get(), PATIENCE_S) is SessionState.EXPIRED
+            await bell.wait()
+            await store.close()
+            assert await (await ensemble.open()).get("/a") == Node(b"1", 0)
+
+        self.run_shared(story)
+
+    def test_a_closed_store_refuses_everything(self) -> None:
+        async def story(ensemble: Ensemble) -> None:
+            store = await ensemble.open()
+            await store.close()
+            await store.close()
+            for call in (store.get("/"), store.children("/"), store.multi([Create("/a")])):
+                with pytest.raises(SessionExpiredError):
+                    await call
+
+        self.run_shared(story)
+
+    def test_a_check_in_a_multi_fences_a_writer_that_was_deposed(self) -> None:
+        async def story(ensemble: Ensemble) -> None:
+            old, new = await ensemble.open(), await ensemble.open()
+            await old.multi(
+                [Create("/epoch"), Create("/controller", b"old", ephemeral=True), Create("/topic")]
+            )
+            await old.multi([Check("/epoch", version=0), Set("/topic", b"by the old")])
+            await new.multi(
+                [Delete("/controller"), Create("/controller", b"new", ephemeral=True), Set("/epoch", b"")]
+            )
+            with pytest.raises(BadVersionError):
+                await old.multi([Check("/epoch", version=0), Set("/topic", b"too late")])
+            await new.multi([Check("/epoch", version=1), Set("/topic", b"by the new", version=1)])
+            assert (await new.get("/topic")).data == b"by the new"
+
+        self.run_shared(story)
+
+    def test_of_two_sessions_that_create_one_node_one_is_refused(self) -> None:
+        async def story(ensemble: Ensemble) -> None:
+            stores = [await ensemble.open() for _ in range(3)]
+            outcomes = await asyncio.gather(
+                *(store.multi([Create("/controller", ephemeral=True)]) for store in stores),
+                return_exceptions=True,
+            )
+            assert sorted(map(repr, map(type, outcomes))) == sorted(
+                map(repr, [NodeExistsError, NodeExistsError, type(None)])
+            )
+
+        self.run_shared(story)
+
+    def test_a_broken_link_suspends_the_session_and_a_mended_one_resumes_it(self) -> None:
+        async def story(ensemble: Ensemble) -> None:
+            store, other = await ensemble.open(), await ensemble.open()
+            await store.multi([Create("/e", ephemeral=True)])
+            heard = Heard(store)
+            ensemble.cut(store)
+            await heard.until(SessionState.SUSPENDED)
+            for call in (store.get("/e"), store.children("/"), store.multi([Create("/a")])):
+                with pytest.raises(ConnectionLossError):
+                    await call
+            ensemble.mend(store)
+            await heard.until(SessionState.CONNECTED)
+            await store.multi([Set("/e", b"mine still")])
+            await until_data(other, "/e", b"mine still")
+
+        self.run_shared(story)
+
+    def test_of_a_change_under_way_when_the_link_breaks_one_learns_that_it_may_be_made(self) -> None:
+        async def story(ensemble: Ensemble) -> None:
+            store = await ensemble.open()
+            await store.multi([Create("/a", b"before")])
+            heard = Heard(store)
+            changes = [
+                asyncio.ensure_future(store.multi([Set("/a", b"%d" % number)])) for number in range(20)
+            ]
+            await asyncio.sleep(0)
+            ensemble.cut(store)
+            outcomes = await asyncio.gather(*changes, return_exceptions=True)
+            await heard.until(SessionState.SUSPENDED)
+            ensemble.mend(store)
+            await heard.until(SessionState.CONNECTED)
+            made = (await store.get("/a")).version
+            answered = outcomes.count(None)
+            assert answered <= made <= len(changes)
+            assert {type(outcome) for outcome in outcomes[answered:]} == {ConnectionLossError}
+
+        self.run_shared(story)
+
+    def test_a_watch_rings_when_the_link_breaks_for_it_might_miss_what_it_waits_for(self) -> None:
+        async def story(ensemble: Ensemble) -> None:
+            store, other = await ensemble.open(), await ensemble.open()
+            await store.multi([Create("/a", b"before")])
+            heard, node, children = Heard(store), Bell(), Bell()
+            await store.get("/a", watch=node)
+            await store.children("/", watch=children)
+            ensemble.cut(store)
+            await other.multi([Set("/a", b"unseen")])
+            await node.wait()
+            await children.wait()
+            ensemble.mend(store)
+            await heard.until(SessionState.SUSPENDED)
+            await heard.until(SessionState.CONNECTED)
+            await until_data(store, "/a", b"unseen")
+            await other.multi([Set("/a", b"seen"), Create("/b")])
+            await until_data(store, "/a", b"seen")
+            assert (node.rings, children.rings) == (1, 1)
+
+        self.run_shared(story)

@@ -17,7 +17,8 @@ def _words(text: str) -> frozenset[str]:
 
 
 PURE_PACKAGES = ("base", "core", "records", "wire")
-FREE_PACKAGES = ("cli", "sim", "testing", "world")
+FREE_PACKAGES = ("cli", "testing", "world")
+SIMULATION = "sim"  # a world of its own: it makes the loop, and chance only from a seed
 
 OUTSIDE_MODULES = _words("""
     _thread concurrent ctypes fcntl glob mmap multiprocessing os pathlib queue random resource sched secrets
@@ -38,6 +39,9 @@ EXCEPTIONS = {
     "cluster/zookeeper.py": ("kazoo", "call_soon_threadsafe"),  # kazoo has threads of its own
     "client/blocking.py": ("asyncio.Runner", "penstock.world.real"),  # a client that brings its own loop
     "broker/assemble.py": ("penstock.world.real",),  # where the broker's world is put together
+    "sim/disk_device.py": ("os",),  # the words for an error's number
+    "sim/event_loop.py": ("socket",),  # the constants and exceptions that asyncio's users know
+    "sim/network.py": ("socket",),
 }
 
 # A set may be given to these, or a generator over one: its order does not show.
@@ -84,6 +88,7 @@ class _Checker(ast.NodeVisitor):
         self._name = name
         self._exceptions = EXCEPTIONS.get(name, ())
         self._pure = name.partition("/")[0] in PURE_PACKAGES
+        self._simulation = name.partition("/")[0] == SIMULATION
         self._modules: dict[str, str] = {}  # local name → the module it stands for
         self._set_attributes = set_attributes
         self._scopes: list[dict[str, bool]] = [{}]  # name → whether it is a set
@@ -109,7 +114,9 @@ class _Checker(ast.NodeVisitor):
 
     def _check_module(self, node: ast.AST, module: str) -> None:
         top = module.partition(".")[0]
-        if top in OUTSIDE_MODULES:
+        if self._simulation and top == "random":
+            return  # which of its names, `_check_name` looks at
+        if top in OUTSIDE_MODULES and module not in self._exceptions:
             self._report(node, f"imports {module}: only world/ may")
         elif top == "kazoo" and "kazoo" not in self._exceptions:
             self._report(node, "imports kazoo: only cluster/zookeeper.py may")
@@ -121,6 +128,10 @@ class _Checker(ast.NodeVisitor):
     def _check_name(self, node: ast.AST, module: str, name: str) -> None:
         """A name of a module, imported or looked up."""
         full = f"{module}.{name}"
+        if module == "random" and name != "Random":
+            self._report(node, f"uses {full}: chance comes from the seed")
+        if self._simulation:
+            return
         if module == "asyncio" and name not in ASYNCIO_ALLOWED and full not in self._exceptions:
             self._report(node, f"uses {full}: the world's loop does that")
         if full == "io.open":
@@ -156,6 +167,8 @@ class _Checker(ast.NodeVisitor):
     def _check_plain_call(self, node: ast.Call, name: str) -> None:
         if name == "open":
             self._report(node, "opens a file: the world's disk does that")
+        elif self._modules.get(name) == "random.Random" and not node.args:
+            self._report(node, "calls Random(): without a seed it is another one in every process")
         elif name in ("__import__", "hash"):
             self._report(
                 node, f"calls {name}(): its result differs from process to process, or hides an import"
@@ -165,6 +178,8 @@ class _Checker(ast.NodeVisitor):
                 self._check_order(node, argument, f"given to {name}()")
 
     def _check_method_call(self, node: ast.Call, function: ast.Attribute) -> None:
+        if ast.unparse(function) == "random.Random" and not node.args:
+            self._report(node, "calls random.Random(): without a seed it is another one in every process")
         if function.attr in ORDERED_METHODS:
             for argument in node.args:
                 self._check_order(node, argument, f"given to {function.attr}()")

@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 LINT = "import sys; from importlinter.cli import lint_imports_command; lint_imports_command(sys.argv[1:])"
 PACKAGES = (
-    *("cli", "testing", "broker", "apis", "services", "cluster", "client"),
+    *("cli", "testing", "sim", "broker", "apis", "services", "cluster", "client"),
     *("storage", "core", "wire", "records", "world", "base"),
 )
 

@@ -15,9 +15,11 @@ JAVA_17 = 'echo "openjdk version \\"17.0.9\\" 2023-10-17" >&2'
 MAVEN = """
 for argument in "$@"; do
     libs=${argument#-DoutputDirectory=}
-    [ "$libs" = "$argument" ] || { mkdir -p "$libs" && touch "$libs/kafka.jar"; }
+    [ "$libs" = "$argument" ] || { mkdir -p "$libs" && touch "$libs/some.jar"; }
 done
-echo called >>"$MAVEN_CALLS" """
+echo "$4" >>"$MAVEN_CALLS" """
+KAFKA_POM = "peers/kafka-pom.xml\n"
+ZOOKEEPER_POM = "peers/zookeeper-pom.xml\n"
 
 
 class Machine:
@@ -51,18 +53,19 @@ def test_the_jars_are_fetched_once(tmp_path: Path) -> None:
     machine = Machine(tmp_path, java=JAVA_17, mvn=MAVEN, kcat="")
 
     assert machine.make_tools().returncode == 0
-    assert (machine.tools / "kafka" / "libs" / "kafka.jar").exists()
+    for name in ("kafka", "zookeeper"):
+        assert (machine.tools / name / "libs" / "some.jar").exists()
     assert machine.make_tools().returncode == 0
-    assert machine.calls.read_text() == "called\n"
+    assert machine.calls.read_text() == KAFKA_POM + ZOOKEEPER_POM
 
 
 def test_jars_of_another_version_are_fetched_again(tmp_path: Path) -> None:
     machine = Machine(tmp_path, java=JAVA_17, mvn=MAVEN, kcat="")
     machine.make_tools()
-    (machine.tools / "kafka" / "pom.xml").write_text("an older one")
+    (machine.tools / "zookeeper" / "pom.xml").write_text("an older one")
 
     assert machine.make_tools().returncode == 0
-    assert machine.calls.read_text() == "called\ncalled\n"
+    assert machine.calls.read_text() == KAFKA_POM + ZOOKEEPER_POM + ZOOKEEPER_POM
 
 
 def test_a_fetch_that_failed_leaves_nothing_that_looks_complete(tmp_path: Path) -> None:
@@ -71,8 +74,9 @@ def test_a_fetch_that_failed_leaves_nothing_that_looks_complete(tmp_path: Path) 
     done = machine.make_tools()
 
     assert done.returncode != 0
-    assert "Apache Kafka is missing" in done.stderr
-    assert not (machine.tools / "kafka" / "pom.xml").exists()
+    for name, full_name in tools.JARS.items():
+        assert f"{full_name} is missing" in done.stderr
+        assert not (machine.tools / name / "pom.xml").exists()
 
 
 @pytest.mark.parametrize("program", ["java", "mvn", "kcat"])
@@ -115,8 +119,9 @@ def test_on_ci_a_missing_tool_is_a_failure(monkeypatch: pytest.MonkeyPatch, tmp_
         tools.require("kcat")
 
 
+@pytest.mark.parametrize("name", tools.JARS)
 def test_jars_without_the_proof_that_all_arrived_count_as_missing(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
 ) -> None:
     (tmp_path / "bin").mkdir()
     java = tmp_path / "bin" / "java"
@@ -124,13 +129,14 @@ def test_jars_without_the_proof_that_all_arrived_count_as_missing(
     java.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("PENSTOCK_TOOLS", str(tmp_path))
-    (tmp_path / "kafka" / "libs").mkdir(parents=True)
+    (tmp_path / name / "libs").mkdir(parents=True)
 
-    with pytest.raises(tools.MissingToolError, match="Apache Kafka is missing"):
-        tools.locate("kafka")
-    (tmp_path / "kafka" / "pom.xml").touch()
-    assert tools.locate("kafka") == tmp_path / "kafka" / "libs"
+    with pytest.raises(tools.MissingToolError, match=f"{tools.JARS[name]} is missing"):
+        tools.locate(name)
+    (tmp_path / name / "pom.xml").touch()
+    assert tools.locate(name) == tmp_path / name / "libs"
 
 
-def test_the_pom_names_no_repository() -> None:
-    assert "repositor" not in (ROOT / "peers" / "kafka-pom.xml").read_text()
+@pytest.mark.parametrize("name", tools.JARS)
+def test_the_pom_names_no_repository(name: str) -> None:
+    assert "repositor" not in (ROOT / "peers" / f"{name}-pom.xml").read_text()

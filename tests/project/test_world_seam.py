@@ -23,6 +23,7 @@ def test_the_checker_reads_every_package_it_should(tmp_path: Path) -> None:
     found = check_tree(tmp_path)
     assert [(violation.path, violation.line) for violation in found] == [
         ("broker/module.py", 1),
+        ("sim/module.py", 1),
         ("storage/module.py", 1),
         ("top.py", 1),
     ]
@@ -135,6 +136,41 @@ def test_the_order_of_a_set_is_not_let_out(source: str) -> None:
 )
 def test_what_does_no_harm_is_left_alone(source: str) -> None:
     assert check_source("services/m.py", source) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import time",
+        "import os",
+        "import threading",
+        "import secrets",
+        "from uuid import uuid4",
+        "import socket",
+        "import random\nnumber = random.random()",
+        "from random import choice",
+        "import random\nchance = random.Random()",
+        "from random import Random\nchance = Random()",
+        "from penstock.world.real_loop import RealLoop",
+        "data = open('file').read()",
+        "from datetime import datetime\nnow = datetime.now()",
+        "bucket = hash(name) % 8",
+        "for x in {1, 2}: f(x)",
+    ],
+)
+def test_the_simulation_has_no_time_and_no_chance_but_its_own(source: str) -> None:
+    (violation,) = check_source("sim/m.py", source)
+    assert violation.path == "sim/m.py"
+
+
+def test_the_simulation_makes_the_loop_and_draws_from_the_seed() -> None:
+    source = (
+        "import asyncio\nimport random\nfrom random import Random\n"
+        "async def f(): await asyncio.sleep(1)\n"
+        "chance = [random.Random('seed'), Random(7)]"
+    )
+    assert check_source("sim/m.py", source) == []
+    assert check_source("sim/network.py", "import socket") == []
 
 
 def test_the_exceptions_hold_for_their_own_file_alone() -> None:

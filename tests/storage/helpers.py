@@ -86,6 +86,12 @@ def append(log: Log, data: bytes, *, now_ms: int = NOW_MS) -> bytes:
     return data
 
 
+def delete_old_segments(log: Log, now_ms: int, *, high_watermark: int | None = None) -> int:
+    """What retention does, as if the new start were written down in between; how many segments went."""
+    new_start = log.expire(now_ms, high_watermark=high_watermark)
+    return 0 if new_start is None else log.delete_segments_below(new_start, now_ms=now_ms)
+
+
 def create_log(
     disk: Disk, config: LogConfig | None = None, producers: RememberedProducers | None = None
 ) -> Log:

@@ -6,12 +6,15 @@ import pytest
 
 from penstock.records.batch import read_header, restamp
 from penstock.records.compression import Codec
+from penstock.sim.disk import SimDisk
+from penstock.sim.disk_faults import Revoked
+from penstock.sim.disk_operations import Operation
+from penstock.storage import names
 from penstock.storage.compaction import cleanable
 from penstock.storage.errors import CorruptionError
 from penstock.storage.log import Log, LogConfig
 from penstock.world.memory_disk import MemoryDisk
 from tests.storage.compacting import InlineWork, TickingLoop, put, records_of, run_compaction, table_of
-from tests.storage.crashing_disk import CrashingDisk, PowerCut
 from tests.storage.helpers import (
     NOW_MS,
     PATH,
@@ -20,6 +23,7 @@ from tests.storage.helpers import (
     batch,
     close_cleanly,
     create_log,
+    delete_old_segments,
     open_log,
     read_all,
     sync,
@@ -160,6 +164,14 @@ def test_what_lies_below_the_start_goes(disk: MemoryDisk, log: Log) -> None:
     assert (log.start_offset, log.end_offset) == (2, 3)
 
 
+def test_a_start_that_moves_meanwhile_is_left_to_the_next_run(disk: MemoryDisk, log: Log) -> None:
+    put(log, ("a", "1"))
+    put(log, ("b", "1"))
+    log.roll(now_ms=NOW_MS)
+    run_compaction(log, disk, work=InlineWork(before_each=lambda: log.advance_start_offset(2)))
+    assert [header.base_offset for header in log.headers(0)] == [0, 1]
+
+
 def test_an_empty_batch_remembers_a_producers_last_sequence(disk: MemoryDisk) -> None:
     producers = RememberedProducers()
     log = create_log(disk, COMPACTED, producers)
@@ -275,7 +287,7 @@ def test_segments_that_retention_takes_meanwhile_do_not_come_back(disk: MemoryDi
     def delete() -> None:
         if log.start_offset == 0:
             log.advance_start_offset(2)
-            log.delete_old_segments(NOW_MS)
+            delete_old_segments(log, NOW_MS)
 
     run_compaction(log, disk, work=InlineWork(delete))
     assert [record.offset for record in records_of(log)] == [2]
@@ -283,7 +295,8 @@ def test_segments_that_retention_takes_meanwhile_do_not_come_back(disk: MemoryDi
 
 
 def test_what_is_rewritten_is_safe_afterwards() -> None:
-    disk = CrashingDisk()
+    machine = SimDisk(random.Random(3), page_bytes=64)
+    disk = machine.mount()
     log = create_log(disk, COMPACTED)
     for number in range(6):
         put(log, ("a", str(number)), ("b", str(number)))
@@ -292,8 +305,8 @@ def test_what_is_rewritten_is_safe_afterwards() -> None:
     result = run_compaction(log, disk)
     assert result is not None
     assert log.recovery_point == result.end_offset == 12
-    disk.crash_machine(random.Random(3))
-    log, _ = open_log(disk, COMPACTED, recovery_point=12)
+    machine.crash_machine()
+    log, _ = open_log(machine.mount(), COMPACTED, recovery_point=12)
     assert keys_and_offsets(log) == [("a", 10), ("b", 11)]
 
 
@@ -374,7 +387,7 @@ def test_a_checkpoint_outside_of_the_log_means_all_of_it(disk: MemoryDisk) -> No
 def test_compact_and_delete_does_both(disk: MemoryDisk) -> None:
     config = LogConfig(compact=True, delete=True, retention_ms=1000, segment_bytes=1000)
     log = filled(disk, config, step_ms=1000)
-    assert log.delete_old_segments(NOW_MS + 2500) == 2
+    assert delete_old_segments(log, NOW_MS + 2500) == 2
     run_compaction(log, disk, cleaner_offset=2)
     assert [record.offset for record in records_of(log)] == [3]
 
@@ -382,12 +395,66 @@ def test_compact_and_delete_does_both(disk: MemoryDisk) -> None:
 # ---- crashes
 
 
-@pytest.mark.parametrize(("machine", "seed"), [(False, 0), *((True, seed) for seed in range(8))])
-def test_a_crash_at_any_step_of_the_swap_leaves_the_same_table(machine: bool, seed: int) -> None:
+@pytest.mark.parametrize("is_machine", [False, True])
+def test_a_log_that_was_compacted_once_has_gaps_that_are_no_damage_whatever_its_policy_is_now(
+    is_machine: bool,
+) -> None:
     crashes = 0
     for step in range(1000):
-        chance = random.Random(seed * 1000 + step)
-        disk = CrashingDisk()
+        machine = SimDisk(random.Random(step))
+        disk = machine.mount()
+        log = create_log(disk, LogConfig(compact=True, delete=False, segment_bytes=400))
+        for number in range(3):  # each in its own segment, which a later one empties
+            put(log, ("a", f"{number}" * 100), ("b", f"{number}" * 100))
+        log.roll(now_ms=NOW_MS)
+        sync(log, disk)
+        machine.faults.strike_after(step, machine.crash_process)
+        try:
+            run_compaction(log, disk)
+        except Revoked:
+            crashes += 1
+        is_over = machine.faults.strike_is_pending
+        if is_machine:
+            machine.crash_machine()
+        log, report = open_log(machine.mount(), LogConfig(delete=True), recovery_point=0)
+        assert report.damage == []
+        assert table_of(log) == {b"a": b"2" * 100, b"b": b"2" * 100}
+        if is_over:
+            break
+    assert crashes > 5
+
+
+def test_the_mark_of_a_compacted_log_is_on_the_device_before_its_first_swap() -> None:
+    heard: list[tuple[Operation, str]] = []
+    disk = SimDisk(
+        random.Random(0), watcher=lambda operation, path, _: heard.append((operation, path))
+    ).mount()
+    log = create_log(disk, COMPACTED)
+    put(log, ("a", "1"), ("a", "2"))
+    log.roll(now_ms=NOW_MS)
+    run_compaction(log, disk)
+    marked = heard.index((Operation.CREATE, f"{PATH}/{names.COMPACTED}"))
+    swapped = next(index for index, (operation, path) in enumerate(heard) if path.endswith(names.SWAP))
+    assert (Operation.SYNC_DIR, PATH) in heard[marked:swapped]
+
+
+def test_a_gap_in_a_log_that_was_never_compacted_is_damage(disk: MemoryDisk, log: Log) -> None:
+    put(log, ("a", "1"))
+    log.roll(now_ms=NOW_MS)
+    put(log, ("a", "2"))
+    log.roll(now_ms=NOW_MS)
+    put(log, ("a", "3"))
+    disk.remove(f"{PATH}/{names.file_name(1, names.LOG)}")
+    _, report = open_log(disk, LogConfig(delete=True))
+    assert [(damage.first_offset, damage.next_offset) for damage in report.damage] == [(1, 2)]
+
+
+@pytest.mark.parametrize(("is_machine", "seed"), [(False, 0), *((True, seed) for seed in range(8))])
+def test_a_crash_at_any_step_of_the_swap_leaves_the_same_table(is_machine: bool, seed: int) -> None:
+    crashes = 0
+    for step in range(1000):
+        machine = SimDisk(random.Random(seed * 1000 + step), page_bytes=64)
+        disk = machine.mount()
         log = create_log(disk, COMPACTED)
         for number in range(12):
             put(
@@ -401,20 +468,19 @@ def test_a_crash_at_any_step_of_the_swap_leaves_the_same_table(machine: bool, se
         sync(log, disk)
         recovery_point = log.recovery_point
         table = table_of(log)
-        disk.crash_after = disk.operations + step
+        machine.faults.strike_after(step, machine.crash_process)
         try:
             run_compaction(log, disk)
             finished = True
-            disk.crash_after = None
+            machine.faults.call_off_strike()
             for removal in log.due_removals(NOW_MS + COMPACTED.file_delete_delay_ms):
                 removal.run(disk)
-        except PowerCut:
+        except Revoked:
             finished = False
             crashes += 1
-        if machine:
-            disk.crash_machine(chance)
-        else:
-            disk.crash_process()
+        if is_machine:
+            machine.crash_machine()
+        disk = machine.mount()
         log, report = open_log(disk, COMPACTED, recovery_point=recovery_point)
         assert table_of(log) == table
         assert log.end_offset == recovery_point

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from penstock.records.compression import Codec
 from penstock.records.record import Record
+from penstock.sim.disk import SimDisk
+from penstock.sim.disk_faults import Revoked
 from penstock.storage.log import LogConfig
 from tests.storage.compacting import put, records_of, run_compaction, table_of
-from tests.storage.crashing_disk import CrashingDisk, PowerCut
 from tests.storage.helpers import NOW_MS, RememberedProducers, create_log, open_log, sync
 
 CONFIG = LogConfig(
@@ -37,7 +38,8 @@ STEP = st.one_of(
 @settings(max_examples=120, deadline=None)
 @given(steps=st.lists(STEP, max_size=40))
 def test_a_compacted_log_is_still_the_same_table(steps: list[tuple]) -> None:  # type: ignore[type-arg]
-    disk = CrashingDisk()
+    machine = SimDisk(Random(0), page_bytes=64)
+    disk = machine.mount()
     producers = RememberedProducers()
     log = create_log(disk, CONFIG, producers)
     sync(log, disk)
@@ -73,13 +75,13 @@ def test_a_compacted_log_is_still_the_same_table(steps: list[tuple]) -> None:  #
             _, operations, is_machine, seed = step
             sync(log, disk)
             recovery_point, remembered = log.recovery_point, producers.entries()
-            disk.crash_after = disk.operations + operations
-            with suppress(PowerCut):  # a run that crashes does not write down how far it came
+            machine.faults.strike_after(operations, machine.crash_process)
+            with suppress(Revoked):  # a run that crashes does not write down how far it came
                 cleaner_offset = _compact(log, disk, cleaner_offset, now_ms, map_bytes_max=5000)
+            machine.random.seed(seed)
             if is_machine:
-                disk.crash_machine(Random(seed))
-            else:
-                disk.crash_process()
+                machine.crash_machine()
+            disk = machine.mount()
             producers = RememberedProducers()
             log, report = open_log(disk, CONFIG, producers, recovery_point=recovery_point)
             assert report.damage == []

@@ -1,15 +1,17 @@
 """The data directory: who owns it, what a start finds in it, and what a stop leaves."""
 
+from random import Random
+
 import pytest
 
 from penstock.base.errors import UserError
 from penstock.base.ids import TopicPartition, format_id
+from penstock.sim.disk import SimDisk
 from penstock.storage import checkpoints
 from penstock.storage.directory import CLEAN_SHUTDOWN, DataDirectory
 from penstock.storage.log import Log, LogConfig
-from penstock.world.disk import read_file, write_file_atomically
+from penstock.world.disk import Disk, read_file, write_file_atomically
 from penstock.world.memory_disk import MemoryDisk
-from tests.storage.crashing_disk import CrashingDisk
 from tests.storage.helpers import NOW_MS, TOPIC_ID, RememberedProducers, append, batch, read_all, sync
 
 ORDERS = TopicPartition("orders", 0)
@@ -30,9 +32,7 @@ class CountingEntropy:
         return 0
 
 
-def take(
-    disk: MemoryDisk | CrashingDisk, *, node_id: int = 1, cluster_id: str | None = None
-) -> DataDirectory:
+def take(disk: Disk, *, node_id: int = 1, cluster_id: str | None = None) -> DataDirectory:
     return DataDirectory.open(disk, node_id=node_id, entropy=CountingEntropy(), cluster_id=cluster_id)
 
 
@@ -213,7 +213,8 @@ def test_the_longest_topic_name_can_be_deleted(disk: MemoryDisk) -> None:
 
 
 def test_the_recovery_point_goes_down_on_disk_before_a_log_is_cut() -> None:
-    disk = CrashingDisk()
+    machine = SimDisk(Random(0))
+    disk = machine.mount()
     directory = take(disk)
     log = create(directory)
     for number in range(10):
@@ -224,9 +225,36 @@ def test_the_recovery_point_goes_down_on_disk_before_a_log_is_cut() -> None:
     directory.truncate(ORDERS, log, 7)
     assert log.end_offset == 6
     assert checkpoints.read_offsets(disk, checkpoints.RECOVERY_POINTS) == {ORDERS: 6}
-    disk.crash_process()
-    log = reopen(take(disk))
+    machine.crash_process()
+    log = reopen(take(machine.mount()))
     assert (log.end_offset, log.checkpoint_offset) == (6, 6)
+
+
+def test_a_start_above_the_cut_goes_down_on_disk_before_a_log_is_cut(disk: MemoryDisk) -> None:
+    directory = take(disk)
+    log = create(directory)
+    for number in range(10):
+        append(log, batch(number * 2, 2))
+    sync(log, disk)
+    log.advance_start_offset(9)
+    directory.note_offsets({ORDERS: log})
+    directory.write_checkpoints()
+    directory.truncate(ORDERS, log, 7)
+    assert checkpoints.read_offsets(disk, checkpoints.START_OFFSETS) == {ORDERS: 6}
+    assert (log.start_offset, log.end_offset) == (6, 6)
+
+
+def test_a_start_is_written_down_even_where_the_first_segment_says_the_same(disk: MemoryDisk) -> None:
+    directory = take(disk)
+    log = create(directory)
+    append(log, batch(0, 4))
+    log.roll(now_ms=NOW_MS)
+    log.advance_start_offset(4)
+    log.delete_segments_below(4, now_ms=NOW_MS)
+    assert log.segments[0].base_offset == 4
+    directory.note_offsets({ORDERS: log})
+    directory.write_start_offsets()
+    assert checkpoints.read_offsets(disk, checkpoints.START_OFFSETS) == {ORDERS: 4}
 
 
 def test_the_cleaner_offset_is_written_behind_the_recovery_point(disk: MemoryDisk) -> None:

@@ -2,19 +2,20 @@
 
 import struct
 from itertools import pairwise
+from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.records.producer import ProducerEntry
+from penstock.sim.disk import SimDisk
 from penstock.storage import names
 from penstock.storage.epochs import decode_epochs
 from penstock.storage.index import IndexCache, SegmentIndex
 from penstock.storage.producer_snapshots import decode_snapshot, encode_snapshot
 from penstock.world.disk import read_file
 from penstock.world.memory_disk import MemoryDisk
-from tests.storage.crashing_disk import CrashingDisk
 
 BASE = 1 << 40
 
@@ -108,12 +109,12 @@ def test_what_is_loaded_is_forgotten_when_there_is_too_much_of_it(disk: MemoryDi
 
 
 def test_loading_waits_for_nothing_if_told_so() -> None:
-    disk = CrashingDisk()
+    disk = SimDisk(Random(0)).mount()
     disk.make_dir("p")
     index = SegmentIndex(disk, "p", 0)
     index.add(last_offset=5, position=50)
     index.write()
-    disk.nothing_is_cached = True
+    disk.faults.nothing_is_cached = True
     assert index.floor(6, cached_only=True) is None
     assert index.floor(6) == (50, None)
     assert index.floor(6, cached_only=True) == (50, None)

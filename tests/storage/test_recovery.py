@@ -1,8 +1,11 @@
 """What a log makes of its files after a stop, clean or not."""
 
+from random import Random
+
 import pytest
 
 from penstock.records.batch import read_header
+from penstock.sim.disk import SimDisk
 from penstock.storage import names
 from penstock.storage.errors import CorruptionError
 from penstock.storage.log import Log, LogConfig
@@ -10,11 +13,13 @@ from penstock.world.memory_disk import MemoryDisk
 from tests.storage.helpers import (
     NOW_MS,
     PATH,
+    TOPIC_ID,
     RememberedProducers,
     append,
     batch,
     close_cleanly,
     create_log,
+    delete_old_segments,
     open_log,
     placed,
     read_all,
@@ -257,7 +262,7 @@ def test_deleting_the_records_up_to_the_damage_makes_the_log_whole(disk: MemoryD
     log.advance_start_offset(2)
     assert read_all(log) == written[1:]
     log.advance_start_offset(log.segments[1].base_offset)
-    log.delete_old_segments(NOW_MS)
+    delete_old_segments(log, NOW_MS)
     sync(log, disk)
     assert log.checkpoint_offset == 40
 
@@ -589,3 +594,18 @@ def test_ordinary_starts_say_nothing(disk: MemoryDisk) -> None:
     _, report = open_log(disk, CONFIG)
     assert report.problems() == []
     assert report.checked_batches == 40
+
+
+def test_a_log_whose_creator_died_before_its_first_sync_keeps_its_id_once_it_is_flushed() -> None:
+    for seed in range(100):
+        machine = SimDisk(Random(seed))
+        append(create_log(machine.mount()), batch(0))
+        machine.crash_process()
+        disk = machine.mount()
+        log, _ = open_log(disk)
+        data = append(log, batch(1))
+        sync(log, disk)
+        machine.crash_machine()
+        log, _ = open_log(machine.mount(), recovery_point=2)
+        assert log.topic_id == TOPIC_ID
+        assert read_all(log)[-1] == data

@@ -108,11 +108,19 @@ class Background:
                 self._services.flusher.request(partition)
 
     async def expire_segments(self) -> None:
+        """Delete what retention wants gone, after the new starts of all those logs are written down."""
+        expired: list[tuple[Partition, int]] = []
         async for partition in self._paced():
             if not partition.log.failed and await self._services.world.work.run(
                 partition.has_expired_segments
             ):
-                partition.expire_segments()
+                new_start = partition.expire()
+                if new_start is not None:
+                    expired.append((partition, new_start))
+        if expired:
+            await self._services.partitions.write_start_offsets()
+        for partition, new_start in expired:
+            partition.delete_segments_below(new_start)
 
     async def remove_deleted(self) -> None:
         """Remove the files of deleted segments and topics whose time has come."""

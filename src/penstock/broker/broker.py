@@ -85,6 +85,8 @@ class Broker:
         if not self._directory.was_closed_cleanly:
             await services.controller.begin_new_leader_epochs()
         await services.partitions.load(list(services.image.topics()))
+        # What a crash left unsynced is below the high watermark before anybody asks for it.
+        await services.flusher.settle()
         connections = Connections(services, apis)
         self._connections = connections
         self._background = Background(services, self._directory, connections)

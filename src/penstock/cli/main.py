@@ -22,6 +22,7 @@ COMMANDS = {
     "produce": "send lines of text, files or JSON as records",
     "consume": "read records from an offset, a time or the beginning",
     "log": "look into a log's files without a broker",
+    "sim": "run the broker in a simulated world full of faults",
 }
 
 _HELP = """usage: penstock COMMAND [options]

@@ -262,7 +262,7 @@ async def _wait_until_shown(client: Client, partition_counts: Mapping[str, int])
     deadline = client.loop.time() + _VISIBLE_WITHIN_MS / 1000
     tries = 0
     while client.loop.time() < deadline:
-        topics = await client.refresh(partition_counts)
+        topics = await client.persist(lambda: client.refresh(partition_counts))
         if all(_is_shown(topic, partition_counts[topic.name]) for topic in topics):
             return
         await client.pause(tries)

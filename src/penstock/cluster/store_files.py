@@ -62,6 +62,7 @@ class StoreFiles:
     def recover(self, tree: NodeTree) -> Recovery:
         """Bring the tree up to date and open the log for writing. Blocks: start-up only."""
         self._disk.make_dir(self._directory)
+        self._sync_names()
         for name in self._disk.list(self._directory):
             if name.endswith(".tmp"):  # a snapshot that a crash cut short
                 self._disk.remove(f"{self._directory}/{name}")
@@ -78,6 +79,7 @@ class StoreFiles:
         if snapshots:
             self._load_snapshot(first, tree)
         recovery = self._replay(logs, tree)
+        self.sync()  # what is shown from now on must not be taken back by the next crash
         self._remove_older(first)
         return recovery
 
@@ -123,6 +125,11 @@ class StoreFiles:
     def _numbers(self, kind: str) -> list[int]:
         names = (name.split(".") for name in self._disk.list(self._directory))
         return sorted(int(parts[0]) for parts in names if parts[0].isdigit() and parts[1:] == [kind])
+
+    def _sync_names(self) -> None:
+        """Also of what an earlier start made and did not live to sync: without its name a synced log is gone."""
+        self._disk.sync_dir(self._directory.rpartition("/")[0])
+        self._disk.sync_dir(self._directory)
 
     def _begin_log(self, number: int) -> None:
         self._log = self._disk.open(self._path(number, "log"), create=True)

@@ -84,6 +84,7 @@ class Compactor:
 
     async def _compact(self, partition: Partition, dirty: DirtyRange) -> CompactionResult | None:
         world = self._services.world
+        await self._write_down_start(partition)
         return await compact(
             partition.log,
             partition.disk,
@@ -93,6 +94,13 @@ class Compactor:
             now_ms=world.loop.now_ms(),
             map_bytes_max=self._settings[LOG_CLEANER_DEDUPE_BUFFER_SIZE],
         )
+
+    async def _write_down_start(self, partition: Partition) -> None:
+        """A run takes away what lies below the start: from then on no crash may bring the start back."""
+        written = partition.log.segments[0].base_offset
+        while partition.log.start_offset > written and not partition.in_memory:
+            written = partition.log.start_offset
+            await self._services.partitions.write_start_offsets()
 
     async def _note(self, partition: Partition, result: CompactionResult) -> None:
         self._removed.add(result.records_removed)

@@ -312,10 +312,20 @@ class Partition:
         """Whether retention wants anything gone. May read old indexes; called off the loop."""
         return self.log.expired(self._world.loop.now_ms(), high_watermark=self.high_watermark) > 0
 
-    def expire_segments(self) -> None:
-        """Delete what retention wants gone."""
+    def expire(self) -> int | None:
+        """Move the start past what retention wants gone; the offset to delete below once that is written down."""
         try:
-            self.log.delete_old_segments(self._world.loop.now_ms(), high_watermark=self.high_watermark)
+            return self.log.expire(self._world.loop.now_ms(), high_watermark=self.high_watermark)
+        except StorageError:
+            self.went_offline()
+            return None
+
+    def delete_segments_below(self, offset: int) -> None:
+        """Delete what `expire` has moved the start past."""
+        if self.log.failed is not None:
+            return
+        try:
+            self.log.delete_segments_below(offset, now_ms=self._world.loop.now_ms())
         except StorageError:
             self.went_offline()
 

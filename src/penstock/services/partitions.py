@@ -174,6 +174,15 @@ class Partitions:
 
         await self._in_turn(write)
 
+    async def write_start_offsets(self) -> None:
+        """Write down where each log starts."""
+
+        async def write() -> None:
+            self._directory.note_offsets(self.logs_on_disk())
+            await self._world.work.run(self._directory.write_start_offsets)
+
+        await self._in_turn(write)
+
     async def write_cleaner_offset(self, partition: Partition, offset: int) -> None:
         """Write down how far compaction has come."""
         key = TopicPartition(partition.topic, partition.index)
@@ -201,7 +210,9 @@ class Partitions:
                 await write()
 
         # What a thread has begun goes on when its caller is cancelled; so does its turn.
-        await asyncio.shield(self._world.loop.create_task(turn()))
+        task = self._world.loop.create_task(turn())
+        task.add_done_callback(_look_at_outcome)
+        await asyncio.shield(task)
 
     async def _hold(self, topic: Topic, present: Collection[TopicPartition]) -> None:
         settings = self._configs.of_topic(topic)
@@ -299,3 +310,9 @@ class Partitions:
             partition.intake = intake
             partition.log.config = config
             partition.advance()
+
+
+def _look_at_outcome(task: asyncio.Task[None]) -> None:
+    """Who waited may have gone; a failure that nobody asks for would be told by asyncio as a bug."""
+    if not task.cancelled():
+        task.exception()

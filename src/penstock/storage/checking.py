@@ -34,6 +34,7 @@ class SegmentCheck:
         segments: list[Segment],
         *,
         config: LogConfig,
+        was_compacted: bool,
         recovery_point: int,
         trusted_upto: int,
     ) -> None:
@@ -41,6 +42,7 @@ class SegmentCheck:
         self._disk = disk
         self._segments = segments
         self._config = config
+        self._was_compacted = was_compacted
         self._recovery_point = recovery_point
         self._trusted_upto = trusted_upto
         self._next_offset = segments[0].base_offset
@@ -77,7 +79,7 @@ class SegmentCheck:
 
     def _note_gap_before(self, segment: Segment, previous: Segment) -> None:
         # Compaction leaves gaps; elsewhere every offset was written once.
-        if segment.base_offset == self._next_offset or self._config.compact:
+        if segment.base_offset == self._next_offset or self._was_compacted:
             return
         reaches_up_to_here = bool(self._holes) and self._holes[-1].segment is previous
         if not reaches_up_to_here:

@@ -8,6 +8,7 @@ slices; reads, syncs and large writes go through `Work`.
 A group is swapped in so that a crash at any moment finds the old segments or the new one:
 
     1  write <base>.log.cleaned and its indexes; sync them            a crash: the files are removed
+    -  before the first swap, leave the mark `compacted`; sync it     gaps between offsets are no damage from here on
     2  rename them to .swap, the .log last; sync the directory        from here on the start finishes the swap
     3  rename the old ones to .deleted; sync the directory
     4  rename .swap to the final names
@@ -105,6 +106,9 @@ async def compact(
 ) -> CompactionResult | None:
     """Clean a log up to the end of the dirty range, or as far as the map's memory goes.
 
+    What lies below the log's start goes, too: as it is now, and written down, or a crash could bring the start back
+    to where records are missing.
+
     None if the log was cut, closed or failed meanwhile. CorruptionError if a batch cannot be opened; the log
     is as before.
     """
@@ -127,6 +131,8 @@ class _Run:
         self._pacer = pacer
         self._now_ms = now_ms
         self._cuts = log.cuts
+        self._start_offset = log.start_offset
+        self._is_marked = False
 
     async def clean(self, dirty: DirtyRange, map_bytes_max: int) -> CompactionResult | None:
         log = self._log
@@ -267,10 +273,10 @@ class _Run:
         _discard(cleaned, self._disk)
 
     async def _start_of(self, segment: Segment) -> int:
-        """Where the first batch that is not below the log's start begins."""
-        if segment.base_offset >= self._log.start_offset:
+        """Where the first batch begins that is not below the start that is written down."""
+        if segment.base_offset >= self._start_offset:
             return 0
-        position = await self._work.run(partial(segment.position_of, self._log.start_offset))
+        position = await self._work.run(partial(segment.position_of, self._start_offset))
         assert position is not None
         return position
 
@@ -298,6 +304,13 @@ class _Run:
 
     # ---- the swap
 
+    def _mark_compacted(self) -> None:
+        """Leave the mark, once a run: that it is there does not say that the device has it."""
+        if not self._is_marked:
+            self._disk.open(f"{self._log.path}/{names.COMPACTED}", create=True).close()
+            self._disk.sync_dir(self._log.path)
+            self._is_marked = True
+
     async def _swap_in(self, cleaned: Segment, group: list[Segment]) -> None:
         log, disk = self._log, self._disk
         files = [cleaned.file, *cleaned.retire()]
@@ -307,6 +320,7 @@ class _Run:
                 file.sync()
             for file in files[1:]:
                 file.close()
+            self._mark_compacted()
             cleaned.move_to(names.SWAP)
             disk.sync_dir(log.path)
 

@@ -2,9 +2,10 @@
 
 One disk is one data directory. Next to the directories of the partitions it holds Kafka's files:
 `meta.properties`, the checkpoints of recovery points, start offsets and compaction, `.kafka_cleanshutdown`
-after a clean stop, and `.lock` while a broker runs. Two orders matter here. A deleted partition leaves the
+after a clean stop, and `.lock` while a broker runs. Some orders matter here. A deleted partition leaves the
 checkpoints before a new one of the same name can come, or the new one would be measured by the old one's
-recovery point. And a recovery point that has to go down goes down on disk before the log is cut.
+recovery point. A recovery point that has to go down goes down on disk before the log is cut, and a start that
+has gone up is on disk before the segments below it go.
 
 What says that it may block goes through `Work`, one call at a time.
 """
@@ -138,11 +139,14 @@ class DataDirectory:
         self.disk.remove_tree(name)
 
     def truncate(self, partition: TopicPartition, log: Log, offset: int) -> None:
-        """Cut a log's end, so that a crash at any moment finds a recovery point not above it. May block."""
+        """Cut a log's end, so that a crash at any moment finds no recovery point or start above it. May block."""
         end_offset = log.end_after_cut(offset)
         if self._recovery_points.get(partition, 0) > end_offset:
             self._recovery_points = {**self._recovery_points, partition: end_offset}
             checkpoints.write_offsets(self.disk, checkpoints.RECOVERY_POINTS, self._recovery_points)
+        if self._start_offsets.get(partition, 0) > end_offset:
+            self._start_offsets = {**self._start_offsets, partition: end_offset}
+            self.write_start_offsets()
         log.truncate_to(offset)
 
     def _forget(self, partitions: Collection[TopicPartition]) -> None:
@@ -168,13 +172,18 @@ class DataDirectory:
         for partition, log in logs.items():
             recovery_points[partition] = log.checkpoint_offset
             start_offsets.pop(partition, None)
-            if log.start_offset > log.segments[0].base_offset:
+            # Also where the first segment says the same: the device may not know yet that others are gone.
+            if log.start_offset > 0:
                 start_offsets[partition] = log.start_offset
         self._recovery_points, self._start_offsets = recovery_points, start_offsets
 
     def write_checkpoints(self) -> None:
         """Write down what `note_offsets` took. May block."""
         checkpoints.write_offsets(self.disk, checkpoints.RECOVERY_POINTS, self._recovery_points)
+        self.write_start_offsets()
+
+    def write_start_offsets(self) -> None:
+        """Write down where logs start, as `note_offsets` took it: before anything below is deleted. May block."""
         checkpoints.write_offsets(self.disk, checkpoints.START_OFFSETS, self._start_offsets)
 
     def write_cleaner_offset(self, partition: TopicPartition, log: Log, offset: int) -> None:

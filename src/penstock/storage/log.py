@@ -10,6 +10,8 @@ The order that keeps promises after a crash:
 - The recovery point that a start may rely on is `checkpoint_offset`. It must be written down *before*
   `truncate_to` or `truncate_fully` cut below it (`directory.truncate` does), or synced offsets could be
   taken for lost ones.
+- So must the start that `expire` moves, before `delete_segments_below` takes the files: the device may
+  forget any of these removals, and the newest segment with them, and the log would end where it ended long ago.
 
 Leaves out: which batches may be appended (core), when to sync (the broker), what to delete (`retention`),
 how a log is opened (`recovery`), records and timestamps (`lookup`).
@@ -338,7 +340,7 @@ class Log:
     # ---- cutting
 
     def advance_start_offset(self, offset: int) -> None:
-        """Records below `offset` are gone for readers; `delete_old_segments` frees what lies wholly below."""
+        """Records below `offset` are gone for readers; `delete_segments_below` frees what lies wholly below."""
         assert offset <= self.end_offset
         if offset > self.start_offset:
             self.start_offset = offset
@@ -425,17 +427,30 @@ class Log:
         high_watermark = self.end_offset if high_watermark is None else high_watermark
         return retention.expired_count(self, now_ms=now_ms, high_watermark=high_watermark)
 
-    def delete_old_segments(self, now_ms: int, *, high_watermark: int | None = None) -> int:
-        """Take what retention wants gone out of the log, and say how many segments that were."""
+    def expire(self, now_ms: int, *, high_watermark: int | None = None) -> int | None:
+        """Move the start past what retention wants gone; the offset to delete below, None if nothing is to go.
+
+        The start is to be written down before that. It moves first for readers too: who finds nothing also
+        finds that it is behind the start.
+        """
         self._require_usable()
         count = self.expired(now_ms, high_watermark=high_watermark)
         if not count:
-            return 0
+            return None
         if count == len(self._view[1]):
             self.roll(now_ms=now_ms)
-        segments = self._view[1]
-        # The start moves first: a reader that finds nothing also finds that it is behind the start.
-        self.advance_start_offset(segments[count].base_offset)
+        new_start = self._view[0][count]
+        self.advance_start_offset(new_start)
+        return new_start
+
+    def delete_segments_below(self, offset: int, *, now_ms: int) -> int:
+        """Take the segments that end at or before `offset` out of the log; how many that were."""
+        self._require_usable()
+        bases, segments = self._view
+        # A cut since then may have taken the start back.
+        count = bisect_right(bases, min(offset, self.start_offset)) - 1
+        if count <= 0:
+            return 0
         try:
             self.replace_segments(segments[:count], [], now_ms=now_ms)
             self._snapshots.drop_before(self._view[0][0])

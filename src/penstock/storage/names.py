@@ -11,6 +11,7 @@ SWAP = ".swap"  # a complete compacted segment about to replace others
 
 LEADER_EPOCHS = "leader-epoch-checkpoint"
 PARTITION_METADATA = "partition.metadata"
+COMPACTED = "compacted"  # an empty file: from now on offsets may be missing between batches
 
 # In the order in which they are renamed: a segment is there when its .log is, and indexes can be rebuilt.
 SEGMENT_SUFFIXES = (INDEX, TIME_INDEX, LOG)

@@ -131,6 +131,10 @@ def open_log(
     opened.recovery_point = max(min(recovery_point, opened.end_offset), opened.segments[0].base_offset)
     if found.changed or report.problems() or not opening.clean:
         opened.unsynced_directories = (path, path.rpartition("/")[0])
+    metadata = f"{path}/{names.PARTITION_METADATA}"
+    if not opening.clean and disk.exists(metadata):
+        # Whoever created the log may have died before its first sync; without its id a log is nobody's.
+        opened.unsynced_files.append(disk.open(metadata))
     return opened
 
 
@@ -160,6 +164,8 @@ class _Opening:
         self.opened = opened
         self.report = opened.report
         self.now_ms = now_ms
+        # The mark outlives the policy; a log that somebody else compacted has none.
+        self.was_compacted = config.compact or disk.exists(f"{path}/{names.COMPACTED}")
         self.clean = False
 
     # ---- after a clean stop
@@ -210,6 +216,7 @@ class _Opening:
             self.disk,
             opened.segments,
             config=self.config,
+            was_compacted=self.was_compacted,
             recovery_point=recovery_point,
             trusted_upto=trusted_upto,
         )

@@ -241,6 +241,8 @@ class Segment:
         if found is None:
             return None
         position, following = found
+        if position >= size:
+            position = 0  # the index is damaged, or knows more than was here when the size was read
         file = self.file
         if following is not None and following < size:
             data = file.read_cached(following, 8) if cached_only else file.read(following, 8)
@@ -248,7 +250,21 @@ class Segment:
                 return None
             if len(data) == _BASE_OFFSET.size and _BASE_OFFSET.unpack(data)[0] <= offset:
                 return following
-        return self._walk_to(offset, position, cached_only=cached_only)
+        found_at = self._walk_to(offset, position, cached_only=cached_only)
+        if (
+            found_at == position
+            and position
+            and self._begins_behind(position, offset, cached_only=cached_only)
+        ):
+            # Compaction left a gap here, or the index is damaged: then what was asked for lies further up.
+            return self._walk_to(offset, 0, cached_only=cached_only)
+        return found_at
+
+    def _begins_behind(self, position: int, offset: int, *, cached_only: bool) -> bool:
+        """Whether the batch there begins only after `offset`; what cannot be read says nothing."""
+        file = self.file
+        data = file.read_cached(position, 8) if cached_only else file.read(position, 8)
+        return data is not None and len(data) == 8 and _BASE_OFFSET.unpack(data)[0] > offset
 
     def _walk_to(self, offset: int, position: int, *, cached_only: bool) -> int | None:
         """From batch to batch, and over damage that lies wholly before `offset`."""

@@ -34,6 +34,14 @@ class NotEmptyError(StoreError):
     """A node to delete still has children."""
 
 
+class ConnectionLossError(StoreError):
+    """The link to the store broke, or is broken: whether a change was made is not known."""
+
+
+class SessionExpiredError(StoreError):
+    """The session is over, by expiry or by `close`; so is the store object. Begin again with another."""
+
+
 class Node(NamedTuple):
     """What a node holds."""
 
@@ -87,7 +95,13 @@ class SessionState(Enum):
 
 
 class Store(Protocol):
-    """The tree. A watch fires once; whoever wants more asks again."""
+    """The tree. A watch fires once; whoever wants more asks again.
+
+    Of several sessions each sees changes in one order, and its own at once; others' may arrive later, announced by a
+    watch before they can be read. A watch also fires when the link breaks, for it might miss what it waits for.
+    While the link is broken every call raises ConnectionLossError; after the session every call raises
+    SessionExpiredError, and ephemeral nodes of the session are gone.
+    """
 
     async def get(self, path: str, *, watch: Callable[[], None] | None = None) -> Node: ...
 

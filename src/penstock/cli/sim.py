@@ -1,0 +1,180 @@
+"""`penstock sim`: run the broker in a simulated world, where everything that can go wrong does.
+
+A seed is a plan of operations and faults, and always the same run. `run --seeds N` tries many seeds and says which
+failed; `run --seed S` runs one, and, if it fails, finds a smaller plan that fails too and writes it to a file.
+"""
+
+import secrets
+import sys
+import time
+from argparse import Namespace
+from pathlib import Path
+from typing import TextIO
+
+from penstock.base.errors import UserError
+from penstock.cli.main import FAILED, OK
+from penstock.cli.output import count_of, print_json, print_lines
+from penstock.cli.parsing import Parser, add_json, add_verb, add_verbs, not_negative, positive
+from penstock.sim.entries import describe
+from penstock.sim.plan import Plan, make_plan
+from penstock.sim.run import Outcome, run_plan
+from penstock.sim.shrink import shrink
+from penstock.sim.summary import Summary
+
+_FIRST_SEED_BELOW = 10**9
+_PROBLEMS_SHOWN_MAX = 10
+
+
+def add_arguments(parser: Parser) -> None:
+    parser.usage = f"{parser.prog} VERB [options]"
+    verbs = add_verbs(parser)
+    run = add_verb(
+        verbs, "run", "run the broker through operations and faults, and check what clients saw", "[options]"
+    )
+    what = run.add_mutually_exclusive_group()
+    what.add_argument("--seeds", metavar="N", type=positive, default=100, help="how many seeds (default 100)")
+    what.add_argument("--seed", metavar="S", type=not_negative, help="this one; if it fails, make it smaller")
+    what.add_argument("--from", metavar="FILE", type=Path, dest="file", help="a plan that was written before")
+    run.add_argument("--first", metavar="S", type=not_negative, help="the first of the seeds (default any)")
+    add_json(run, "print a summary as JSON")
+    show = add_verb(verbs, "describe", "show what a seed stands for", "SEED [options]")
+    show.add_argument("seed", metavar="SEED", type=not_negative)
+    add_json(show, "print the plan as JSON, for `run --from`")
+
+
+def run(arguments: Namespace) -> int:
+    if arguments.verb == "describe":
+        return _describe(arguments)
+    if arguments.seed is not None:
+        return _run_one(make_plan(arguments.seed), arguments, smaller=True)
+    if arguments.file is not None:
+        return _run_one(_plan_in(arguments.file), arguments, smaller=False)
+    return _run_many(arguments)
+
+
+def _describe(arguments: Namespace) -> int:
+    plan = make_plan(arguments.seed)
+    if arguments.json:
+        print(plan.to_json())
+    else:
+        print_lines(_described(plan))
+    return OK
+
+
+def _described(plan: Plan) -> list[str]:
+    return [
+        f"seed {plan.seed}: {count_of(len(plan.operations), 'operation')}, {count_of(len(plan.faults), 'fault')}; "
+        f"{plan.finish} before all is read",
+        *(
+            f"{topic.name}: {topic.partitions} partition(s), "
+            + ", ".join(f"{name}={value}" for name, value in topic.configs.items())
+            for topic in plan.topics
+        ),
+        *(f"{writer.name}: acks={writer.acks}, idempotent={writer.idempotent}" for writer in plan.writers),
+        *map(describe, plan.entries),
+    ]
+
+
+def _plan_in(path: Path) -> Plan:
+    try:
+        return Plan.from_json(path.read_text())
+    except ValueError as error:
+        raise UserError(f"{path} holds no plan: {error}") from error
+
+
+# ---- one seed
+
+
+def _run_one(plan: Plan, arguments: Namespace, *, smaller: bool) -> int:
+    started_at = time.process_time()
+    outcome = run_plan(plan)
+    if outcome.ok or not smaller:
+        _tell(plan, outcome, arguments, time.process_time() - started_at)
+        return OK if outcome.ok else FAILED
+    counter = _Counter("plan", sys.stderr)
+    kind = outcome.kinds[0]  # another failure that turns up on the way is another story
+
+    def fails(shorter: Plan) -> bool:
+        counter.step(f"{len(shorter.entries)} entries")
+        return kind in run_plan(shorter).kinds
+
+    plan = shrink(plan, fails)
+    counter.clear()
+    file = Path(f"penstock-sim-{plan.seed}.json")
+    file.write_text(plan.to_json())
+    if not arguments.json:
+        print_lines(_described(plan))
+        print(f"written to {file}; run it again with: penstock sim run --from {file}")
+    _tell(plan, run_plan(plan), arguments, time.process_time() - started_at)
+    return FAILED
+
+
+def _tell(plan: Plan, outcome: Outcome, arguments: Namespace, cpu_seconds: float) -> None:
+    summary = Summary()
+    summary.add(plan.seed, outcome)
+    if arguments.json:
+        print_json(
+            {
+                **summary.as_json(cpu_seconds=cpu_seconds),
+                "problems": list(map(str, outcome.problems)),
+                "hash": outcome.hash,
+            }
+        )
+        return
+    print_lines(_problem_lines(outcome))
+    print_lines(summary.lines(cpu_seconds=cpu_seconds))
+    print(f"history {outcome.hash}")
+
+
+def _problem_lines(outcome: Outcome) -> list[str]:
+    shown = [f"  {problem}" for problem in outcome.problems[:_PROBLEMS_SHOWN_MAX]]
+    more = len(outcome.problems) - len(shown)
+    return [*shown, f"  and {more:,} more"] if more else shown
+
+
+# ---- many seeds
+
+
+def _run_many(arguments: Namespace) -> int:
+    first = secrets.randbelow(_FIRST_SEED_BELOW) if arguments.first is None else arguments.first
+    summary = Summary()
+    counter = _Counter("seed", sys.stderr)
+    started_at = time.process_time()
+    for seed in range(first, first + arguments.seeds):
+        outcome = run_plan(make_plan(seed))
+        summary.add(seed, outcome)
+        if not outcome.ok and not arguments.json:
+            counter.clear()
+            print(f"seed {seed} failed; to see it and make it smaller: penstock sim run --seed {seed}")
+            print_lines(_problem_lines(outcome))
+        counter.step(f"{summary.runs:,} of {arguments.seeds:,}, {summary.faults:,} faults")
+    counter.clear()
+    cpu_seconds = time.process_time() - started_at
+    if arguments.json:
+        print_json({"first_seed": first, **summary.as_json(cpu_seconds=cpu_seconds)})
+    else:
+        print(f"seeds {first} to {first + arguments.seeds - 1}")
+        print_lines(summary.lines(cpu_seconds=cpu_seconds))
+    return FAILED if summary.failed_seeds else OK
+
+
+class _Counter:
+    """A line that says how far things are, if somebody watches; gone when they are done."""
+
+    def __init__(self, what: str, stream: TextIO) -> None:
+        self._what = what
+        self._stream = stream
+        self._shown = 0
+
+    def step(self, text: str) -> None:
+        if self._stream.isatty():
+            line = f"{self._what}: {text}"
+            self._stream.write(f"\r{line.ljust(self._shown)}")
+            self._stream.flush()
+            self._shown = len(line)
+
+    def clear(self) -> None:
+        if self._shown:
+            self._stream.write(f"\r{' ' * self._shown}\r")
+            self._stream.flush()
+            self._shown = 0

@@ -1,0 +1,256 @@
+"""The metadata store of a cluster: an Apache ZooKeeper ensemble, reached through kazoo.
+
+kazoo talks to the ensemble on a thread of its own. Whatever it has to say (answers, watches, session events) enters
+the loop in the order in which it came in, so that a watch is heard before the answer to a later request.
+
+A session that expired is never replaced by another behind the caller's back: what was known and owned is gone
+with it, and whoever uses the store has to begin again.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from kazoo import exceptions as refusals
+from kazoo.client import KazooClient, TransactionRequest
+from kazoo.handlers.threading import SequentialThreadingHandler
+from kazoo.protocol.states import KazooState
+
+from penstock.cluster.store_session import StoreSession
+from penstock.world.loop import Loop
+from penstock.world.store import (
+    BadVersionError,
+    Check,
+    ConnectionLossError,
+    Create,
+    Delete,
+    Node,
+    NodeExistsError,
+    NoNodeError,
+    NotEmptyError,
+    Operation,
+    SessionExpiredError,
+    SessionState,
+    Set,
+    StoreError,
+)
+from penstock.world.work import Work
+
+SESSION_TIMEOUT_MS = 18_000
+CONNECT_TIMEOUT_MS = 18_000
+
+# An ensemble that lost a server has another leader within a second: do not wait for longer than that.
+_RECONNECT = {"max_tries": -1, "delay": 0.05, "backoff": 2, "max_delay": 1.0}
+
+_ERRORS: tuple[tuple[type[Exception], type[StoreError]], ...] = (
+    (refusals.NoNodeError, NoNodeError),
+    (refusals.NodeExistsError, NodeExistsError),
+    (refusals.BadVersionError, BadVersionError),
+    (refusals.NotEmptyError, NotEmptyError),
+    (refusals.SessionExpiredError, SessionExpiredError),
+    (refusals.ConnectionClosedError, SessionExpiredError),
+    (refusals.ConnectionLoss, ConnectionLossError),
+)
+# What a `multi` answers for the operations that were not to blame.
+_INNOCENT = (refusals.RolledBackError, refusals.RuntimeInconsistency)
+
+
+class ZooKeeperStore:
+    """A `Store` in an ensemble. Opened with `connect`; everything runs on the loop."""
+
+    def __init__(self, client: KazooClient, *, loop: Loop, work: Work, root: str) -> None:
+        self._client = client
+        self._root = root
+        self._loop = loop
+        self._work = work
+        self._session = StoreSession(loop)
+        # Whoever holds it either gets a request in before the session is known to be over, and then it fails
+        # with the session, or sees that it is over. Else kazoo would send it in its next session.
+        self._ending = client.handler.lock_object()
+        self._ended = False
+        self._closing: asyncio.Task[None] | None = None
+
+    @classmethod
+    async def connect(
+        cls,
+        addresses: str,
+        *,
+        loop: Loop,
+        work: Work,
+        root: str = "",
+        session_timeout_ms: int = SESSION_TIMEOUT_MS,
+        connect_timeout_ms: int = CONNECT_TIMEOUT_MS,
+    ) -> "ZooKeeperStore":
+        """Begin a session with "host:port,host:port…". All paths lie below `root`, which is created."""
+        client = KazooClient(
+            hosts=addresses,
+            timeout=session_timeout_ms / 1000,
+            connection_retry=_RECONNECT,
+            handler=_OnTheLoop(loop),
+        )
+        store = cls(client, loop=loop, work=work, root=root)
+        try:
+            await store._begin(addresses, timeout_ms=connect_timeout_ms)
+        except BaseException:
+            await store.close()
+            raise
+        return store
+
+    async def get(self, path: str, *, watch: Callable[[], None] | None = None) -> Node:
+        data, stat = await self._ask(partial(self._client.get_async, self._full(path), watch=_wrapped(watch)))
+        return Node(data, stat.version)
+
+    async def children(self, path: str, *, watch: Callable[[], None] | None = None) -> list[str]:
+        names = await self._ask(
+            partial(self._client.get_children_async, self._full(path), watch=_wrapped(watch))
+        )
+        return sorted(names)
+
+    async def multi(self, operations: Sequence[Operation]) -> None:
+        transaction = self._client.transaction()
+        for operation in operations:
+            _add(transaction, replace(operation, path=self._full(operation.path)))
+        for outcome in await self._ask(transaction.commit_async):
+            if isinstance(outcome, Exception) and not isinstance(outcome, _INNOCENT):
+                raise _translated(outcome)
+
+    def on_session(self, callback: Callable[[SessionState], None]) -> None:
+        self._session.on_change(callback)
+
+    async def close(self) -> None:
+        """End the session, and with it its ephemeral nodes. Fine to repeat."""
+        await self._end("the metadata store is closed")
+
+    async def _begin(self, addresses: str, *, timeout_ms: int) -> None:
+        connected: asyncio.Future[None] = self._loop.create_future()
+
+        def hear(state: SessionState) -> None:
+            if state is SessionState.CONNECTED and not connected.done():
+                connected.set_result(None)
+
+        def give_up() -> None:
+            if not connected.done():
+                why = f"no ZooKeeper answers at {addresses} within {timeout_ms} ms"
+                connected.set_exception(ConnectionLossError(why))
+
+        self._session.on_change(hear)
+        self._client.add_listener(self._hear)
+        timer = self._loop.call_later(timeout_ms / 1000, give_up)
+        try:
+            await self._work.run(self._client.start_async)
+            await connected
+        finally:
+            timer.cancel()
+        await self._ask(partial(self._client.ensure_path_async, self._full("/")))
+
+    def _full(self, path: str) -> str:
+        """A path as the ensemble knows it. kazoo has roots too, but makes only those directly below its own."""
+        return self._root + path if path != "/" else self._root or "/"
+
+    async def _ask(self, request: Callable[[], Any]) -> Any:
+        """Send a request and wait for its answer. Not repeated: only the caller knows whether it may be."""
+        self._session.check()
+        answered: asyncio.Future[Any] = self._loop.create_future()
+        with self._ending:
+            if self._ended:
+                raise SessionExpiredError("the session with ZooKeeper expired")
+            result = request()
+        result.rawlink(partial(_hand_over, answered))
+        try:
+            return await answered
+        except refusals.KazooException as error:
+            raise _translated(error) from error
+
+    def _hear(self, state: str) -> None:
+        """A session event; on kazoo's thread."""
+        if state == KazooState.LOST:
+            with self._ending:
+                self._ended = True
+        self._client.handler.post(self._follow, state)
+
+    def _follow(self, state: str) -> None:
+        match state:
+            case KazooState.CONNECTED if not self._ended:
+                self._session.connected()
+            case KazooState.SUSPENDED:
+                self._session.suspended()
+            case KazooState.LOST:
+                self._begin_end("the session with ZooKeeper expired")
+
+    def _begin_end(self, why: str) -> asyncio.Task[None]:
+        """Stop kazoo's threads: they would go on with a session of their own."""
+        self._session.end(why)
+        if self._closing is None:
+            self._closing = self._loop.create_task(self._stop_client(), name="metadata store close")
+        return self._closing
+
+    async def _end(self, why: str) -> None:
+        await asyncio.shield(self._begin_end(why))
+
+    async def _stop_client(self) -> None:
+        await self._work.run(self._client.stop)
+        await self._work.run(self._client.close)
+
+
+class _OnTheLoop(SequentialThreadingHandler):  # type: ignore[misc]
+    """Has kazoo call back on the loop instead of on threads made for that."""
+
+    # With a handler that is not running, kazoo would call back on its own thread.
+    running = True
+
+    def __init__(self, loop: Loop) -> None:
+        super().__init__()
+        self._loop = loop.create_future().get_loop()
+        self.completion_queue = self
+
+    def start(self) -> None:
+        """Nothing to start."""
+
+    def stop(self) -> None:
+        """Nothing to stop."""
+
+    def dispatch_callback(self, callback: Any) -> None:
+        self.post(callback.func, *callback.args)
+
+    def put(self, function: Callable[[], None]) -> None:
+        """As the queue of kazoo's completions."""
+        self.post(function)
+
+    def post(self, function: Callable[..., None], *arguments: Any) -> None:
+        if not self._loop.is_closed():  # else there is nobody left to tell
+            self._loop.call_soon_threadsafe(function, *arguments)
+
+
+def _wrapped(watch: Callable[[], None] | None) -> Callable[[Any], None] | None:
+    """What kazoo calls for a watch. A new one each time: it keeps watches in a set, and ours may be given twice."""
+    return None if watch is None else lambda _event: watch()
+
+
+def _hand_over(answered: "asyncio.Future[Any]", result: Any) -> None:
+    if answered.done():  # its caller gave up
+        return
+    if result.successful():
+        answered.set_result(result.get_nowait())
+    else:
+        answered.set_exception(result.exception)
+
+
+def _add(transaction: TransactionRequest, operation: Operation) -> None:
+    match operation:
+        case Create(path, data, ephemeral):
+            transaction.create(path, data, ephemeral=ephemeral)
+        case Set(path, data, version):
+            transaction.set_data(path, data, version)
+        case Delete(path, version):
+            transaction.delete(path, version)
+        case Check(path, version):
+            transaction.check(path, version)
+
+
+def _translated(error: Exception) -> StoreError:
+    for theirs, ours in _ERRORS:
+        if isinstance(error, theirs):
+            return ours(str(error) or type(error).__name__)
+    return StoreError(f"ZooKeeper refused: {error!r}")

@@ -1,0 +1,38 @@
+"""The ways in which a history can break a promise, and how one found is told."""
+
+from enum import StrEnum
+from typing import NamedTuple
+
+from penstock.sim.checkers.history import LogName
+
+
+class AnomalyKind(StrEnum):
+    """What went wrong; the words are those people read."""
+
+    LOST_WRITE = "lost write"  # acknowledged, or read before, and later passed over as if it had never been
+    UNSEEN_WRITE = "unseen write"  # acknowledged, and the log ends below it when all is read
+    LOW_WATERMARK = (
+        "low watermark"  # a reader is told that the log ends below what was shown or acknowledged before
+    )
+    DUPLICATE = "duplicate"  # one message at two offsets, though it was sent once or idempotently
+    INCONSISTENT_OFFSET = "inconsistent offset"  # two messages at one offset
+    NONMONOTONIC_POLL = "non-monotonic poll"  # a reader goes back without having asked to
+    SKIPPING_POLL = "skipping poll"  # a reader passes over what others read there
+    NONMONOTONIC_SEND = "non-monotonic send"  # sent after another was acknowledged, placed before it
+    SKIPPING_SEND = "skipping send"  # the messages of one batch do not lie one after the other
+    ABORTED_READ = "aborted read"  # a message that was refused, or whose transaction was aborted, is read
+    UNCOMMITTED_READ = "uncommitted read"  # read too early: above the high watermark, or before the commit
+    OWN_UNCOMMITTED_READ = "read of one's own uncommitted write"
+    TORN_TRANSACTION = "torn transaction"  # a part of a transaction is visible, another never
+    UNWRITTEN_READ = "unwritten read"  # read what nobody sent to this log, or not as it was sent
+
+
+class Anomaly(NamedTuple):
+    """One broken promise."""
+
+    kind: AnomalyKind
+    log: LogName
+    what: str  # one line for people
+
+    def __str__(self) -> str:
+        return f"{self.kind} in {self.log}: {self.what}"

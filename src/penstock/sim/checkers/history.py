@@ -1,0 +1,206 @@
+"""A history: what clients sent and read, with which outcome, and what happened to the logs meanwhile.
+
+Every event carries the numbers at which it began and ended on one counter, so that "before" has a meaning. A
+history is plain data: the simulation records one, and so can a test with real processes.
+"""
+
+from dataclasses import dataclass, field
+from enum import Enum, StrEnum
+from typing import NamedTuple
+
+NO_OFFSET = -1
+
+
+class LogName(NamedTuple):
+    """One partition of one topic; a topic that is deleted and made again is another one."""
+
+    topic: str
+    topic_id: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition} ({self.topic_id})"
+
+
+class Outcome(StrEnum):
+    """How an operation ended; UNKNOWN: it may have happened, may happen still, or never."""
+
+    OK = "ok"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+
+
+class CrashKind(Enum):
+    """How a node went down, and so what it may have lost: the more the further down."""
+
+    STOP = "stop"  # as it should be; what lies in memory only is gone all the same
+    PROCESS = "process"
+    MACHINE = "machine"
+
+
+class Message(NamedTuple):
+    """What one sends: `number` is unique in a history and travels with the record."""
+
+    number: int
+    key: str | None = None
+    tombstone: bool = False
+
+
+class Seen(NamedTuple):
+    """A message as it was read."""
+
+    offset: int
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """One batch to one partition, retries included."""
+
+    actor: str
+    # Where it may have gone: a retry after the topic was made again goes to another log. The last one answered.
+    logs: tuple[LogName, ...]
+    messages: tuple[Message, ...]
+    began: int
+    ended: int
+    outcome: Outcome
+    acks: int = -1
+    base_offset: int = NO_OFFSET
+    idempotent: bool = True
+    attempts: int = 1
+    size_bytes: int = 0
+    timestamp_ms: int = 0
+    transaction: int | None = None
+
+    @property
+    def lies_once(self) -> bool:
+        """Whether nothing can have put it into a log twice."""
+        return self.idempotent or self.attempts <= 1
+
+
+@dataclass(frozen=True, slots=True)
+class Poll:
+    """One answer to one reader: all there is in [position, next_position), as the reader was told."""
+
+    actor: str
+    session: int  # a reader that chooses another position begins a new one
+    log: LogName
+    position: int
+    next_position: int
+    seen: tuple[Seen, ...]
+    began: int
+    ended: int
+    high_watermark: int
+    log_start: int = 0
+    now_ms: int = 0
+    committed_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """What became of a transaction; `ending` is when its end was asked for, if it was."""
+
+    number: int
+    actor: str
+    outcome: Outcome
+    ending: int | None = None
+
+
+class Crash(NamedTuple):
+    """The node that has the logs went down."""
+
+    at: int
+    kind: CrashKind
+
+
+class Damage(NamedTuple):
+    """Bytes of a log changed on the device: from here on its tail may be cut at a crash."""
+
+    at: int
+    log: LogName
+
+
+class Cut(NamedTuple):
+    """Somebody asked to have everything below an offset deleted; whether that was answered is no matter."""
+
+    log: LogName
+    before_offset: int
+
+
+class Unreadable(NamedTuple):
+    """When all was over, nobody could read these offsets: what lies there is as good as lost."""
+
+    log: LogName
+    first_offset: int
+    next_offset: int
+
+
+class FinalRead(NamedTuple):
+    """When all was over, a log was read from its start to its end."""
+
+    log: LogName
+    start: int
+    end: int
+    at: int
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Keeping:
+    """What a topic promises to keep; None: no limit. For one that was changed, see `weaker`."""
+
+    flushes_every_batch: bool = False
+    in_memory: bool = False
+    compacts: bool = False
+    tombstones_ms: int | None = None
+    retention_ms: int | None = None
+    retention_bytes: int | None = None
+
+    def weaker(self, other: "Keeping") -> "Keeping":
+        """What is promised by a topic that was both at some time."""
+        return Keeping(
+            flushes_every_batch=self.flushes_every_batch and other.flushes_every_batch,
+            in_memory=self.in_memory or other.in_memory,
+            compacts=self.compacts or other.compacts,
+            tombstones_ms=_shorter(self.tombstones_ms, other.tombstones_ms),
+            retention_ms=_shorter(self.retention_ms, other.retention_ms),
+            retention_bytes=_shorter(self.retention_bytes, other.retention_bytes),
+        )
+
+
+def _shorter(one: int | None, other: int | None) -> int | None:
+    given = [each for each in (one, other) if each is not None]
+    return min(given, default=None)
+
+
+@dataclass
+class History:
+    """Everything that was observed."""
+
+    sends: list[Send] = field(default_factory=list)
+    polls: list[Poll] = field(default_factory=list)
+    transactions: list[Transaction] = field(default_factory=list)
+    crashes: list[Crash] = field(default_factory=list)
+    damages: list[Damage] = field(default_factory=list)
+    cuts: list[Cut] = field(default_factory=list)
+    final_reads: list[FinalRead] = field(default_factory=list)
+    unreadable: list[Unreadable] = field(default_factory=list)
+    keeping: dict[str, Keeping] = field(default_factory=dict)  # by topic id
+    clock_slack_ms: int = 0  # by how much the clocks involved may have disagreed
+    _now: int = 0
+
+    def tick(self) -> int:
+        """The next number of the counter that orders everything."""
+        self._now += 1
+        return self._now
+
+    def promise(self, topic_id: str, keeping: Keeping) -> None:
+        """A topic is kept like this from now on, besides how it was kept before."""
+        before = self.keeping.get(topic_id)
+        self.keeping[topic_id] = keeping if before is None else before.weaker(keeping)
+
+    def crash(self, kind: CrashKind) -> None:
+        self.crashes.append(Crash(self.tick(), kind))
+
+    def damage(self, log: LogName) -> None:
+        self.damages.append(Damage(self.tick(), log))

@@ -1,0 +1,47 @@
+"""The operations of a disk, as whoever watches it is told of them."""
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import TypeAlias
+
+
+class Operation(StrEnum):
+    """What is done to a disk, as a watcher sees it."""
+
+    OPEN = "open"
+    CREATE = "create"
+    APPEND = "append"
+    READ = "read"
+    READ_CACHED = "read cached"
+    TRUNCATE = "truncate"
+    SYNC = "sync"
+    LIST = "list"
+    MAKE_DIR = "make dir"
+    RENAME = "rename"
+    REMOVE = "remove"
+    REMOVE_TREE = "remove tree"
+    SYNC_DIR = "sync dir"
+    SYNC_ALL = "sync all"
+    LOCK = "lock"
+
+    __hash__ = str.__hash__  # the one of enums is slow, and this is looked up at every step
+
+
+# Those that a crash could come in the middle of, and a later start would see.
+CHANGES = frozenset(
+    {
+        Operation.CREATE,
+        Operation.APPEND,
+        Operation.TRUNCATE,
+        Operation.SYNC,
+        Operation.MAKE_DIR,
+        Operation.RENAME,
+        Operation.REMOVE,
+        Operation.REMOVE_TREE,
+        Operation.SYNC_DIR,
+        Operation.SYNC_ALL,
+    }
+)
+
+# Told of each operation before it takes place: what it is, on which path, and how many bytes.
+Watcher: TypeAlias = Callable[[Operation, str, int], None]

@@ -1,0 +1,256 @@
+"""Carries out the faults of a plan on one node and its network, and counts what each struck.
+
+The node is kept alive: whatever brought it down, it is started again after a while, until it serves.
+"""
+
+import asyncio
+import errno
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from typing import Any, assert_never, cast
+
+from penstock.base.errors import PenstockError
+from penstock.broker.start import METADATA
+from penstock.sim import entries
+from penstock.sim.checkers import CrashKind, History, LogName
+from penstock.sim.checkers.history import Damage
+from penstock.sim.clock import EPOCH_MS
+from penstock.sim.node import NodeCrashedError
+from penstock.sim.phases import Phase
+from penstock.sim.simulation import Simulation
+from penstock.storage import names
+
+_START_AGAIN_S = 1.0
+_WAIT_MS_MAX = 3_000  # for the node to do what a fault waits for
+
+AnyFault = (
+    entries.CrashProcess
+    | entries.CrashMachine
+    | entries.Restart
+    | entries.CutNetwork
+    | entries.DelayNetwork
+    | entries.SlowNetwork
+    | entries.ResetConnections
+    | entries.HalfOpenConnections
+    | entries.FillDisk
+    | entries.FailAppend
+    | entries.FailSync
+    | entries.SlowSyncs
+    | entries.ColdCache
+    | entries.FlipBit
+    | entries.JumpClock
+    | entries.SkewClock
+)
+
+
+class Storm:
+    """The faults of one run."""
+
+    def __init__(self, simulation: Simulation, node_id: int, history: History) -> None:
+        self._simulation = simulation
+        self._node = simulation.nodes[node_id]
+        self._history = history
+        self._is_up = asyncio.Event()
+        self._problem: BaseException | None = None
+        self._waiting: list[entries.Fault] = []
+        self._node.phases.listener = self._see
+        self._slack_ms = (0, 0)  # how far the node's clock was behind and ahead at most
+        self.struck: Counter[tuple[str, Phase]] = Counter()  # by kind of fault and what the node was about
+        self.failed_starts: list[str] = []
+
+    # ---- the node's life
+
+    async def begin(self) -> None:
+        await self._start(0.0)
+
+    async def settle(self) -> None:
+        """Return when the node serves, whatever has happened to it."""
+        while not self._node.is_running:
+            self._is_up.clear()
+            await self._is_up.wait()
+            if self._problem is not None:
+                raise self._problem
+
+    async def restart(self, kind: str) -> None:
+        """One last time, as the plan says, and wait until the node serves again."""
+        if kind == entries.Restart.kind:
+            await self._stop_and_start(0.0)
+        else:
+            self._crash(CrashKind.PROCESS if kind == entries.CrashProcess.kind else CrashKind.MACHINE, 0.0)
+        await self.settle()
+
+    def _crash(self, kind: CrashKind, down_s: float) -> None:
+        if self._node.place is None:
+            return
+        self._history.crash(kind)
+        if kind is CrashKind.PROCESS:
+            self._node.crash_process()
+        else:
+            self._node.crash_machine()
+        self._go(self._start(down_s))
+
+    async def _start(self, down_s: float) -> None:
+        await asyncio.sleep(down_s)
+        while self._node.place is None:
+            try:
+                await self._node.start()
+            except NodeCrashedError:
+                return  # whoever crashed it sees to its next start
+            except (OSError, PenstockError) as error:
+                self.failed_starts.append(str(error))
+                self._history.crash(CrashKind.PROCESS)
+                await asyncio.sleep(_START_AGAIN_S)
+        self._is_up.set()
+
+    async def _stop_and_start(self, down_s: float) -> None:
+        if not self._node.is_running or self._node.phases.now is Phase.STOP:
+            return
+        kind = CrashKind.STOP
+        try:
+            await self._node.stop()
+        except NodeCrashedError:
+            return
+        except (OSError, PenstockError):
+            kind = CrashKind.PROCESS  # a process that ends with an error has not stopped cleanly
+        self._history.crash(kind)
+        await self._start(down_s)
+
+    def _go(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        # The simulation's own process, whoever's code runs now: a crash may come from within the node.
+        loop = self._simulation.loop
+        loop.spawn(loop.home, coroutine).add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        """What starts and stops a node fails in ways that are known. Another one is a bug, and `settle` tells it."""
+        self._problem = self._problem or task.exception()
+        if self._problem is not None:
+            self._is_up.set()
+
+    # ---- striking
+
+    def strike(self, fault: entries.Fault) -> None:
+        """Let one fault happen: now, or when the node is next seen doing what the fault waits for."""
+        if fault.when is None:
+            self._do(cast(AnyFault, fault))
+            return
+        self._waiting.append(fault)
+        self._later(_WAIT_MS_MAX, lambda: self._strike_waiting(fault))
+
+    def _see(self, phase: Phase) -> None:
+        """The node's own code runs now: what is to happen to it happens when that has come to its next await."""
+        for fault in self._waiting:
+            if fault.when == phase:
+                self._simulation.loop.home.enter(self._simulation.loop.call_soon, self._strike_waiting, fault)
+
+    def _strike_waiting(self, fault: entries.Fault) -> None:
+        if fault in self._waiting:
+            self._waiting.remove(fault)
+            self._do(cast(AnyFault, fault))
+
+    def heal(self) -> None:
+        """From now on nothing more goes wrong; what was broken stays broken."""
+        self._waiting.clear()
+        faults = self._node.disk.faults
+        faults.full = faults.nothing_is_cached = faults.syncs_fail = False
+        faults.sync_delay_s = 0.0
+        faults.fail_appends(count=0)
+        faults.fail_syncs(count=0)
+        faults.call_off_strike()
+        self._simulation.network.restore()
+
+    @property
+    def clock_slack_ms(self) -> int:
+        """How far the node's clock may have gone astray between any two moments."""
+        self._sample_clock()
+        behind, ahead = self._slack_ms
+        return ahead - behind + 1
+
+    def _count(self, fault: entries.Fault) -> None:
+        self.struck[fault.kind, self._node.phases.now] += 1
+
+    def _do(self, fault: AnyFault) -> None:
+        node, network, disk = self._node, self._simulation.network, self._node.disk.faults
+        match fault:
+            case entries.CrashProcess():
+                self._crash_by_plan(fault, CrashKind.PROCESS)
+                return
+            case entries.CrashMachine():
+                self._crash_by_plan(fault, CrashKind.MACHINE)
+                return
+            case entries.Restart():
+                self._go(self._stop_and_start(fault.down_ms / 1000))
+            case entries.CutNetwork():
+                network.cut(fault.actor, node.host)
+                self._later(fault.for_ms, lambda: network.heal(fault.actor, node.host))
+            case entries.DelayNetwork():
+                network.delay(fault.actor, node.host, low_s=0.0, high_s=fault.delay_ms / 1000)
+                self._later(fault.for_ms, network.restore)
+            case entries.SlowNetwork():
+                network.slow(fault.actor, node.host, bytes_per_s=fault.bytes_per_s)
+                self._later(fault.for_ms, lambda: network.slow(fault.actor, node.host, bytes_per_s=None))
+            case entries.ResetConnections():
+                network.reset(fault.actor, node.host)
+            case entries.HalfOpenConnections():
+                network.half_open(node.host, fault.actor)
+            case entries.FillDisk():
+                disk.full = True
+                self._later(fault.for_ms, lambda: setattr(disk, "full", False))
+            case entries.FailAppend():
+                disk.fail_appends(errno.EIO)
+            case entries.FailSync():
+                disk.fail_syncs()
+            case entries.SlowSyncs():
+                disk.sync_delay_s = fault.delay_ms / 1000
+                self._later(fault.for_ms, lambda: setattr(disk, "sync_delay_s", 0.0))
+            case entries.ColdCache():
+                disk.nothing_is_cached = True
+                self._later(fault.for_ms, lambda: setattr(disk, "nothing_is_cached", False))
+            case entries.FlipBit():
+                self._flip_bit(fault.suffix)
+            case entries.JumpClock():
+                self._sample_clock()
+                node.clock.jump(fault.by_ms)
+                self._sample_clock()
+            case entries.SkewClock():
+                self._sample_clock()
+                node.clock.skew(fault.percent / 100)
+            case _:
+                assert_never(fault)
+        self._count(fault)
+
+    def _later(self, delay_ms: int, action: Callable[[], object]) -> None:
+        self._simulation.loop.call_later(delay_ms / 1000, action)
+
+    def _crash_by_plan(self, fault: entries.CrashProcess | entries.CrashMachine, kind: CrashKind) -> None:
+        def crash() -> None:
+            self._count(fault)
+            self._crash(kind, fault.down_ms / 1000)
+
+        if fault.after_changes is None or self._node.place is None:
+            crash()
+        else:
+            self._node.disk.faults.strike_after(fault.after_changes, crash)
+
+    def _flip_bit(self, suffix: str) -> None:
+        path = self._node.disk.flip_bit(suffix=suffix, spare=METADATA)
+        log = None if path is None else self._log_of(path)
+        if log is not None:
+            self._history.damages.append(Damage(self._history.tick(), log))
+
+    def _log_of(self, path: str) -> LogName | None:
+        """Whose file it is; None for files that nobody reads any more."""
+        directory = path.rpartition("/")[0]
+        topic, _, partition = directory.rpartition("-")
+        try:
+            text = self._node.disk.content(f"{directory}/{names.PARTITION_METADATA}").decode()
+        except (AssertionError, FileNotFoundError):
+            return None
+        if not partition.isdecimal():
+            return None
+        topic_id = text.partition("topic_id: ")[2].strip()
+        return LogName(topic, topic_id, int(partition))
+
+    def _sample_clock(self) -> None:
+        true_ms = EPOCH_MS + int(self._simulation.kernel.now * 1000)
+        ahead_ms = self._node.clock.now_ms() - true_ms
+        self._slack_ms = (min(self._slack_ms[0], ahead_ms), max(self._slack_ms[1], ahead_ms))

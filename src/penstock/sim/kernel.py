@@ -1,0 +1,212 @@
+"""The heart of the simulation: what happens next, at which virtual time, and a hash over all that happened.
+
+Each process (`Place`) runs its callbacks in the order it asked for them, as on a loop of its own. Which of several
+processes that could go on goes next is chosen by the seed. When none can, time moves on to the next timer; when
+there is no timer either, everybody waits for somebody, and that is a deadlock.
+"""
+
+import hashlib
+import heapq
+import random
+from collections.abc import Callable
+from contextvars import Context
+from enum import Enum
+from typing import Any, NamedTuple
+
+from penstock.sim.place import Call, Place
+
+# What one callback may take at most: time never stands still, and two of them never happen at one moment.
+CALLBACK_S_MAX = 20e-6
+
+# Most timers are called off before they are due. Their heap is cleaned whenever it has doubled, and not below this.
+CLEANED_FROM = 64
+
+HASHED_TOGETHER = 256  # notes; what is hashed does not depend on it
+
+
+class StepKind(Enum):
+    """What is worth remembering of a run."""
+
+    TIMER = "timer"
+    CONNECT = "connect"
+    SEND = "send"
+    WRITE = "write"
+    FAULT = "fault"
+    NODE = "node"
+
+    def __init__(self, word: str) -> None:
+        self.word = word  # `value` is a descriptor, and this is asked for at every step
+
+
+class Problem(NamedTuple):
+    """An exception that nobody caught: a bug, or a program that did not care."""
+
+    place: str
+    message: str
+    error: BaseException | None
+
+
+Tracer = Callable[[float, StepKind, tuple[object, ...]], None]
+
+
+class Kernel:
+    """Decides what happens next. Everything that `seed` does not decide, the code that runs does."""
+
+    def __init__(self, seed: int | str, *, trace: Tracer | None = None) -> None:
+        self.seed = seed
+        self.now = 0.0
+        self.steps = 0
+        self.is_over = False
+        self.problems: list[Problem] = []
+        self._trace = trace
+        self._chance = self.random("kernel")
+        self._timers: list[tuple[float, int, Call]] = []
+        self._timer_count = 0
+        self._cleaned_at = CLEANED_FROM
+        self._ready: list[Place] = []  # those with something to run
+        self._hash = hashlib.blake2b(digest_size=16)
+        self._notes: list[tuple[float, str, tuple[object, ...]]] = []  # that are not in the hash yet
+
+    def random(self, purpose: str) -> random.Random:
+        """A source of chance of its own, so that one part's draws do not shift another's."""
+        return random.Random(f"{self.seed}/{purpose}")
+
+    def time(self) -> float:
+        return self.now
+
+    # What was done.
+
+    def note(self, kind: StepKind, *facts: object) -> None:
+        """Make something part of the history. The facts never change; their `repr` is the same in every process."""
+        self._notes.append((self.now, kind.word, facts))
+        if len(self._notes) >= HASHED_TOGETHER:
+            self._hash_notes()
+        if self._trace is not None:
+            self._trace(self.now, kind, facts)
+
+    def _hash_notes(self) -> None:
+        if self._notes:
+            self._hash.update("\n".join([*map(repr, self._notes), ""]).encode())
+            self._notes.clear()
+
+    @property
+    def history_hash(self) -> str:
+        """Equal for two runs if, and only if, all that was noted is equal."""
+        self._hash_notes()
+        return self._hash.hexdigest()
+
+    def report(self, place: Place, message: str, error: BaseException | None) -> None:
+        """Nobody caught this. Of a killed process nobody wants to know."""
+        if not place.revoked and not self.is_over:
+            self.problems.append(Problem(place.name, message, error))
+
+    # What is to be done.
+
+    def call_soon(self, place: Place, context: Context, callback: Callable[..., object], *args: Any) -> Call:
+        call = Call(place, context, callback, args)
+        if self.is_over or place.revoked:
+            call.cancel()
+        else:
+            self._make_ready(call)
+        return call
+
+    def call_at(
+        self,
+        time: float,
+        place: Place,
+        context: Context,
+        callback: Callable[..., object],
+        *args: Any,
+        when: float = 0.0,
+    ) -> Call:
+        """Call at a true time; `when` is what the process's own clock shows then."""
+        call = Call(place, context, callback, args, when)
+        if self.is_over or place.revoked:
+            call.cancel()
+        else:
+            self._timer_count += 1
+            heapq.heappush(self._timers, (time, self._timer_count, call))
+            if len(self._timers) > self._cleaned_at:
+                self._clean()
+        return call
+
+    def run_until(self, is_done: Callable[[], bool], *, time_max: float | None = None) -> bool:
+        """Let things happen until it is done; False if nothing can, or would not before `time_max`."""
+        while not is_done():
+            if not self._step(time_max):
+                return False
+        return True
+
+    def end(self) -> None:
+        """Nothing runs any more, and nothing new is taken."""
+        self.is_over = True
+        self._timers.clear()
+        for place in self._ready:
+            place.ready.clear()
+        self._ready.clear()
+
+    def _step(self, time_max: float | None) -> bool:
+        if not self._somebody_can_go_on():
+            self._drop_void()
+            if not self._timers or (time_max is not None and self._timers[0][0] > time_max):
+                return False
+            self.now = self._timers[0][0]
+            self._release_due()
+        place = self._choose()
+        call = place.ready.popleft()
+        if not place.ready:
+            self._ready.remove(place)
+        self.steps += 1
+        self.now += self._chance.random() * CALLBACK_S_MAX
+        try:
+            call.run()
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:
+            self.report(place, f"exception in {call!r}", error)
+        place.count_step()
+        if place.watcher is not None and not place.ready and not place.revoked:
+            place.watcher.rests()
+        return True
+
+    def _choose(self) -> Place:
+        if len(self._ready) == 1:
+            return self._ready[0]
+        return self._ready[int(self._chance.random() * len(self._ready))]
+
+    def _somebody_can_go_on(self) -> bool:
+        if self._timers and self._timers[0][0] <= self.now:
+            self._release_due()
+        for place in self._ready:
+            if place.revoked:
+                self._ready = [place for place in self._ready if not place.revoked]
+                break
+        return bool(self._ready)
+
+    def _release_due(self) -> None:
+        """Hand timers that are due to their processes."""
+        while self._timers and self._timers[0][0] <= self.now:
+            call = heapq.heappop(self._timers)[2]
+            if not call.is_cancelled and not call.place.revoked:
+                self.note(StepKind.TIMER, call.place.name)
+                self._make_ready(call)
+
+    def _make_ready(self, call: Call) -> None:
+        place = call.place
+        if not place.ready:
+            self._ready.append(place)
+        place.ready.append(call)
+
+    def _drop_void(self) -> None:
+        """Time must not move on to a moment at which nothing happens."""
+        while self._timers and _is_void(self._timers[0][2]):
+            heapq.heappop(self._timers)
+
+    def _clean(self) -> None:
+        self._timers = [timer for timer in self._timers if not _is_void(timer[2])]
+        heapq.heapify(self._timers)
+        self._cleaned_at = max(CLEANED_FROM, 2 * len(self._timers))
+
+
+def _is_void(call: Call) -> bool:
+    return call.is_cancelled or call.place.revoked

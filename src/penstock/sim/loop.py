@@ -1,0 +1,70 @@
+"""The loop as one process of the simulation sees it: its own clock, its own place in the network.
+
+Dead with its process: code that still runs then (a `finally` when the simulation is put away) reaches nothing.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar, cast
+
+from penstock.sim.event_loop import VirtualEventLoop
+from penstock.sim.network import SimServer
+from penstock.sim.place import Place
+from penstock.world.loop import Timer
+
+T = TypeVar("T")
+
+
+class SimLoop:
+    """A `world.Loop` for one process."""
+
+    def __init__(self, loop: VirtualEventLoop, place: Place) -> None:
+        self._loop = loop
+        self.place = place
+
+    def time(self) -> float:
+        return self.place.clock.time()
+
+    def now_ms(self) -> int:
+        return self.place.clock.now_ms()
+
+    def call_soon(self, callback: Callable[..., object], *args: Any) -> object:
+        return self._loop.kernel.call_soon(self.place, self.place.context.copy(), callback, *args)
+
+    def call_later(self, delay_s: float, callback: Callable[..., object], *args: Any) -> Timer:
+        when = self.place.clock.time() + delay_s
+        return self._loop.call_at(when, callback, *args, context=self.place.context.copy())
+
+    def create_future(self) -> asyncio.Future[Any]:
+        return self._loop.create_future()
+
+    def create_task(self, coroutine: Coroutine[Any, Any, T], *, name: str | None = None) -> asyncio.Task[T]:
+        return cast(
+            asyncio.Task[T],
+            self._loop.create_task(coroutine, name=name, context=self.place.context.copy()),
+        )
+
+    async def sleep(self, delay_s: float) -> None:
+        if delay_s <= 0:
+            await asyncio.sleep(0)
+            return
+        # As asyncio does it, with less on the way: of all that happens in a simulation most is sleep.
+        future = self._loop.create_future()
+        timer = self.call_later(delay_s, _wake, future)
+        try:
+            await future
+        finally:
+            timer.cancel()
+
+    async def listen(self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int) -> SimServer:
+        return self._loop.network.listen(self.place, host, port, factory)
+
+    async def connect(
+        self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int
+    ) -> tuple[asyncio.BaseTransport, asyncio.BaseProtocol]:
+        return await self._loop.create_connection(factory, host, port)
+
+
+def _wake(sleeper: asyncio.Future[None]) -> None:
+    if not sleeper.done():
+        sleeper.set_result(None)

@@ -1,0 +1,312 @@
+"""The network: hosts, the links between them, who listens where, and what can go wrong on the way.
+
+Order is kept within a connection and not between two. A link that is cut loses nothing for good: what was
+sent arrives when it is whole again, unless a side has given up by then. Hosts are reached by their names.
+"""
+
+import asyncio
+import errno
+import socket
+from collections.abc import Callable, Iterator
+from contextvars import Context
+from typing import Any
+
+from penstock.sim.clock import Clock
+from penstock.sim.kernel import Kernel, StepKind
+from penstock.sim.link import Link
+from penstock.sim.place import Place
+from penstock.sim.transport import SPLIT_ONE_IN, Pipe, Signal, SimTransport
+
+Factory = Callable[[], asyncio.BaseProtocol]
+Made = asyncio.Future[tuple[asyncio.Transport, asyncio.BaseProtocol]]
+
+ANY_ADDRESS = ("0.0.0.0", "::", "")
+OWN_ADDRESS = ("localhost", "127.0.0.1", "::1")
+
+# When nobody answers, a system asks again after one second, two, four ..., and gives up in the end.
+CONNECT_RETRY_S = 1.0
+CONNECT_S_MAX = 127.0
+
+EPHEMERAL_PORTS_FROM = 40_000
+
+
+class SimServer:
+    """Somebody listens."""
+
+    def __init__(self, network: "Network", place: Place, port: int, factory: Factory) -> None:
+        self.place = place
+        self.port = port
+        self.factory = factory
+        self._network = network
+
+    def close(self) -> None:
+        """Accept no more. Connections that were made stay."""
+        self._network.close_server(self)
+
+    async def wait_closed(self) -> None:
+        return None
+
+    def is_serving(self) -> bool:
+        return self._network.is_serving(self)
+
+
+class Network:
+    """All hosts and what is between them."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self._chance = kernel.random("network")
+        self._place = Place("network", host="", clock=Clock(kernel.time))
+        self._up: dict[str, bool] = {}
+        self._links: dict[tuple[str, str], Link] = {}
+        self._servers: dict[tuple[str, int], SimServer] = {}
+        self._ends: dict[SimTransport, None] = {}
+        self._next_port = EPHEMERAL_PORTS_FROM
+        self._connection_count = 0
+
+    # Hosts and links.
+
+    def know_host(self, name: str) -> None:
+        self._up.setdefault(name, True)
+
+    def is_up(self, host: str) -> bool:
+        return self._up[host]
+
+    def resolve(self, place: Place, host: str) -> str:
+        """The host that a name means to somebody; `socket.gaierror` if there is none."""
+        if host in OWN_ADDRESS or host in ANY_ADDRESS:
+            return place.host
+        if host not in self._up:
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        return host
+
+    def link(self, source: str, target: str) -> Link:
+        """One direction between two hosts."""
+        known = self._links.get((source, target))
+        if known is None:
+            known = self._links[source, target] = Link(self._chance)
+        return known
+
+    # What can go wrong.
+
+    def cut(self, one: str, other: str, *, one_way: bool = False) -> None:
+        """Nothing gets from one host to the other, nor back unless `one_way`."""
+        self._tell("cut", one, other, one_way)
+        for link in self._ways(one, other, one_way):
+            link.cut()
+
+    def heal(self, one: str, other: str, *, one_way: bool = False) -> None:
+        """Things get through again; what was held up comes now."""
+        self._tell("heal", one, other, one_way)
+        for link in self._ways(one, other, one_way):
+            link.heal()
+
+    def delay(self, one: str, other: str, *, low_s: float, high_s: float) -> None:
+        """Everything takes so long, each way; connections overtake each other by the difference."""
+        self._tell("delay", one, other, low_s, high_s)
+        for link in self._ways(one, other, False):
+            link.delay(low_s, high_s)
+
+    def slow(self, one: str, other: str, *, bytes_per_s: float | None) -> None:
+        """Each connection gets no more than this through, each way; None for as much as one likes."""
+        self._tell("slow", one, other, bytes_per_s)
+        for link in self._ways(one, other, False):
+            link.slow(bytes_per_s)
+
+    def restore(self) -> None:
+        """All links as good as new."""
+        self._tell("restore")
+        for link in self._links.values():
+            link.restore()
+
+    def reset(self, one: str, other: str) -> int:
+        """Break every connection between two hosts, so that both ends hear of it; how many there were."""
+        ends = self._between(one, other)
+        self._tell("reset", one, other, len(ends))
+        for end in ends:
+            end.fail(ConnectionResetError(errno.ECONNRESET, "Connection reset by peer"))
+        return len(ends) // 2
+
+    def half_open(self, host: str, peer: str) -> int:
+        """Break every connection between two hosts so that `peer` hears of it and `host` never does."""
+        ends = [end for end in self._between(host, peer) if end.place.host == peer]
+        self._tell("half open", host, peer, len(ends))
+        for end in ends:
+            end.silence()
+            end.fail(ConnectionResetError(errno.ECONNRESET, "Connection reset by peer"))
+        return len(ends)
+
+    def lose_process(self, place: Place, *, silently: bool = False) -> None:
+        """A process was killed: its servers are gone, and its peers are told, or not."""
+        for server in [each for each in self._servers.values() if each.place is place]:
+            self.close_server(server)
+        for end in [each for each in self._ends if each.place is place]:
+            end.vanish(None if silently else self.parting_signal())
+            self.forget(end)
+
+    def lose_machine(self, host: str) -> None:
+        """A machine is without power: nothing reaches it, nobody is told."""
+        self._up[host] = False
+        for end in [each for each in self._ends if each.place.host == host]:
+            end.vanish(None)
+            end.is_silent = False  # the machine, once it is back, does not know the connection
+            self.forget(end)
+        for server in [each for each in self._servers.values() if each.place.host == host]:
+            self.close_server(server)
+
+    def return_machine(self, host: str) -> None:
+        self._up[host] = True
+
+    def connection_count(self, one: str, other: str) -> int:
+        return len(self._between(one, other)) // 2
+
+    def _between(self, one: str, other: str) -> list[SimTransport]:
+        pairs = ((one, other), (other, one))
+        return [end for end in self._ends if (end.place.host, end.peer_host) in pairs]
+
+    def _ways(self, one: str, other: str, one_way: bool) -> Iterator[Link]:
+        yield self.link(one, other)
+        if not one_way:
+            yield self.link(other, one)
+
+    def _tell(self, *facts: object) -> None:
+        self.kernel.note(StepKind.FAULT, "network", *facts)
+
+    # Listening and connecting.
+
+    def listen(self, place: Place, host: str, port: int, factory: Factory) -> SimServer:
+        if self.resolve(place, host) != place.host:
+            raise OSError(errno.EADDRNOTAVAIL, f"{host} is not an address of {place.host}")
+        if port == 0:
+            port = self._take_port()
+        if (place.host, port) in self._servers:
+            raise OSError(errno.EADDRINUSE, f"{place.host}:{port} is taken")
+        server = self._servers[place.host, port] = SimServer(self, place, port, factory)
+        return server
+
+    def is_serving(self, server: SimServer) -> bool:
+        return self._servers.get((server.place.host, server.port)) is server
+
+    def close_server(self, server: SimServer) -> None:
+        if self.is_serving(server):
+            del self._servers[server.place.host, server.port]
+
+    def connect(self, place: Place, host: str, port: int, factory: Factory, made: Made) -> None:
+        """Fill `made` with a connection, or with why there is none."""
+        try:
+            target = self.resolve(place, host)
+        except socket.gaierror as error:
+            self.soon(place, _fail, made, error)
+            return
+        self.kernel.note(StepKind.CONNECT, place.name, target, port)
+        _Attempt(self, place, (target, port), factory, made).knock()
+
+    def server_at(self, address: tuple[str, int]) -> SimServer | None:
+        return self._servers.get(address)
+
+    def pair(
+        self, caller: Place, server: Place, address: tuple[str, int]
+    ) -> tuple[SimTransport, SimTransport]:
+        """A new connection: the caller's end and the server's."""
+        self._connection_count += 1
+        number = self._connection_count
+        source = (caller.host, self._take_port())
+        there = Pipe(self, self.link(caller.host, server.host), f"{number} {caller.name}>{server.name}")
+        back = Pipe(self, self.link(server.host, caller.host), f"{number} {server.name}>{caller.name}")
+        near = SimTransport(self, caller, local=source, peer=address, outgoing=there, incoming=back)
+        far = SimTransport(self, server, local=address, peer=source, outgoing=back, incoming=there)
+        self._ends[near] = self._ends[far] = None
+        return near, far
+
+    def _take_port(self) -> int:
+        self._next_port += 1
+        return self._next_port
+
+    # For transports.
+
+    def at(self, time: float, callback: Callable[[], object]) -> None:
+        """Let something happen on the way, whoever lives or dies meanwhile."""
+        self.kernel.call_at(time, self._place, self._place.context, callback)
+
+    def soon(self, place: Place, callback: Callable[..., object], *args: Any) -> None:
+        """Let a process do something, in a context of its own."""
+        context: Context = place.context.copy()
+        self.kernel.call_soon(place, context, callback, *args)
+
+    def piece(self, size: int) -> int:
+        """How much of what is written travels together."""
+        if size > 1 and self._chance.randrange(SPLIT_ONE_IN) == 0:
+            return self._chance.randrange(1, size)
+        return size
+
+    def parting_signal(self) -> Signal:
+        """What a system says for a process that closed in a hurry: that depends on what was under way."""
+        return Signal.RESET if self._chance.random() < 0.5 else Signal.END
+
+    def forget(self, end: SimTransport) -> None:
+        self._ends.pop(end, None)
+
+
+class _Attempt:
+    """One call of `connect`."""
+
+    def __init__(
+        self, network: Network, place: Place, address: tuple[str, int], factory: Factory, made: Made
+    ) -> None:
+        self._network = network
+        self._place = place
+        self._address = address
+        self._factory = factory
+        self._made = made
+        self._there = network.link(place.host, address[0])
+        self._back = network.link(address[0], place.host)
+        self._deadline = network.kernel.now + CONNECT_S_MAX
+        self._pause_s = CONNECT_RETRY_S
+
+    def knock(self) -> None:
+        self._network.at(self._network.kernel.now + self._there.transit_s(), self._arrive)
+
+    def _arrive(self) -> None:
+        if self._place.revoked or self._made.done():
+            return
+        if self._there.is_cut or self._back.is_cut or not self._network.is_up(self._address[0]):
+            self._try_again()
+            return
+        server = self._network.server_at(self._address)
+        answer_at = self._network.kernel.now + self._back.transit_s()
+        if server is None:
+            self._network.at(answer_at, self._refuse)
+            return
+        near, far = self._network.pair(self._place, server.place, self._address)
+        self._network.soon(server.place, lambda: far.begin(server.factory()))
+        self._network.at(answer_at, lambda: self._network.soon(self._place, self._make, near))
+
+    def _try_again(self) -> None:
+        now = self._network.kernel.now
+        if now + self._pause_s > self._deadline:
+            error = TimeoutError(errno.ETIMEDOUT, "Connection timed out")
+            self._network.at(
+                self._deadline, lambda: self._network.soon(self._place, _fail, self._made, error)
+            )
+            return
+        self._network.at(now + self._pause_s, self._arrive)
+        self._pause_s *= 2
+
+    def _refuse(self) -> None:
+        error = ConnectionRefusedError(
+            errno.ECONNREFUSED, f"Connect call failed {self._address[0]}:{self._address[1]}"
+        )
+        self._network.soon(self._place, _fail, self._made, error)
+
+    def _make(self, end: SimTransport) -> None:
+        if self._made.done():  # nobody waits for it any more
+            end.abort()
+            return
+        protocol = self._factory()
+        end.begin(protocol)
+        self._made.set_result((end, protocol))
+
+
+def _fail(made: Made, error: OSError) -> None:
+    if not made.done():
+        made.set_exception(error)

@@ -1,0 +1,199 @@
+"""One machine with a broker on it: started, stopped, killed, cut off from power, started again.
+
+Its disk and its clock outlive the broker; everything else of a life (`Place`, mounted disk, work) ends with it.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from penstock.base.load_settings import load_broker_settings
+from penstock.broker.broker import Broker
+from penstock.broker.start import WorldParts, start_on
+from penstock.sim.clock import Clock
+from penstock.sim.disk import SimDisk
+from penstock.sim.disk_operations import CHANGES, Operation
+from penstock.sim.entropy import SimEntropy
+from penstock.sim.kernel import StepKind
+from penstock.sim.loop import SimLoop
+from penstock.sim.mounted_disk import MountedDisk
+from penstock.sim.phases import NodePhases
+from penstock.sim.place import Place
+from penstock.sim.work import SimWork
+from penstock.world.store import Store
+
+if TYPE_CHECKING:
+    from penstock.sim.simulation import Simulation
+
+T = TypeVar("T")
+
+PORT = 9092
+
+
+class NodeCrashedError(Exception):
+    """The node crashed before it had done what was asked."""
+
+
+class Node:
+    """A broker's machine. All methods are called from outside of it."""
+
+    def __init__(
+        self,
+        simulation: "Simulation",
+        node_id: int,
+        *,
+        settings: Mapping[str, object] | None = None,
+        make_store: Callable[[SimLoop], Awaitable[Store]] | None = None,
+    ) -> None:
+        """`make_store` gives each life of the broker its session; without it, metadata is on the node's disk."""
+        self.node_id = node_id
+        self.host = f"node-{node_id}"
+        self.address = f"{self.host}:{PORT}"
+        self.clock = Clock(simulation.kernel.time)
+        self.phases = NodePhases()
+        self.disk = SimDisk(simulation.kernel.random(f"{self.host}/disk"), watcher=self._watch_disk)
+        self.lives = 0
+        self.place: Place | None = None
+        self.broker: Broker | None = None
+        self._simulation = simulation
+        self._settings = load_broker_settings(
+            file={"node.id": node_id, **(settings or {})},
+            file_name="settings",
+            listen=self.address,
+            data_dir="simulated",
+        )
+        self._make_store = make_store
+        self._work: SimWork | None = None
+        self._outcomes: dict[asyncio.Future[Any], None] = {}
+        simulation.network.know_host(self.host)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether clients are answered."""
+        return self.broker is not None
+
+    # A life.
+
+    async def start(self) -> None:
+        """Run a broker on what the disk has; NodeCrashedError if the node crashes meanwhile."""
+        assert self.place is None, f"{self.host} runs already"
+        self._tell("start")
+        self.lives += 1
+        self._simulation.network.return_machine(self.host)
+        place = self._simulation.new_place(f"{self.host}.{self.lives}", host=self.host, clock=self.clock)
+        place.watcher = self
+        self.place = place
+        self.phases.starts()
+        try:
+            self.broker = await self._outcome(self._live(place))
+        except BaseException:
+            if self.place is place:
+                self.crash_process()  # it could not start, as a process that exits with an error
+            raise
+        self.phases.serves()
+
+    async def stop(self) -> None:
+        """A clean stop."""
+        assert self.broker is not None, f"{self.host} does not run"
+        self._tell("stop")
+        self.phases.stops()
+        place = self.place
+        try:
+            await self._outcome(self.broker.stop())
+        finally:
+            if self.place is place:  # else it has crashed meanwhile
+                self._end_life(silently=False)
+
+    def crash_process(self, *, silently: bool = False) -> None:
+        """Kill the broker, as `kill -9` does: the disk keeps what was written. Peers hear of it unless `silently`."""
+        self._tell("crash of the process", silently, self.phases.now.value)
+        self._end_life(silently=silently)
+
+    def crash_machine(self) -> None:
+        """Take the power away: the disk keeps what was synced, and a part of the rest; peers hear nothing."""
+        self._tell("crash of the machine", self.phases.now.value)
+        self._end_life(silently=True)
+        self.disk.crash_machine()
+        self._simulation.network.lose_machine(self.host)
+
+    def strike_after(self, steps: int, strike: Callable[[], object]) -> None:
+        """Call `strike` (a crash, say) when the broker has made so many callbacks more; nothing if it is down.
+
+        Other than after a while, this finds the node in the middle of something: a request, an answer, a start.
+        """
+        if self.place is not None:
+            self.place.strike_after(steps, strike)
+
+    async def _live(self, place: Place) -> Broker:
+        simulation = self._simulation
+        loop = SimLoop(simulation.loop, place)
+        disk = self.disk.mount()
+        parts = WorldParts(
+            loop=loop,
+            disk=disk,
+            entropy=SimEntropy(simulation.kernel.random(f"{place.name}/entropy")),
+            make_work=lambda: self._begin_work(loop, disk),
+        )
+        store = None if self._make_store is None else await self._make_store(loop)
+        return await start_on(parts, self._settings, log_dir=self.host, store=store)
+
+    def _begin_work(self, loop: SimLoop, disk: MountedDisk) -> SimWork:
+        chance = self._simulation.kernel.random(f"{loop.place.name}/work")
+        self._work = SimWork(loop, chance, slowness_s=disk.take_delay_s)
+        return self._work
+
+    def _end_life(self, *, silently: bool) -> None:
+        place, self.place, self.broker, self._work = self.place, None, None, None
+        self.phases.is_down()
+        if place is None:
+            return
+        self._simulation.loop.kill(place)
+        self._simulation.network.lose_process(place, silently=silently)
+        self.disk.crash_process()
+        outcomes, self._outcomes = self._outcomes, {}
+        for outcome in outcomes:
+            if not outcome.done():
+                outcome.set_exception(NodeCrashedError(f"{place.name} crashed"))
+
+    async def _outcome(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Let the node do something; it may die over it, and whoever waits must hear of that."""
+        assert self.place is not None
+        outcome: asyncio.Future[T] = self._simulation.loop.create_future()
+        self._outcomes[outcome] = None
+
+        def take(task: asyncio.Task[T]) -> None:
+            error = None if task.cancelled() else task.exception()  # asked for even if a crash was faster
+            if outcome.done():
+                return
+            if task.cancelled():
+                outcome.cancel()
+            elif error is not None:
+                outcome.set_exception(error)
+            else:
+                outcome.set_result(task.result())
+
+        self._simulation.loop.spawn(self.place, coroutine).add_done_callback(take)
+        try:
+            return await outcome
+        finally:
+            self._outcomes.pop(outcome, None)
+
+    def _tell(self, *facts: object) -> None:
+        self._simulation.kernel.note(StepKind.NODE, self.host, *facts)
+
+    # What the node is seen doing.
+
+    def hears(self) -> None:
+        self.phases.hears()
+
+    def answers(self) -> None:
+        self.phases.answers()
+
+    def rests(self) -> None:
+        if self._work is None or not self._work.is_pending:
+            self.phases.rests()
+
+    def _watch_disk(self, operation: Operation, path: str, count: int) -> None:
+        self.phases.watch(operation, path, count)
+        if operation in CHANGES:
+            self._simulation.kernel.note(StepKind.WRITE, self.host, operation.value, path, count)

@@ -1,0 +1,125 @@
+"""What a node is doing, as far as one can see from outside: from what passes its disk and its network.
+
+A fault that strikes is counted under the phase it struck in, so that a summary shows which were never tried.
+"""
+
+from collections.abc import Callable
+from enum import StrEnum
+from functools import lru_cache
+
+from penstock.broker.start import METADATA
+from penstock.sim.disk_operations import Operation
+from penstock.storage import names
+from penstock.storage.directory import CLEAN_SHUTDOWN
+from penstock.storage.meta_properties import META_PROPERTIES
+
+_STATE_SUFFIXES = (names.INDEX, names.TIME_INDEX, names.SNAPSHOT)
+
+
+class Phase(StrEnum):
+    """What a node is about."""
+
+    APPEND = "append"
+    ROLL = "roll"
+    FLUSH = "flush"
+    RECOVERY = "recovery"
+    COMPACTION = "compaction"
+    REMOVAL = "removal"
+    CHECKPOINT = "checkpoint"
+    METADATA = "metadata"
+    READ = "read"
+    REQUEST = "request"
+    REPLY = "reply"
+    STOP = "stop"
+    IDLE = "idle"
+    DOWN = "down"
+
+
+class NodePhases:
+    """The phase of one node: told of what passes its seams, asked when a fault strikes."""
+
+    def __init__(self) -> None:
+        self._life = Phase.DOWN
+        self._doing = Phase.IDLE
+        self.listener: Callable[[Phase], None] | None = None  # hears of each phase as it is seen
+
+    @property
+    def now(self) -> Phase:
+        """Starting, stopping and being down go before whatever is done meanwhile."""
+        return self._doing if self._life is Phase.IDLE else self._life
+
+    def starts(self) -> None:
+        self._life, self._doing = Phase.RECOVERY, Phase.IDLE
+
+    def serves(self) -> None:
+        self._life = Phase.IDLE
+
+    def stops(self) -> None:
+        self._life = Phase.STOP
+
+    def is_down(self) -> None:
+        self._life, self._doing = Phase.DOWN, Phase.IDLE
+
+    def hears(self) -> None:
+        """Bytes of a client have come."""
+        self._see(Phase.REQUEST)
+
+    def answers(self) -> None:
+        """Bytes for a client have gone out."""
+        self._see(Phase.REPLY)
+
+    def rests(self) -> None:
+        """Nothing of the node is runnable, and nothing of it is under way."""
+        self._doing = Phase.IDLE
+
+    def watch(self, operation: Operation, path: str, count: int) -> None:  # noqa: ARG002
+        """An operation on the node's disk is about to happen."""
+        phase = phase_of(operation, path)
+        if phase is not None:
+            self._see(phase)
+
+    def _see(self, phase: Phase) -> None:
+        self._doing = phase
+        if self.listener is not None:
+            self.listener(self.now)
+
+
+@lru_cache(maxsize=4096)  # the same few files again and again
+def phase_of(operation: Operation, path: str) -> Phase | None:
+    """Which phase an operation on a disk belongs to; None where it says nothing."""
+    name = path.rpartition("/")[2]
+    if _is_metadata(path):
+        return Phase.METADATA
+    if _is_checkpoint(path):
+        return Phase.CHECKPOINT
+    if name.endswith((names.CLEANED, names.SWAP)):
+        return Phase.COMPACTION
+    if operation in (Operation.REMOVE, Operation.REMOVE_TREE) or name.endswith((names.DELETED, "-delete")):
+        return Phase.REMOVAL
+    if operation in (Operation.SYNC, Operation.SYNC_DIR, Operation.SYNC_ALL):
+        return Phase.FLUSH
+    if operation in (Operation.READ, Operation.READ_CACHED):
+        return Phase.READ
+    if operation is Operation.CREATE:
+        return _phase_of_new_file(name)
+    if operation is Operation.APPEND:
+        return Phase.APPEND if name.endswith(names.LOG) else _phase_of_new_file(name)
+    return None
+
+
+def _is_metadata(path: str) -> bool:
+    return path.split("/")[0] == METADATA or path.removesuffix(".tmp") == META_PROPERTIES
+
+
+def _is_checkpoint(path: str) -> bool:
+    """One of those that speak of all partitions; a partition's own files are synced when it is flushed."""
+    name = path.removesuffix(".tmp")
+    return "/" not in name and (name.endswith("-checkpoint") or name == CLEAN_SHUTDOWN)
+
+
+def _phase_of_new_file(name: str) -> Phase | None:
+    if name.endswith((names.LOG, *_STATE_SUFFIXES)):
+        return Phase.ROLL
+    if name.removesuffix(".tmp") == names.LEADER_EPOCHS:
+        return Phase.FLUSH  # written down when a flush is planned
+    return Phase.METADATA if name == names.PARTITION_METADATA else None

@@ -1,0 +1,241 @@
+"""Runs a plan: the broker in the simulated world, its clients, the faults; then reads everything and checks.
+
+`run_plan` gives the same outcome, history hash included, whenever and wherever a plan is run.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Coroutine, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from penstock.base.errors import StorageError
+from penstock.client.client import ClientSettings
+from penstock.client.connection import ConnectionLimits
+from penstock.sim import entries
+from penstock.sim.checkers import CrashKind, check
+from penstock.sim.entries import Operation
+from penstock.sim.event_loop import DeadlockError, OutOfTimeError
+from penstock.sim.faults import Storm
+from penstock.sim.kernel import Tracer
+from penstock.sim.phases import Phase
+from penstock.sim.place import Place
+from penstock.sim.plan import Plan
+from penstock.sim.simulation import Simulation
+from penstock.sim.workload.admin import Admin
+from penstock.sim.workload.journal import Journal
+from penstock.sim.workload.last_reader import LastReader
+from penstock.sim.workload.promises import Promises
+from penstock.sim.workload.reader import Reader
+from penstock.sim.workload.watching import WatchingClient
+from penstock.sim.workload.writer import Writer
+
+_NODE_ID = 1
+_ADMIN = "admin"
+_LAST_READER = "last-reader"
+_SECONDS_MAX = 3600.0
+
+# Clients of a run are impatient: what a fault makes them wait for ends as unknown, and they go on.
+_IMPATIENT = ConnectionLimits(connect_timeout_ms=1_000, request_timeout_ms=2_000)
+_PATIENCE_MS = 6_000
+
+
+class Finding(NamedTuple):
+    """Something that should not have been: an anomaly by its name, or one of the kinds below."""
+
+    kind: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.what}"
+
+
+UNREADABLE = "unreadable log"
+LOST_TOPIC = "lost topic"
+UNCAUGHT = "uncaught exception"
+COMPLAINT = "complaint of the broker"
+ENDLESS = "endless run"
+BROKEN_OFF = "broken off"
+
+
+@dataclass
+class Outcome:
+    """What a run came to; in order if there are no `problems`."""
+
+    problems: list[Finding] = field(default_factory=list)
+    hash: str = ""
+    operations: int = 0
+    messages: int = 0
+    seconds: float = 0.0  # of virtual time
+    counts: Counter[str] = field(default_factory=Counter)  # "send ok", "read ConnectionLostError", ...
+    struck: Counter[tuple[str, Phase]] = field(default_factory=Counter)  # faults by what the node was about
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems
+
+    @property
+    def kinds(self) -> list[str]:
+        """The kinds of problems, each once, in the order in which they were found."""
+        return list(dict.fromkeys(problem.kind for problem in self.problems))
+
+    @property
+    def faults(self) -> int:
+        return self.struck.total()
+
+
+def run_plan(plan: Plan, *, trace: Tracer | None = None) -> Outcome:
+    """Everything that a plan says, from an empty disk to the last check."""
+    with Simulation(plan.seed, trace=trace) as simulation, _listening() as complaints:
+        run = _Run(plan, simulation)
+        try:
+            simulation.run(run.story(), seconds_max=_SECONDS_MAX)
+        except (OutOfTimeError, DeadlockError) as error:
+            run.outcome.problems.append(Finding(ENDLESS, str(error)))
+        except Exception as error:
+            run.outcome.problems.append(Finding(BROKEN_OFF, repr(error)))
+        run.conclude()
+    run.outcome.problems += complaints
+    return run.outcome
+
+
+class _Run:
+    """One plan under way."""
+
+    def __init__(self, plan: Plan, simulation: Simulation) -> None:
+        self._plan = plan
+        self._simulation = simulation
+        self._node = simulation.new_node(_NODE_ID, settings=dict(plan.broker))
+        self._journal = Journal()
+        self._promises = Promises(plan.topics)
+        self._storm = Storm(simulation, _NODE_ID, self._journal.history)
+        self.outcome = Outcome()
+
+    async def story(self) -> None:
+        await self._storm.begin()
+        actors = [self._simulation.loop.spawn(place, coroutine) for place, coroutine in self._actors()]
+        await self._faults()
+        await asyncio.gather(*actors)
+        self._storm.heal()
+        await self._storm.settle()
+        await self._storm.restart(self._plan.finish)
+        await self._read_everything()
+
+    async def _faults(self) -> None:
+        for fault in self._plan.faults:
+            await self._until(fault.at_ms)
+            self._storm.strike(fault)
+
+    async def _until(self, at_ms: int) -> None:
+        await asyncio.sleep(max(0.0, at_ms / 1000 - self._simulation.kernel.now))
+
+    # ---- clients
+
+    def _actors(self) -> Iterator[tuple[Place, Coroutine[Any, Any, None]]]:
+        for writer_plan in self._plan.writers:
+            client, place = self._client(writer_plan.name)
+            writer = Writer(writer_plan, client, self._journal)
+            yield place, self._act(writer_plan.name, client, {entries.SendBatch: writer.send})
+        for name in self._plan.readers:
+            client, place = self._client(name)
+            reader = Reader(name, client, self._journal)
+            yield place, self._act(name, client, {entries.ReadOn: reader.read, entries.Seek: reader.seek})
+        client, place = self._client(_ADMIN)
+        admin = Admin(client, self._journal, self._promises)
+        doing = {
+            entries.CreateTopic: admin.create,
+            entries.DeleteTopic: admin.delete,
+            entries.RecreateTopic: admin.recreate,
+            entries.AlterTopic: admin.alter,
+            entries.DeleteRecords: admin.delete_records,
+        }
+        yield place, self._act(_ADMIN, client, doing)
+
+    def _client(self, name: str) -> tuple[WatchingClient, Place]:
+        outsider = self._simulation.new_outsider(name)
+        settings = ClientSettings(client_id=name, limits=_IMPATIENT, patience_ms=_PATIENCE_MS)
+        client = WatchingClient(
+            outsider.loop, self._node.address, entropy=outsider.entropy, settings=settings
+        )
+        return client, outsider.place
+
+    async def _act(self, name: str, client: WatchingClient, doing: Mapping[type[Operation], Any]) -> None:
+        """Do what the plan has for one client, one thing after the other."""
+        for operation in self._plan.operations:
+            if operation.actor == name:
+                await self._until(operation.at_ms)
+                await doing[type(operation)](operation)
+                self.outcome.operations += 1
+        await client.close()
+
+    # ---- the end
+
+    async def _read_everything(self) -> None:
+        client, place = self._client(_LAST_READER)
+        await self._simulation.loop.spawn(place, LastReader(client, self._journal).read_all())
+        await client.close()
+
+    def conclude(self) -> None:
+        """Check what was seen."""
+        history, outcome = self._journal.history, self.outcome
+        history.clock_slack_ms = self._storm.clock_slack_ms
+        for log in [log for send in history.sends for log in send.logs] + [
+            poll.log for poll in history.polls
+        ]:
+            history.keeping[log.topic_id] = self._promises.of(log.topic)
+        outcome.problems += [Finding(each.kind, f"{each.log}: {each.what}") for each in check(history)]
+        outcome.problems += self._unreadable_logs()
+        outcome.problems += [
+            Finding(LOST_TOPIC, f"{topic} was created: {why}")
+            for topic, why in self._journal.topics.lost.items()
+        ]
+        outcome.problems += [
+            Finding(UNCAUGHT, f"{problem.place}: {problem.message}: {problem.error!r}")
+            for problem in self._simulation.kernel.problems
+        ]
+        outcome.hash = self._simulation.kernel.history_hash
+        outcome.seconds = self._simulation.kernel.now
+        outcome.messages = sum(len(send.messages) for send in history.sends)
+        outcome.counts = self._journal.counts
+        outcome.struck = self._storm.struck
+
+    def _unreadable_logs(self) -> list[Finding]:
+        """Nothing but damage on the device excuses a log that cannot be read; a power cut, offsets that cannot."""
+        history = self._journal.history
+        damaged = {damage.log for damage in history.damages}
+        unreadable = list(self._journal.unreadable.items())
+        if all(crash.kind is not CrashKind.MACHINE for crash in history.crashes):
+            unreadable += [
+                (each.log, f"nothing at offset {each.first_offset}") for each in history.unreadable
+            ]
+        return [Finding(UNREADABLE, f"{log}: {why}") for log, why in unreadable if log not in damaged]
+
+
+@contextmanager
+def _listening() -> Iterator[list[Finding]]:
+    """Collect what the broker logs as a bug of its own, and keep the rest of its log to itself."""
+    complaints: list[Finding] = []
+    logger = logging.getLogger("penstock")
+    handler = _Complaints(complaints)
+    propagate, logger.propagate = logger.propagate, False
+    logger.addHandler(handler)
+    try:
+        yield complaints
+    finally:
+        logger.removeHandler(handler)
+        logger.propagate = propagate
+
+
+class _Complaints(logging.Handler):
+    """An exception in the log is a bug, unless it is the disk's."""
+
+    def __init__(self, complaints: list[Finding]) -> None:
+        super().__init__(logging.ERROR)
+        self._complaints = complaints
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error = record.exc_info[1] if record.exc_info else None
+        if error is not None and not isinstance(error, OSError | StorageError):
+            self._complaints.append(Finding(COMPLAINT, f"{record.getMessage()}: {error!r}"))

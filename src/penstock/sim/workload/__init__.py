@@ -1,0 +1,11 @@
+"""Clients that do what a plan says, and write down what they were told.
+
+    records     messages as records and back; each carries its number in a header
+    watching    a client that knows which topic ids its attempts went to
+    writer, reader, admin    one actor each
+    known_topics    which topics must be there
+    last_reader  reads everything when all is over
+    promises    what the topics of a plan promise, with all that was asked to change
+
+They use `penstock.client` on any loop: the simulated world's, or a real one.
+"""

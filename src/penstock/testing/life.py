@@ -1,0 +1,67 @@
+"""One life of an embedded broker: from its start to a clean stop, or to its death in the middle of whatever it did."""
+
+import asyncio
+
+from penstock.base.broker_settings import PENSTOCK_WORK_THREADS
+from penstock.base.settings import Settings
+from penstock.broker.broker import Broker
+from penstock.broker.start import WorldParts, start_on
+from penstock.testing.doors import FaultyLoop
+from penstock.testing.faults import Faults
+from penstock.testing.mortal import MortalDisk
+from penstock.world.disk import Disk
+from penstock.world.real_entropy import RealEntropy
+from penstock.world.real_work import RealWork
+
+
+class Life:
+    """A running broker on the running loop."""
+
+    def __init__(
+        self, broker: Broker, disk: MortalDisk, loop: FaultyLoop, work: RealWork, faults: Faults
+    ) -> None:
+        self.broker = broker
+        self._disk = disk
+        self._loop = loop
+        self._work = work
+        self._faults = faults
+
+    @classmethod
+    async def begin(cls, disk: Disk, settings: Settings, faults: Faults, *, log_dir: str) -> "Life":
+        """Start a broker on a disk that may hold what an earlier life left."""
+        mortal, loop = MortalDisk(disk, faults), FaultyLoop(faults)
+        work: list[RealWork] = []
+
+        def make_work() -> RealWork:
+            work.append(RealWork(threads=settings[PENSTOCK_WORK_THREADS]))
+            return work[0]
+
+        faults.attach(asyncio.get_running_loop())
+        parts = WorldParts(loop=loop, disk=mortal, entropy=RealEntropy(), make_work=make_work)
+        try:
+            broker = await start_on(parts, settings, log_dir=log_dir)
+        except BaseException:
+            faults.detach()
+            raise
+        return cls(broker, mortal, loop, work[0], faults)
+
+    async def stop(self) -> None:
+        """End it cleanly."""
+        self._faults.detach()
+        await self.broker.stop()
+
+    async def kill(self) -> None:
+        """End it as kill -9 would: at once, with nothing written or said. The loop has to be the broker's own."""
+        self._disk.die()
+        self._faults.detach()
+        self._faults.abort_all()
+        self._loop.close_servers()
+        asyncio.get_running_loop().set_exception_handler(
+            lambda *_: None
+        )  # nobody hears a dead broker's complaints
+        others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        self._work.close()
+        self._disk.let_go()

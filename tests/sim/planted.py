@@ -1,0 +1,371 @@
+"""Faults planted by hand in the storage and produce paths, to see whether the simulation sees them.
+
+Each is a small change of the broker's code while it runs. `SEEN_FROM` has a seed in which it is seen; `make mutants`
+looks whether it still is, and searches for another one if not. Some are so rare that a plan is kept for them
+instead (`found/`, `test_found`).
+"""
+
+import sys
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+
+from penstock.base.errors import ErrorCode
+from penstock.base.ids import TopicPartition
+from penstock.cluster.store_files import StoreFiles
+from penstock.core.producers import Duplicate, ProducerStates
+from penstock.services.compactor import Compactor
+from penstock.services.flusher import Flusher
+from penstock.services.partition import Partition
+from penstock.services.partitions import Partitions
+from penstock.sim.entries import AlterTopic, CrashMachine, CrashProcess, FlipBit, Restart
+from penstock.sim.plan import Plan
+from penstock.sim.topic_plans import FOREVER
+from penstock.storage import compaction, names, recovery, retention, walk
+from penstock.storage import log as log_module
+from penstock.storage.cleaning import CleaningRules, OffsetMap
+from penstock.storage.directory import DataDirectory
+from penstock.storage.log import Log
+from penstock.storage.segment import Segment
+from penstock.storage.syncing import SyncPlan, Unsynced
+
+SEEDS_MAX = 2_000
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+class Planted(NamedTuple):
+    """A fault, its name, and in which plans to look for it first."""
+
+    name: str
+    plant: Plant
+    is_likely: Callable[[Plan], bool]
+
+
+PLANTED: list[Planted] = []
+
+
+def planted(plant: Plant) -> Plant:
+    """A fault that any plan may show."""
+    return planted_for(lambda plan: True)(plant)
+
+
+def planted_for(is_likely: Callable[[Plan], bool]) -> Callable[[Plant], Plant]:
+    """A fault that shows in few plans, and hardly in others than these."""
+
+    def note(plant: Plant) -> Plant:
+        PLANTED.append(Planted(plant.__name__, plant, is_likely))
+        return plant
+
+    return note
+
+
+# ---- plans
+
+
+def loses_power(plan: Plan) -> bool:
+    """With a topic that promises to lose nothing."""
+    happens = plan.finish == CrashMachine.kind or any(isinstance(each, CrashMachine) for each in plan.faults)
+    return happens and any(topic.configs.get("flush.messages") == "1" for topic in plan.topics)
+
+
+def is_killed_and_loses_power(plan: Plan) -> bool:
+    """In this order; and only files that are asked for are synced."""
+    kills = [each.at_ms for each in plan.faults if isinstance(each, CrashProcess)]
+    cuts = [each.at_ms for each in plan.faults if isinstance(each, CrashMachine)]
+    if plan.finish == CrashMachine.kind:
+        cuts.append(sys.maxsize)
+    syncs_singly = dict(plan.broker)["penstock.sync.whole.file.system.from"] != "1"
+    return syncs_singly and bool(kills and cuts) and min(kills) < max(cuts)
+
+
+def stops_compacting(plan: Plan) -> bool:
+    """A topic that was compacted is set to cleanup.policy=delete, and the broker crashes."""
+    compacted = [topic.name for topic in plan.topics if topic.is_keyed]
+    return any(
+        isinstance(each, AlterTopic) and each.value == "delete" and each.topic in compacted
+        for each in plan.operations
+    ) and any(isinstance(each, CrashProcess | CrashMachine) for each in plan.faults)
+
+
+def forgets_and_loses_power(plan: Plan) -> bool:
+    """A topic deletes what is old, and promises to lose nothing else."""
+    return loses_power(plan) and any(
+        topic.configs["retention.ms"] != FOREVER and topic.configs.get("flush.messages") == "1"
+        for topic in plan.topics
+    )
+
+
+def ends_in_a_crash(plan: Plan) -> bool:
+    """And the recovery points on disk are old by then."""
+    rarely = dict(plan.broker)["log.flush.offset.checkpoint.interval.ms"] == "60000"
+    return rarely and plan.finish != Restart.kind
+
+
+def flips_bits_of_indexes(plan: Plan) -> bool:
+    return any(isinstance(each, FlipBit) and each.suffix == ".index" for each in plan.faults)
+
+
+# ---- faults
+
+
+@planted_for(loses_power)
+def no_fsync_at_roll(patch: pytest.MonkeyPatch) -> None:
+    """A segment that is closed is forgotten: only the new one is synced."""
+    patch.setattr(Unsynced, "add_segment", lambda self, segment: None)
+
+
+@planted
+def torn_tail_accepted(patch: pytest.MonkeyPatch) -> None:
+    """After a crash a batch counts as whole if its header makes sense and its bytes are there."""
+    patch.setattr(walk, "crc_holds", lambda *_: True)
+
+
+@planted_for(loses_power)
+def index_trusted_after_a_crash(patch: pytest.MonkeyPatch) -> None:
+    """The indexes say where a log ends, whether it was closed cleanly or not."""
+    genuine_open, genuine_trust = recovery.open_log, recovery._Opening.trust_everything
+
+    def trust(self: Any, indexed: Any) -> bool:
+        return genuine_trust(self, indexed) or self.opened.end_offset > 0
+
+    patch.setattr(
+        log_module, "open_log", lambda *words, **more: genuine_open(*words, **{**more, "clean": True})
+    )
+    patch.setattr(recovery._Opening, "trust_everything", trust)
+
+
+@planted
+def producers_not_rebuilt(patch: pytest.MonkeyPatch) -> None:
+    """A start after a crash knows the producers of the snapshot only, not of the batches behind it."""
+    genuine = recovery._Opening.restore_state
+
+    class Deaf:
+        def __init__(self, producers: Any) -> None:
+            self.restore, self.entries = producers.restore, producers.entries
+
+        def replay(self, header: Any) -> None:
+            pass
+
+    patch.setattr(
+        recovery._Opening,
+        "restore_state",
+        lambda self, producers, **more: genuine(self, Deaf(producers), **more),
+    )
+
+
+@planted
+def tombstone_dropped_early(patch: pytest.MonkeyPatch) -> None:
+    """Compaction drops a tombstone when it first meets it."""
+    patch.setattr(CleaningRules, "keeps_tombstones", lambda self, header: False)
+
+
+@planted
+def retention_deletes_the_active_segment(patch: pytest.MonkeyPatch) -> None:
+    """Retention by size takes the segment that is being written, too."""
+    genuine = retention.expired_count
+
+    def greedy(log: Log, *, now_ms: int, high_watermark: int) -> int:
+        count = genuine(log, now_ms=now_ms, high_watermark=high_watermark)
+        everything = len(log.segments) if log.end_offset <= high_watermark else 0
+        return max(count, everything) if log.config.retention_bytes >= 0 and log.segments[-1].size else count
+
+    patch.setattr(retention, "expired_count", greedy)
+
+
+@planted
+def fetch_past_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
+    """Whoever fetches gets what is in the log, synced or not."""
+
+    def read_cached(self: Partition, offset: int, max_bytes: int, *, whole_first_batch: bool) -> Any:
+        return self.log.read(
+            offset,
+            max_bytes=max_bytes,
+            upto_offset=self.log.end_offset,
+            whole_first_batch=whole_first_batch,
+            cached_only=True,
+        )
+
+    patch.setattr(Partition, "read_cached", read_cached)
+
+
+@planted
+def duplicate_sequence_appended(patch: pytest.MonkeyPatch) -> None:
+    """A batch that was sent before is appended again."""
+    genuine = ProducerStates.check
+
+    def forgetful(self: ProducerStates, header: Any) -> Any:
+        verdict = genuine(self, header)
+        return ErrorCode.NONE if isinstance(verdict, Duplicate) else verdict
+
+    patch.setattr(ProducerStates, "check", forgetful)
+
+
+@planted
+def deleted_data_served_to_its_namesake(patch: pytest.MonkeyPatch) -> None:
+    """A deleted topic's directories stay, and whoever comes next under that name gets them."""
+
+    async def keep(self: Partitions, partitions: list[TopicPartition], delay_ms: int = 0) -> None:
+        pass
+
+    async def reuse(
+        self: Partitions, topic: Any, index: int, config: Any, producers: Any, *_: Any, **more: Any
+    ) -> Any:
+        partition = TopicPartition(topic.name, index)
+        now_ms = self._world.loop.now_ms()
+        if not more["in_memory"] and self._world.disk.exists(str(partition)):
+            found = await self._recover(partition, config, producers, now_ms)
+            found.topic_id = topic.topic_id
+            return found
+        return await genuine(self, topic, index, config, producers, *_, **more)
+
+    genuine = Partitions._log
+    patch.setattr(Partitions, "_discard", keep)
+    patch.setattr(Partitions, "_log", reuse)
+
+
+@planted_for(loses_power)
+def acknowledged_before_the_sync(patch: pytest.MonkeyPatch) -> None:
+    """With flush.messages=1 the answer comes as soon as the page cache has the batch."""
+
+    def wait_for(self: Partition, offset: int, *, timeout_ms: int) -> Any:
+        future = self._world.loop.create_future()
+        future.set_result(ErrorCode.NONE)
+        return future
+
+    patch.setattr(Partition, "wait_for", wait_for)
+
+
+@planted
+def failed_sync_taken_for_a_good_one(patch: pytest.MonkeyPatch) -> None:
+    """What the device could not write counts as written."""
+    patch.setattr(Partition, "sync_failed", lambda self, error: self.synced(self.log.unsynced()))
+
+
+@planted_for(loses_power)
+def names_not_synced(patch: pytest.MonkeyPatch) -> None:
+    """A new segment's data is synced, and its name is not."""
+
+    def run(self: SyncPlan, disk: Any) -> None:
+        genuine(self._replace(directories=()), disk)
+
+    genuine = SyncPlan.run
+    patch.setattr(SyncPlan, "run", run)
+
+
+@planted_for(stops_compacting)
+def compaction_leaves_no_mark(patch: pytest.MonkeyPatch) -> None:
+    """A log that was compacted once looks damaged when its policy is `delete` again."""
+    patch.setattr(compaction._Run, "_mark_compacted", lambda self: None)
+
+
+@planted_for(forgets_and_loses_power)
+def start_not_written_before_segments_go(patch: pytest.MonkeyPatch) -> None:
+    """Retention deletes segments first, and nobody writes down where the log starts instead."""
+
+    async def nothing(self: Partitions) -> None:
+        pass
+
+    genuine = DataDirectory.note_offsets
+
+    def note_offsets(self: DataDirectory, logs: Any) -> None:
+        genuine(self, logs)
+        for partition, log in logs.items():
+            if log.start_offset == log.segments[0].base_offset:
+                self._start_offsets.pop(partition, None)
+
+    patch.setattr(DataDirectory, "note_offsets", note_offsets)
+    patch.setattr(Partitions, "write_start_offsets", nothing)
+
+
+@planted_for(stops_compacting)
+def start_not_written_before_compaction(patch: pytest.MonkeyPatch) -> None:
+    """Compaction takes what lies below the start, and a crash brings the start back to where records are missing."""
+
+    async def nothing(self: Compactor, partition: Partition) -> None:
+        pass
+
+    as_it_is = property(lambda self: self._log.start_offset, lambda self, value: None)
+    patch.setattr(Compactor, "_write_down_start", nothing)
+    patch.setattr(compaction._Run, "_start_offset", as_it_is, raising=False)
+
+
+@planted_for(is_killed_and_loses_power)
+def partition_metadata_not_synced_again(patch: pytest.MonkeyPatch) -> None:
+    """A partition's id stays in the page cache if who created the partition died before its first sync."""
+    genuine = recovery.open_log
+
+    def forgetful(*words: Any, **more: Any) -> Any:
+        opened = genuine(*words, **more)
+        opened.unsynced_files = [
+            file
+            for file in opened.unsynced_files
+            if not getattr(file, "path", "").endswith(names.PARTITION_METADATA)
+        ]
+        return opened
+
+    patch.setattr(log_module, "open_log", forgetful)
+
+
+@planted_for(ends_in_a_crash)
+def served_before_it_is_synced(patch: pytest.MonkeyPatch) -> None:
+    """After a crash the broker listens while the end of its logs is still being synced, and shown too low."""
+    genuine = Flusher.settle
+
+    async def settle(self: Any) -> None:
+        if hasattr(self, "asked_before"):
+            await genuine(self)
+        self.asked_before = True
+
+    patch.setattr(Flusher, "settle", settle)
+
+
+@planted_for(loses_power)
+def names_of_the_metadata_store_not_synced(patch: pytest.MonkeyPatch) -> None:
+    """The metadata store's files are synced, and their names are those of an earlier start that died."""
+    patch.setattr(StoreFiles, "_sync_names", lambda self: None)
+
+
+@planted_for(flips_bits_of_indexes)
+def damaged_index_hides_records(patch: pytest.MonkeyPatch) -> None:
+    """A reader is led behind what it asked for by an index with a flipped bit, and takes it for a gap."""
+    patch.setattr(Segment, "_begins_behind", lambda self, position, offset, *, cached_only: False)
+
+
+@planted
+def compaction_keeps_the_oldest(patch: pytest.MonkeyPatch) -> None:
+    """Of two records with one key the newer one goes."""
+
+    def put(self: OffsetMap, key: bytes, offset: int) -> None:
+        self._offsets.setdefault(key, offset)
+
+    def supersedes(self: OffsetMap, key: bytes, offset: int) -> bool:
+        return self._offsets.get(key, offset) < offset
+
+    patch.setattr(OffsetMap, "put", put)
+    patch.setattr(OffsetMap, "supersedes", supersedes)
+
+
+def planted_by_name(name: str) -> Planted:
+    return next(each for each in PLANTED if each.name == name)
+
+
+# A seed in which each is seen, of those that have no plan of their own.
+SEEN_FROM: dict[str, int] = {
+    "no_fsync_at_roll": 1181,
+    "torn_tail_accepted": 76,
+    "index_trusted_after_a_crash": 1188,
+    "producers_not_rebuilt": 15,
+    "tombstone_dropped_early": 12,
+    "retention_deletes_the_active_segment": 23,
+    "fetch_past_the_high_watermark": 1,
+    "duplicate_sequence_appended": 15,
+    "deleted_data_served_to_its_namesake": 6,
+    "acknowledged_before_the_sync": 5,
+    "failed_sync_taken_for_a_good_one": 67,
+    "names_not_synced": 1181,
+    "start_not_written_before_segments_go": 174,
+    "start_not_written_before_compaction": 1250,
+    "compaction_keeps_the_oldest": 8,
+}
