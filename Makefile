@@ -13,7 +13,7 @@ DATA ?= data
 BIN := $(VENV)/bin
 export VENV
 
-.PHONY: help run test lint tools bench sim mutants lock ready-run ready-dev
+.PHONY: help run test lint tools bench sim mutants chaos lock ready-run ready-dev
 
 help:
 	@echo "make run     the broker on $(LISTEN), or on the next free port, with its data in ./$(DATA)"
@@ -23,6 +23,7 @@ help:
 	@echo "make bench   Penstock beside Apache Kafka"
 	@echo "make sim     fresh seeds in the simulated world; SEEDS=1000 for more"
 	@echo "make mutants which seed sees each fault planted in tests/sim/planted.py"
+	@echo "make chaos   transactions while broker and workers are killed: CHAOS_SECONDS (180), CHAOS_SEED"
 	@echo "make lock    resolve the dependencies again"
 
 run: ready-run
@@ -45,9 +46,14 @@ bench: ready-dev tools
 
 sim: ready-dev
 	$(BIN)/penstock sim run --seeds $(SEEDS)
+	$(BIN)/penstock sim run --coordination --seeds $(SEEDS)
 
 mutants: ready-dev
 	$(BIN)/python -m tests.sim.find_planted
+	$(BIN)/python -m tests.sim.find_planted_coordination
+
+chaos: ready-dev
+	$(BIN)/python -m tests.chaos
 
 lock: ready-dev
 	@sh scripts/lock.sh

@@ -13,9 +13,9 @@ from importlib import import_module
 
 from kio.serial import entity_reader, entity_writer
 
-from penstock.wire.codec import decode, encode
+from penstock.schema.codec import decode, encode
+from penstock.schema.words import Message
 from penstock.wire.messages import fetch, produce
-from penstock.wire.schema import Message
 
 RECORDS = bytes(range(100))
 

@@ -19,8 +19,12 @@ from penstock.client.topics import Created, NewTopic, create_topics, delete_topi
 PENSTOCK = "penstock"
 KAFKA = "kafka"
 
-# What is deleted after a turn must not lie around for the next ones.
-_SETTINGS = {"log.segment.delete.delay.ms": 1000}
+_SETTINGS = {
+    # What is deleted after a turn must not lie around for the next ones.
+    "log.segment.delete.delay.ms": 1000,
+    # Else a new group's first members wait three seconds for more of them, on either broker.
+    "group.initial.rebalance.delay.ms": 0,
+}
 # Those of Kafka's own start script, with the heap free to start smaller.
 _JAVA_OPTIONS = (
     "-Xmx1g",

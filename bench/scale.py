@@ -20,6 +20,12 @@ class Scale(NamedTuple):
     busy_connections: int
     start_rounds: int
     warm_up_seconds: float
+    joins: int  # of a member that is alone
+    joins_beside_others: int
+    group_members: int  # restarted one after the other
+    heartbeat_ms: int  # of members of the classic protocol; in the new one the broker decides
+    rebalanced_members: int
+    rebalanced_partitions: int
 
 
 FULL = Scale(
@@ -35,6 +41,12 @@ FULL = Scale(
     busy_connections=500,
     start_rounds=5,
     warm_up_seconds=8,
+    joins=15,
+    joins_beside_others=5,
+    group_members=10,
+    heartbeat_ms=3_000,
+    rebalanced_members=1_000,
+    rebalanced_partitions=10_000,
 )
 
 QUICK = FULL._replace(
@@ -49,6 +61,11 @@ QUICK = FULL._replace(
     busy_connections=100,
     start_rounds=1,
     warm_up_seconds=4,
+    joins=5,
+    joins_beside_others=2,
+    group_members=3,
+    rebalanced_members=200,
+    rebalanced_partitions=1_000,
 )
 
 TINY = QUICK._replace(
@@ -61,4 +78,10 @@ TINY = QUICK._replace(
     idle_connections=10,
     busy_connections=5,
     warm_up_seconds=0.1,
+    joins=2,
+    joins_beside_others=1,
+    group_members=2,
+    heartbeat_ms=100,
+    rebalanced_members=20,
+    rebalanced_partitions=40,
 )

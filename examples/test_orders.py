@@ -21,7 +21,7 @@ def test_an_order_becomes_an_event_keyed_by_its_customer(penstock_broker):
         {
             "bootstrap.servers": penstock_broker.bootstrap_servers,
             "group.id": "test",
-            "enable.auto.commit": False,  # there are no groups yet: read by assignment
+            "enable.auto.commit": False,  # nothing to remember: read by assignment
         }
     )
     consumer.assign([TopicPartition("orders", 0, 0)])

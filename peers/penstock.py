@@ -65,8 +65,9 @@ class PenstockProcess:
         assert ready is not None
         self.bootstrap = f"{ready['host']}:{ready['port']}"
         self.cluster_id = ready["cluster"]
-        # Restarted brokers come back where clients know them.
-        self._listen = self.bootstrap
+        # Restarted brokers come back where clients know them. A port that was told stays: clients may be shown another.
+        if self._listen.endswith(":0"):
+            self._listen = self.bootstrap
 
     def stop(self, *, timeout_s: float = 30) -> int:
         """SIGTERM; the exit code. Does nothing to a broker that does not run."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock.records.builder import build_batch
 from penstock.records.record import Record
-from penstock.wire.codec import decode, encode
+from penstock.schema.codec import decode, encode
 from penstock.wire.headers import RequestHeader, frame_request, read_response_header
 from penstock.wire.messages.create_topics import (
     CreatableTopic,

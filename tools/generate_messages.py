@@ -1,9 +1,10 @@
-"""Writes src/penstock/wire/messages/*.py and src/penstock/wire/apis.py from Kafka's message schemas.
+"""Writes the messages of the wire and the shapes of the internal topics' records from Kafka's schemas.
 
-    python tools/generate_messages.py path/to/kafka-clients-4.3.1.jar
+    python tools/generate_messages.py path/to/kafka/libs
 
-Only facts are taken over: names, types, versions, tags, defaults. To get another API's messages, add its name
-to `NAMES` and run this again. The table of API keys always holds all of them.
+Into src/penstock/wire go messages/*.py and apis.py, into src/penstock/records/internal *_shapes.py. Only facts are
+taken over: names, types, versions, tags, defaults. To get another API's messages, add its name to `NAMES`, for
+another internal record add it to `INTERNAL`, and run this again. The table of API keys always holds all of them.
 """
 
 import json
@@ -21,28 +22,71 @@ NAMES = (
     "Fetch",
     "ListOffsets",
     "Metadata",
+    "OffsetCommit",
+    "OffsetFetch",
     "FindCoordinator",
+    "JoinGroup",
+    "Heartbeat",
+    "LeaveGroup",
+    "SyncGroup",
+    "DescribeGroups",
+    "ListGroups",
     "ApiVersions",
     "CreateTopics",
     "DeleteTopics",
     "DeleteRecords",
     "InitProducerId",
     "OffsetForLeaderEpoch",
+    "AddPartitionsToTxn",
+    "AddOffsetsToTxn",
+    "EndTxn",
+    "WriteTxnMarkers",
+    "TxnOffsetCommit",
     "DescribeConfigs",
     "AlterConfigs",
     "DescribeLogDirs",
     "CreatePartitions",
+    "DeleteGroups",
     "IncrementalAlterConfigs",
+    "OffsetDelete",
     "DescribeCluster",
+    "DescribeProducers",
+    "DescribeTransactions",
+    "ListTransactions",
+    "ConsumerGroupHeartbeat",
+    "ConsumerGroupDescribe",
     "ListConfigResources",
     "DescribeTopicPartitions",
 )
 
-WIRE = Path(__file__).resolve().parent.parent / "src" / "penstock" / "wire"
+# The topic, the module and the records in it; each is a key and a value of that name.
+INTERNAL = (
+    (
+        "__consumer_offsets",
+        "group_shapes",
+        (
+            "LegacyOffsetCommit",
+            "OffsetCommit",
+            "GroupMetadata",
+            "ConsumerGroupMetadata",
+            "ConsumerGroupPartitionMetadata",
+            "ConsumerGroupMemberMetadata",
+            "ConsumerGroupTargetAssignmentMetadata",
+            "ConsumerGroupTargetAssignmentMember",
+            "ConsumerGroupCurrentMemberAssignment",
+            "ConsumerGroupRegularExpression",
+        ),
+    ),
+    ("__transaction_state", "transaction_shapes", ("TransactionLog",)),
+)
+
+PACKAGE = Path(__file__).resolve().parent.parent / "src" / "penstock"
+WIRE = PACKAGE / "wire"
+SHAPES = PACKAGE / "records" / "internal"
 
 Schema = dict[str, Any]
 
-# The protocol's name: the word of `penstock.wire.schema`, and Python's type.
+# The protocol's name: the word of `penstock.schema.words`, and Python's type.
 PRIMITIVES = {
     "int8": ("int8", "int"),
     "int16": ("int16", "int"),
@@ -53,17 +97,17 @@ PRIMITIVES = {
     "bool": ("boolean", "bool"),
     "string": ("string", "str"),
     "bytes": ("blob", "bytes"),
-    "records": ("records", "schema.Records"),
+    "records": ("records", "words.Records"),
     "uuid": ("uuid", "bytes"),
 }
 
 
 def read_schemas(jar: Path) -> dict[str, Schema]:
-    """Every schema in the jar that is a request's or a response's, by name."""
+    """Every schema in the jar that is a request's, a response's, a record's key or its value, by name."""
     schemas = {}
     with zipfile.ZipFile(jar) as archive:
         for path in archive.namelist():
-            if re.fullmatch(r"common/message/\w+(Request|Response)\.json", path):
+            if re.fullmatch(r"common/message/\w+(Request|Response|Key|Value)\.json", path):
                 text = re.sub(r"^\s*//.*$", "", archive.read(path).decode(), flags=re.MULTILINE)
                 schema = json.loads(text)
                 schemas[schema["name"]] = schema
@@ -111,9 +155,9 @@ def facts(fields: list[Schema]) -> list[Any]:
 def default(field: Schema) -> str | None:
     """The default as Python source, or None where it is the type's own."""
     type_, value = field["type"], field.get("default")
-    if value is None and "default" not in field:
-        return None
-    if value in (None, "null"):
+    if value is None:
+        return None  # Kafka's own generator takes the word "null" for a default, and overlooks a bare null
+    if value == "null":
         return "None"
     if type_ == "bool":
         return "True" if str(value).lower() == "true" else None
@@ -124,16 +168,16 @@ def default(field: Schema) -> str | None:
 
 
 def declaration(field: Schema, renamed: dict[str, str]) -> str:
-    """The right-hand side: a call of one of the words of `penstock.wire.schema`."""
-    type_, versions = field["type"], field["versions"]
+    """The right-hand side: a call of one of the words of `penstock.schema.words`."""
+    type_, versions = field["type"], field.get("versions", field.get("taggedVersions"))
     element = type_.removeprefix("[]")
-    word = f"schema.{PRIMITIVES[element][0]}" if element in PRIMITIVES else renamed.get(element, element)
+    word = f"words.{PRIMITIVES[element][0]}" if element in PRIMITIVES else renamed.get(element, element)
     if type_.startswith("[]"):
-        start = f"schema.array({word}, "
+        start = f"words.array({word}, "
     elif element in PRIMITIVES:
         start = f"{word}("
     else:
-        start = f"schema.struct({word}, "
+        start = f"words.struct({word}, "
     options = [repr(versions)]
     if "nullableVersions" in field:
         options.append(f"nullable={field['nullableVersions']!r}")
@@ -188,8 +232,8 @@ def module_source(name: str, request: Schema, response: Schema) -> str:
         "Written by tools/generate_messages.py from the protocol's schema; change that, not this.",
         '"""',
         "",
-        "from penstock.wire import schema",
-        f"from penstock.wire.schema import Message{', Struct' if nested else ''}",
+        "from penstock.schema import words",
+        f"from penstock.schema.words import Message{', Struct' if nested else ''}",
     ]
     made: dict[str, list[Any]] = {}
     for message in (request, response):
@@ -210,6 +254,36 @@ def module_source(name: str, request: Schema, response: Schema) -> str:
             "",
             *class_body(message["fields"], renamed),
         ]
+    return "\n".join(lines) + "\n"
+
+
+def shapes_source(topic: str, names: tuple[str, ...], schemas: dict[str, Schema]) -> str:
+    """The module with the keys and values of an internal topic's records."""
+    lines = [
+        f'"""The keys and values of the records in {topic}, as declared.',
+        "",
+        "Written by tools/generate_messages.py from Kafka's schemas; change that, not this.",
+        '"""',
+        "",
+        "from penstock.records.internal.record import RecordKey, RecordValue",
+        "from penstock.schema import words",
+        "from penstock.schema.words import Struct",
+    ]
+    made: set[str] = set()
+    for name in names:
+        for schema, base in ((schemas[f"{name}Key"], "RecordKey"), (schemas[f"{name}Value"], "RecordValue")):
+            for struct, fields in structs(schema):
+                assert struct not in made, f"two records have a struct {struct}"
+                made.add(struct)
+                lines += ["", "", f"class {struct}(Struct):", *class_body(fields, {})]
+            lines += [
+                *("", "", f"class {schema['name']}({base}):"),
+                *([f"    TYPE = {schema['apiKey']}"] if base == "RecordKey" else []),
+                f"    VERSIONS = {version_span(schema)}",
+                f"    FLEXIBLE_SINCE = {flexible_since(schema)}",
+                "",
+                *class_body(schema["fields"], {}),
+            ]
     return "\n".join(lines) + "\n"
 
 
@@ -247,19 +321,25 @@ APIS: Final[dict[int, Api]] = {
 '''
 
 
-def main(jar: Path) -> None:
-    schemas = read_schemas(jar)
-    (WIRE / "messages").mkdir(exist_ok=True)
+def main(libraries: Path) -> None:
+    schemas = {}
+    for jar in ("kafka-clients", "kafka-group-coordinator", "kafka-transaction-coordinator"):
+        (path,) = libraries.glob(f"{jar}-[0-9]*.jar")
+        schemas |= read_schemas(path)
     written = [WIRE / "apis.py"]
     written[0].write_text(table_source(schemas))
     for name in NAMES:
         path = WIRE / "messages" / f"{snake_case(name)}.py"
         path.write_text(module_source(name, schemas[f"{name}Request"], schemas[f"{name}Response"]))
         written.append(path)
+    for topic, module, names in INTERNAL:
+        path = SHAPES / f"{module}.py"
+        path.write_text(shapes_source(topic, names, schemas))
+        written.append(path)
     subprocess.run([sys.executable, "-m", "ruff", "format", "--quiet", *map(str, written)], check=True)
 
 
 if __name__ == "__main__":
     if len(sys.argv) != 2:
-        sys.exit("usage: python tools/generate_messages.py path/to/kafka-clients.jar")
+        sys.exit("usage: python tools/generate_messages.py path/to/kafka/libs")
     main(Path(sys.argv[1]))

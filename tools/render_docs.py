@@ -1,4 +1,4 @@
-"""Renders the tables in docs/ that follow from code: topic configs and broker settings.
+"""Renders the tables in docs/ that follow from code: broker settings, topic and group configs.
 
 python tools/render_docs.py        writes the files; a test fails while they are out of date
 """
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.base.broker_settings import BROKER_SETTINGS
+from penstock.base.group_settings import GROUP_SETTINGS
 from penstock.base.load_settings import environment_name
 from penstock.base.settings import Setting
 from penstock.base.topic_settings import TOPIC_SETTINGS
@@ -66,6 +67,19 @@ What a topic without a config of its own takes; see [topic configs](topic-config
 """
 
 
+_GROUP_CONFIGS = """\
+# Group configs
+
+A group of the consumer protocol may have configs of its own, whether it exists yet or not. Set them with any admin
+client (`kafka-configs --entity-type groups`). A group without a config takes the broker setting named beside it; the
+broker's `group.consumer.min…` and `group.consumer.max…` settings say between which bounds a group may choose.
+
+This page is rendered from `src/penstock/base/group_settings.py` by `tools/render_docs.py`.
+
+{settings}
+"""
+
+
 def topic_configs() -> str:
     """docs/topic-configs.md."""
     listed = [setting for setting in TOPIC_SETTINGS if not setting.internal]
@@ -105,6 +119,22 @@ def broker_settings() -> str:
     )
 
 
+def group_configs() -> str:
+    """docs/group-configs.md."""
+    return _GROUP_CONFIGS.format(
+        settings=_table(
+            {
+                "config": _name,
+                "default": _default,
+                "allowed": _allowed,
+                "broker setting": lambda s: ", ".join(f"`{synonym.name}`" for synonym in s.synonyms),
+                "meaning": _doc,
+            },
+            GROUP_SETTINGS,
+        )
+    )
+
+
 def _name(setting: Setting[Any]) -> str:
     return f"`{setting.name}`"
 
@@ -129,7 +159,11 @@ def _table(columns: dict[str, Callable[[Setting[Any]], str]], settings: Iterable
     return "\n".join("| " + " | ".join(row) + " |" for row in rows)
 
 
-PAGES = {"topic-configs.md": topic_configs, "broker-settings.md": broker_settings}
+PAGES = {
+    "topic-configs.md": topic_configs,
+    "broker-settings.md": broker_settings,
+    "group-configs.md": group_configs,
+}
 
 
 def main() -> None:

@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 from penstock.records.builder import build_batch
 from penstock.records.record import Record
-from penstock.wire.codec import encode
+from penstock.schema.codec import encode
+from penstock.schema.words import Message
 from penstock.wire.headers import RequestHeader, frame_request, frame_response
 from penstock.wire.messages.produce import (
     PartitionProduceData,
@@ -21,8 +22,8 @@ from penstock.world.disk import Buffer
 VERSION = 9
 ACKS_ALL = -1
 TIMEOUT_MS = 60_000
-_CORRELATION_ID = 7
-_WRONG = 0x0101  # both bytes of an error code
+CORRELATION_ID = 7
+WRONG = 0x0101  # both bytes of an error code
 
 Frame = tuple[Buffer, ...]
 
@@ -55,23 +56,31 @@ def produce_frames(topic: str, partitions: Sequence[int], batch: bytes) -> list[
 def _produce_frame(topic: str, partition: int, batch: bytes) -> Frame:
     data = TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=partition, records=batch)])
     request = ProduceRequest(acks=ACKS_ALL, timeout_ms=TIMEOUT_MS, topic_data=[data])
-    header = RequestHeader(ProduceRequest.API_KEY, VERSION, _CORRELATION_ID, "bench")
+    header = RequestHeader(ProduceRequest.API_KEY, VERSION, CORRELATION_ID, "bench")
     return tuple(frame_request(header, encode(request, VERSION)))
 
 
 def good_answer(topic: str) -> Answer:
     """Answers to requests for `topic` without an error all have one size: offsets take eight bytes each."""
-    good, bad = _answer(topic, 0), _answer(topic, _WRONG)
-    return Answer(len(good), tuple(index for index in range(len(good)) if good[index] != bad[index]))
+    return answer_of(_response(topic, 0), _response(topic, WRONG), version=VERSION)
 
 
-def _answer(topic: str, error_code: int) -> bytes:
+def _response(topic: str, error_code: int) -> ProduceResponse:
     partition = PartitionProduceResponse(index=0, error_code=error_code, base_offset=0, log_start_offset=0)
-    response = ProduceResponse(responses=[TopicProduceResponse(name=topic, partition_responses=[partition])])
+    return ProduceResponse(responses=[TopicProduceResponse(name=topic, partition_responses=[partition])])
+
+
+def answer_of(good: Message, bad: Message, *, version: int) -> Answer:
+    """How to tell the two apart: they differ in nothing but their error code, which is `WRONG` in the bad one."""
+    right, wrong = _framed(good, version), _framed(bad, version)
+    return Answer(len(right), tuple(index for index in range(len(right)) if right[index] != wrong[index]))
+
+
+def _framed(response: Message, version: int) -> bytes:
     chunks = frame_response(
-        api_key=ProduceRequest.API_KEY,
-        api_version=VERSION,
-        correlation_id=_CORRELATION_ID,
-        chunks=encode(response, VERSION),
+        api_key=response.API_KEY,
+        api_version=version,
+        correlation_id=CORRELATION_ID,
+        chunks=encode(response, version),
     )
     return b"".join(chunks)

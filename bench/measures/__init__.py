@@ -15,13 +15,18 @@ from typing import NamedTuple
 from bench.contestants import Contestant
 from bench.measures import (
     backlog,
+    commits,
     connections,
+    joining,
     latency,
     memory,
     partitions,
+    rebalancing,
+    restarting,
     small_requests,
     startup,
     throughput,
+    transactions,
 )
 from bench.rows import Row
 from bench.scale import Scale
@@ -48,6 +53,10 @@ def _measure(module: ModuleType) -> Measure:
 MEASURES = tuple(
     map(
         _measure,
-        (startup, memory, throughput, small_requests, latency, connections, backlog, partitions),
+        (
+            *(startup, memory, throughput, small_requests, latency, connections),
+            *(commits, transactions, joining, restarting),
+            *(backlog, partitions, rebalancing),
+        ),
     )
 )

@@ -8,7 +8,7 @@ from bench.load.frames import batch_of, good_answer, produce_frames
 from bench.load.raw import connect, parse_address, run_load
 from bench.rows import Better, Goal, Row, percentile
 from bench.scale import Scale
-from penstock.wire.codec import encode
+from penstock.schema.codec import encode
 from penstock.wire.headers import RequestHeader, frame_request
 from penstock.wire.messages.api_versions import ApiVersionsRequest
 

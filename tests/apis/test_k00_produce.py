@@ -178,13 +178,6 @@ def test_other_formats_than_the_current_one_are_refused(client: RawClient, topic
     )
 
 
-def test_a_transactional_batch_is_refused_until_there_is_a_coordinator(client: RawClient, topic: str):
-    client.create_topic(topic)
-    batch = batch_of(b"x", transactional=True, producer_id=1, producer_epoch=0, base_sequence=0)
-    assert client.produce(topic, batch).error_code == ErrorCode.INVALID_TXN_STATE
-    assert end_offset(client, topic) == 0
-
-
 def test_a_batch_larger_than_max_message_bytes_is_refused(client: RawClient, topic: str):
     fits = batch_of(b"x" * 500)
     client.create_topic(topic, max_message_bytes=str(len(fits)))

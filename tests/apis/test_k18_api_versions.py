@@ -1,7 +1,7 @@
 import pytest
 
 from penstock.base.errors import ErrorCode
-from penstock.wire.codec import decode
+from penstock.schema.codec import decode
 from penstock.wire.headers import RequestHeader, frame_request, read_response_header
 from penstock.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from tests.raw_client import RawClient
@@ -19,8 +19,8 @@ def test_every_api_is_listed_once_in_the_order_of_its_key(client: RawClient):
 
 
 def test_what_does_not_work_is_not_advertised(client: RawClient):
-    groups_and_transactions = {8, 9, 11, 12, 13, 14, 15, 16, 24, 25, 26, 27, 28, 42, 65, 66, 68, 69, 76, 77}
-    assert not groups_and_transactions & {api.api_key for api in ask(client).api_keys}
+    share_and_streams_groups = {76, 77, 78, 79, 88, 89, 90, 91, 92}
+    assert not share_and_streams_groups & {api.api_key for api in ask(client).api_keys}
 
 
 def test_produce_is_advertised_from_0_as_kafka_does_for_old_librdkafkas(client: RawClient):
@@ -52,8 +52,16 @@ def test_older_versions_have_no_software_name_to_check(client: RawClient):
     assert ask(client, 2, name="").error_code == 0
 
 
-def test_features_are_listed_only_as_far_as_they_work(client: RawClient):
+def test_features_that_work_are_finalised(client: RawClient):
     answer = ask(client)
+    finalised = {
+        one.name: (one.min_version_level, one.max_version_level) for one in answer.finalized_features
+    }
+    assert finalised == {"group.version": (1, 1), "transaction.version": (2, 2)}
     assert answer.finalized_features_epoch >= 0
-    assert "transaction.version" not in {feature.name for feature in answer.finalized_features}
-    assert {f.name for f in answer.finalized_features} <= {f.name for f in answer.supported_features}
+    assert {one.name for one in answer.supported_features} == set(finalised)
+
+
+def test_before_version_4_no_feature_that_begins_at_0_is_called_supported(client: RawClient):
+    assert ask(client, 3).supported_features == []
+    assert len(ask(client, 3).finalized_features) == 2

@@ -20,13 +20,6 @@ def test_a_new_producer_begins_with_epoch_0(client: RawClient):
     assert client.ask(request, 5).producer_epoch == 0
 
 
-def test_transactional_ids_wait_for_a_coordinator(client: RawClient):
-    request = InitProducerIdRequest(transactional_id="me", transaction_timeout_ms=1000)
-    answer = client.ask(request, 5)
-    assert answer.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert answer.producer_id == -1
-
-
 def test_an_empty_transactional_id_is_refused(client: RawClient):
     request = InitProducerIdRequest(transactional_id="", transaction_timeout_ms=1000)
     assert client.ask(request, 5).error_code == ErrorCode.INVALID_REQUEST

@@ -160,6 +160,6 @@ def test_dynamic_configs_survive_a_restart_and_stay_in_effect(tmp_path: Path):
         assert config(client, TOPIC, "followed", "flush.ms").value == "9"
 
 
-def test_groups_and_other_resources_have_no_configs_here(client: RawClient):
-    for resource_type in (8, 16, 32, 99):
+def test_other_resources_have_no_configs_here(client: RawClient):
+    for resource_type in (8, 16, 99):
         assert alter(client, resource_type, "x", "a", "b").error_code == ErrorCode.INVALID_REQUEST

@@ -1,6 +1,6 @@
 from penstock.base.errors import ErrorCode
 from penstock.wire.messages.list_config_resources import ListConfigResourcesRequest
-from tests.apis.requests import BROKER, TOPIC
+from tests.apis.requests import BROKER, DELETE, TOPIC, alter
 from tests.raw_client import RawClient
 
 BROKER_LOGGER = 8
@@ -22,7 +22,14 @@ def test_only_the_kinds_asked_for_are_listed(client: RawClient, topic: str):
     client.create_topic(topic)
     assert {r.resource_type for r in ask(client, TOPIC).config_resources} == {TOPIC}
     assert [r.resource_name for r in ask(client, BROKER).config_resources] == ["1"]
-    assert ask(client, CLIENT_METRICS, GROUP).config_resources == []
+    assert ask(client, CLIENT_METRICS).config_resources == []
+
+
+def test_groups_with_configs_of_their_own_are_listed(client: RawClient):
+    alter(client, GROUP, "listed", "consumer.session.timeout.ms", "50000")
+    assert [r.resource_name for r in ask(client, GROUP).config_resources] == ["listed"]
+    alter(client, GROUP, "listed", "consumer.session.timeout.ms", None, DELETE)
+    assert ask(client, GROUP).config_resources == []
 
 
 def test_an_unknown_kind_is_refused(client: RawClient):

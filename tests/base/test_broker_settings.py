@@ -170,6 +170,7 @@ def test_variables_of_the_command_line_and_the_tests_are_not_a_brokers():
             {"environment": {"PENSTOCK_NODE_ID": "x"}},
             "environment variable PENSTOCK_NODE_ID: node.id cannot be 'x': a whole number is expected",
         ),
+        ({"assignments": ["offsets.topic.segment.bytes=9999"]}, "allowed is 1048576 or more"),
         ({"listen": "nowhere"}, "--listen: 'nowhere' is not an address"),
         ({"listen": "0.0.0.0:9092"}, "no client can connect to PLAINTEXT://0.0.0.0:9092"),
         ({"assignments": ["log.dirs=a,b"]}, "log.dirs has 2 directories"),

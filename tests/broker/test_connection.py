@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
+from penstock.schema.codec import encode
 from penstock.testing import EmbeddedBroker
-from penstock.wire.codec import encode
 from penstock.wire.headers import RequestHeader, frame_request
 from penstock.wire.messages.api_versions import ApiVersionsRequest
 from penstock.wire.messages.metadata import MetadataRequest

@@ -6,8 +6,8 @@ import socket
 from typing import Any
 
 from penstock.broker.http import CONNECTIONS_MAX
+from penstock.schema.codec import encode
 from penstock.testing import EmbeddedBroker
-from penstock.wire.codec import encode
 from penstock.wire.headers import RequestHeader, frame_request
 from penstock.wire.messages.produce import ProduceResponse
 from tests.broker.controlled import ControlledBroker

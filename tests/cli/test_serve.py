@@ -194,3 +194,28 @@ def test_flags_win_over_the_environment_and_that_over_the_file(
             for name in ("num.partitions", "log.segment.bytes", "log.retention.bytes")
         ]
     assert values == ["2", "3000000", "4000"]
+
+
+def test_what_lives_for_long_is_looked_at_by_the_collector_only_seldom():
+    program = """
+import gc
+from penstock.cli.serve import calm_the_collector
+calm_the_collector()
+before = gc.get_stats()
+partitions = [[] for _ in range(1_000_000)]
+after = gc.get_stats()
+print([now["collections"] - then["collections"] for then, now in zip(before, after)])
+"""
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+        env=environment,
+    )
+
+    young, _, oldest = map(int, done.stdout.strip(" []\n").split(","))
+    assert young > 0, "what is left behind by requests is found"
+    assert oldest == 0, "and nobody waits for all the rest"

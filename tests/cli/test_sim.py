@@ -45,6 +45,15 @@ def test_the_summary_comes_as_json_too(offline: Penstock) -> None:
     assert document["faults"] == sum(sum(by_phase.values()) for by_phase in document["struck"].values())
 
 
+def test_groups_and_transactions_are_another_family_of_seeds(offline: Penstock) -> None:
+    outcome = offline("sim", "run", "--coordination", "--seeds", 1, "--first", 3)
+    assert outcome.code == 0
+    assert "70 operations (" in outcome.lines[2]
+    described = offline("sim", "describe", "--coordination", 3)
+    assert any("group" in line for line in described.lines)
+    assert described.lines != offline("sim", "describe", 3).lines
+
+
 def test_fresh_seeds_are_others_each_time(offline: Penstock) -> None:
     first = offline("sim", "run", "--seeds", 1, "--json").document["first_seed"]
     assert first != offline("sim", "run", "--seeds", 1, "--json").document["first_seed"]

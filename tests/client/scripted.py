@@ -9,8 +9,9 @@ from penstock.client.addresses import Address
 from penstock.client.client import Client, ClientSettings
 from penstock.client.connection import ConnectionLimits
 from penstock.client.retries import Backoff
+from penstock.schema.codec import decode, encode
+from penstock.schema.words import Message
 from penstock.wire.apis import APIS
-from penstock.wire.codec import decode, encode
 from penstock.wire.headers import RequestHeader, frame_response, read_request_header
 from penstock.wire.messages import request_type
 from penstock.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
@@ -20,7 +21,6 @@ from penstock.wire.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from penstock.wire.schema import Message
 from penstock.world.real_loop import RealLoop
 
 # A message to answer, bytes to send instead of a frame, None to stay silent, or HANG_UP.

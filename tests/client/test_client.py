@@ -1,6 +1,7 @@
 """The client among several brokers, some of them wrong, late or gone."""
 
 import asyncio
+import gc
 from collections.abc import Coroutine
 from typing import Any
 
@@ -15,6 +16,7 @@ from penstock.client.produce import Appended, produce
 from penstock.client.topics import Created, NewTopic, create_topics
 from penstock.records.builder import build_batch
 from penstock.records.record import Record
+from penstock.schema.words import Message
 from penstock.wire.headers import RequestHeader
 from penstock.wire.messages.create_topics import (
     CreatableTopicResult,
@@ -36,7 +38,6 @@ from penstock.wire.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from penstock.wire.schema import Message
 from tests.client.scripted import HANG_UP, Answer, ScriptedBroker, metadata, new_client
 
 BATCH = build_batch([Record(0, 1, b"k", b"v")])
@@ -270,6 +271,38 @@ def test_a_fetcher_waits_for_a_leader_and_reports_an_offset_that_is_gone() -> No
     run(story())
 
 
+def test_a_fetcher_drops_an_answer_for_a_partition_that_was_set_elsewhere_meanwhile() -> None:
+    async def story() -> None:
+        asked: list[int] = []
+        moved = asyncio.Event()
+
+        async def answer(request: FetchRequest) -> Answer:
+            asked.append(request.topics[0].partitions[0].fetch_offset)
+            await moved.wait()
+            return FetchResponse(responses=[_fetched(ErrorCode.NONE)])
+
+        def script(_header: RequestHeader, request: Message) -> Any:
+            if isinstance(request, MetadataRequest):
+                return metadata([broker], leaders=[0])
+            assert isinstance(request, FetchRequest)
+            return answer(request)
+
+        async with ScriptedBroker(script) as broker, new_client(broker) as client:
+            fetcher = Fetcher(client, {FIRST: 5})
+            polling = asyncio.create_task(fetcher.poll())
+            while not asked:
+                await asyncio.sleep(0)
+            fetcher.leave(FIRST)
+            fetcher.advance(FIRST, 2)
+            moved.set()
+            assert await polling == []
+            assert [fetched.partition for fetched in await fetcher.poll()] == [FIRST]
+            assert asked == [5, 2]
+            await fetcher.close()
+
+    run(story())
+
+
 def test_a_fetcher_gives_up_on_a_topic_that_was_deleted() -> None:
     async def story() -> None:
         def script(_header: RequestHeader, request: Message) -> Answer:
@@ -301,6 +334,26 @@ def test_closing_a_client_fails_whoever_still_waits() -> None:
             await client.close()
             with pytest.raises((ConnectionLostError, UnreachableError)):
                 await asking
+
+    run(story())
+
+
+def test_a_connection_that_fails_when_nobody_waits_for_it_any_more_is_nobodys_problem() -> None:
+    async def story() -> None:
+        problems: list[dict[str, Any]] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: problems.append(context))
+        async with ScriptedBroker(lambda _header, _request: HANG_UP) as broker:
+            client = new_client(broker)
+        asking = asyncio.create_task(client.any_connection())
+        while not client._opening:
+            await asyncio.sleep(0)
+        (opening,) = client._opening.values()
+        asking.cancel()
+        await asyncio.wait([asking, opening])
+        del opening, asking
+        gc.collect()
+        await client.close()
+        assert problems == []
 
     run(story())
 

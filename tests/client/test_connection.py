@@ -7,10 +7,10 @@ import pytest
 from penstock.client.addresses import Address
 from penstock.client.connection import Connection, ConnectionLimits, open_connection
 from penstock.client.errors import ConnectionLostError, NoAnswerError, UnreachableError, UnsupportedError
+from penstock.schema.words import Message
 from penstock.wire.headers import RequestHeader
 from penstock.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from penstock.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from penstock.wire.schema import Message
 from penstock.world.real_loop import RealLoop
 from tests.client.scripted import HANG_UP, ScriptedBroker
 

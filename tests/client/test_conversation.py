@@ -2,7 +2,7 @@ import pytest
 
 from penstock.base.errors import PeerError
 from penstock.client.conversation import Conversation
-from penstock.wire.codec import encode
+from penstock.schema.codec import encode
 from penstock.wire.headers import frame_response, read_request_header
 from penstock.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from penstock.wire.messages.metadata import MetadataRequest, MetadataResponse

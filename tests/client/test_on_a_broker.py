@@ -1,5 +1,7 @@
 """The client against a whole broker."""
 
+from typing import Any
+
 import pytest
 
 from penstock.base.errors import ErrorCode, Refusal
@@ -7,7 +9,7 @@ from penstock.base.ids import TopicPartition
 from penstock.client.blocking import BlockingClient
 from penstock.client.client import Client
 from penstock.client.configs import Resource, ResourceType, alter_configs, describe_configs
-from penstock.client.errors import AnsweredError
+from penstock.client.errors import AnsweredError, NoAnswerError
 from penstock.client.fetch import read_batches, read_fetched
 from penstock.client.fetcher import Fetcher
 from penstock.client.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, NO_OFFSET, find_offsets, list_offsets
@@ -174,7 +176,8 @@ def test_an_idempotent_batch_sent_twice_is_appended_once(blocking: BlockingClien
     create(blocking, topic)
     producer = Producer(blocking.client)
     blocking.run(producer.send(topic, [NewRecord(None, b"first")]))
-    producer_id, producer_epoch = blocking.run(producer._identity())
+    assert producer._producer is not None
+    producer_id, producer_epoch = producer._producer
     batch = build_batch(
         [Record(0, 1, None, b"second")],
         producer_id=producer_id,
@@ -246,3 +249,23 @@ def test_the_cluster_and_its_disks_describe_themselves(blocking: BlockingClient,
     (replica,) = blocking.run(replica_sizes(blocking.client, [partition]))[partition]
     assert replica.size > 1000
     assert replica.node_id == cluster.brokers[0].node_id
+
+
+def test_records_after_an_unknown_outcome_are_not_taken_for_those_before(
+    blocking: BlockingClient, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(blocking, topic)
+    producer = Producer(blocking.client)
+
+    async def send_and_lose_the_answer(*words: Any, **more: Any) -> None:
+        await produce(*words, **more)
+        raise NoAnswerError("the answer is lost")
+
+    blocking.run(producer.send(topic, [NewRecord(None, b"one")]))
+    with monkeypatch.context() as patch:
+        patch.setattr("penstock.client.producer.produce", send_and_lose_the_answer)
+        with pytest.raises(NoAnswerError):
+            blocking.run(producer.send(topic, [NewRecord(None, b"two")]))
+    blocking.run(producer.send(topic, [NewRecord(None, b"three")]))
+    records = blocking.run(read(blocking.client, topic, count=3))
+    assert [record.value for record in records] == [b"one", b"two", b"three"]

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from penstock.base.errors import ErrorCode
 from penstock.core.producers import BATCHES_REMEMBERED, Duplicate, ProducerStates
-from penstock.records.batch import CONTROL, BatchHeader
+from penstock.records.batch import CONTROL, TRANSACTIONAL, BatchHeader
+from penstock.records.control import Marker, MarkerType
 from penstock.records.producer import ProducerEntry
 
 NONE = ErrorCode.NONE
@@ -33,6 +34,10 @@ def batch(sequence, *, count=1, producer=7, epoch=0, offset=0, timestamp=1000, a
         base_sequence=sequence,
         record_count=count,
     )
+
+
+def abort(*, producer=7, epoch=0, coordinator=0):
+    return Marker(MarkerType.ABORT, producer, epoch, coordinator)
 
 
 def having(*headers, **options):
@@ -107,14 +112,16 @@ def test_producers_do_not_disturb_each_other():
 
 
 def test_a_marker_raises_the_epoch_and_the_next_batch_begins_at_zero():
-    states = having(batch(0), batch(-1, epoch=1, attributes=CONTROL))
+    states = having(batch(0))
+    states.replay_marker(batch(-1, epoch=1, attributes=CONTROL), abort(epoch=1))
     assert states.check(batch(1, epoch=0)) is OLD_EPOCH
     assert states.check(batch(1, epoch=1)) is OUT_OF_ORDER
     assert states.check(batch(0, epoch=1)) is NONE
 
 
 def test_a_marker_of_the_same_epoch_leaves_the_sequence_alone():
-    states = having(batch(0), batch(-1, attributes=CONTROL))
+    states = having(batch(0))
+    states.replay_marker(batch(-1, attributes=CONTROL), abort())
     assert states.check(batch(1)) is NONE
 
 
@@ -151,8 +158,8 @@ def test_what_transactions_keep_in_an_entry_survives():
     states = ProducerStates()
     states.restore([entry])
     assert states.entries() == [entry]
-    assert states.check(batch(1, epoch=3)) is OUT_OF_ORDER
-    assert states.check(batch(0, epoch=3)) is NONE
+    assert states.check(batch(1, epoch=3, attributes=TRANSACTIONAL)) is OUT_OF_ORDER
+    assert states.check(batch(0, epoch=3, attributes=TRANSACTIONAL)) is NONE
 
 
 def test_a_silent_producer_is_forgotten_after_the_expiration_and_may_write_on():

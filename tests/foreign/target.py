@@ -1,6 +1,7 @@
 """Which broker is under test: Penstock, or with PENSTOCK_FOREIGN_TARGET=kafka Apache Kafka itself."""
 
 import os
+from collections.abc import Mapping
 
 from peers import tools
 from peers.brokers import Broker
@@ -12,6 +13,9 @@ SETTINGS = {
     "log.retention.check.interval.ms": 1000,
     "log.cleaner.backoff.ms": 200,
     "log.segment.delete.delay.ms": 1000,
+    "group.initial.rebalance.delay.ms": 0,
+    "group.consumer.min.heartbeat.interval.ms": 500,
+    "group.consumer.heartbeat.interval.ms": 500,
 }
 # Kafka copies `min.insync.replicas` to the cluster's defaults for this feature, which Penstock does not have.
 KAFKA_FEATURES = {"eligible.leader.replicas.version": 0}
@@ -22,11 +26,13 @@ def target_is_kafka() -> bool:
     return os.environ.get("PENSTOCK_FOREIGN_TARGET") == "kafka"
 
 
-def new_kafka() -> ApacheKafka:
+def new_kafka(settings: Mapping[str, object] | None = None) -> ApacheKafka:
     tools.require("kafka")
-    return ApacheKafka(settings=KAFKA_SETTINGS, features=KAFKA_FEATURES)
+    return ApacheKafka(settings={**KAFKA_SETTINGS, **(settings or {})}, features=KAFKA_FEATURES)
 
 
-def new_broker() -> Broker:
+def new_broker(settings: Mapping[str, object] | None = None) -> Broker:
     """A broker of the kind under test, not started."""
-    return new_kafka() if target_is_kafka() else PenstockProcess(settings=SETTINGS)
+    if target_is_kafka():
+        return new_kafka(settings)
+    return PenstockProcess(settings={**SETTINGS, **(settings or {})})

@@ -5,7 +5,7 @@ import struct
 import pytest
 
 from penstock.base.errors import ErrorCode
-from penstock.wire.codec import encode
+from penstock.schema.codec import encode
 from penstock.wire.messages.api_versions import ApiVersionsRequest
 from penstock.wire.messages.metadata import MetadataRequest
 from tests.foreign.test_api_versions import PROMISED

@@ -15,10 +15,10 @@ from typing import Any, Self
 from peers.brokers import Broker
 from penstock.base.errors import ErrorCode
 from penstock.base.ids import ZERO_ID
-from penstock.wire.codec import decode, encode
+from penstock.schema.codec import decode, encode
+from penstock.schema.words import Message, Struct
 from penstock.wire.headers import RequestHeader, frame_request, read_response_header
 from penstock.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from penstock.wire.schema import Message, Struct
 
 TIMEOUT_S = 10
 SOON_S = 5

@@ -16,7 +16,7 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-PURE_PACKAGES = ("base", "core", "records", "wire")
+PURE_PACKAGES = ("base", "core", "records", "schema", "wire")
 FREE_PACKAGES = ("cli", "testing", "world")
 SIMULATION = "sim"  # a world of its own: it makes the loop, and chance only from a seed
 

@@ -6,21 +6,44 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 
 from bench.chart import render_chart, times_better
 from bench.contestants import PENSTOCK, Contestant
 from bench.load.frames import batch_of, good_answer, produce_frames
 from bench.load.raw import LoadError, run_load
-from bench.measures import MEASURES, Measure, latency, partitions, small_requests, throughput
+from bench.load.talks import Pause, Question, Talk, hold
+from bench.load.transactional import commit_raw
+from bench.measures import (
+    MEASURES,
+    Measure,
+    commits,
+    joining,
+    latency,
+    partitions,
+    rebalancing,
+    restarting,
+    small_requests,
+    throughput,
+    transactions,
+)
+from bench.measures.restarting import still_seconds
 from bench.progress import Progress
 from bench.rows import Better, Goal, Result, Row, combine, percentile, results
 from bench.run import run_all
 from bench.scale import FULL, QUICK, TINY
 from bench.table import format_figure, render_summary, render_table
 from peers.penstock import PenstockProcess
+from penstock.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 RATE = Row("rate", "requests", "1/s", Better.MORE, Goal(ratio=5), charted=True)
 COST = Row("cost", "CPU each", "µs", Better.LESS, Goal(limit=35), charted=True)
+# Members hear of each other after a tenth of a second instead of seconds.
+LIVELY_GROUPS = {
+    "group.initial.rebalance.delay.ms": 0,
+    "group.consumer.min.heartbeat.interval.ms": 100,
+    "group.consumer.heartbeat.interval.ms": 100,
+}
 TAIL = Row("tail", "p99", "ms", Better.LESS_AT_THE_TAIL, Goal(ratio=0.25))
 
 
@@ -151,22 +174,31 @@ def test_every_measure_has_a_name_rows_of_its_own_and_an_estimate_that_fits_the_
     rows = [row.key for measure in MEASURES for row in measure.rows(FULL)]
 
     assert len(rows) == len(set(rows))
-    for scale, minutes_max in ((FULL, 27), (QUICK, 5)):
+    for scale, minutes_max in ((FULL, 36), (QUICK, 10)):
         seconds = sum(2 * measure.rounds(scale) * measure.seconds(scale) for measure in MEASURES)
         assert seconds < minutes_max * 60
 
 
 @pytest.fixture(scope="module")
 def penstock() -> Iterator[Contestant]:
-    with Contestant(PENSTOCK, PenstockProcess) as contestant:
+    with Contestant(PENSTOCK, lambda: PenstockProcess(settings=LIVELY_GROUPS)) as contestant:
         yield contestant
 
 
-def test_a_run_measures_a_real_broker_and_fills_every_row(penstock: Contestant) -> None:
+@pytest.mark.parametrize(
+    "names",
+    [
+        (small_requests.NAME, throughput.NAME, latency.NAME, partitions.NAME),
+        (commits.NAME, transactions.NAME, joining.NAME, restarting.NAME, rebalancing.NAME),
+    ],
+)
+def test_a_run_measures_a_real_broker_and_fills_every_row(
+    penstock: Contestant, names: tuple[str, ...]
+) -> None:
     chosen = [
         measure._replace(is_warm=False)  # the fixture has started it already
         for measure in MEASURES
-        if measure.name in (small_requests.NAME, throughput.NAME, latency.NAME, partitions.NAME)
+        if measure.name in names
     ]
 
     outcome = run_all(chosen, TINY, brokers=[penstock])
@@ -211,3 +243,39 @@ def test_the_load_counts_every_answer_and_sees_an_error_in_one(penstock: Contest
                 seconds=60,
                 laps=50,
             )
+
+
+def test_a_partition_stands_still_where_two_records_are_far_apart_or_none_comes_at_all() -> None:
+    assert still_seconds([10.05, 10.1, 13.1, 13.15], 10.0, 13.2) == pytest.approx(3.0)
+    assert still_seconds([9.9, 10.05, 10.1, 10.15], 10.0, 10.2) == 0
+    assert still_seconds([], 10.0, 17.0) == 7.0
+
+
+def test_talks_ask_in_turn_keep_silent_when_they_want_and_return_what_they_found(
+    penstock: Contestant,
+) -> None:
+    def talk(pause_s: float) -> Talk[list[int]]:
+        found = []
+        for version in (0, 1):
+            answer = yield Question(ApiVersionsRequest(), version, ApiVersionsResponse)
+            yield Pause(pause_s)
+            found.append(answer.error_code)
+        return found
+
+    assert hold(penstock.bootstrap, [talk(0.02), talk(0.0), talk(0.01)]) == [[0, 0]] * 3
+
+
+def test_every_transaction_that_is_counted_was_committed(penstock: Contestant) -> None:
+    with penstock.topic(partitions=2) as name:
+        committed = commit_raw(penstock.bootstrap, name, producers=3, partitions=2, seconds=0.3)
+        consumer = Consumer({"bootstrap.servers": penstock.bootstrap, "group.id": "reader"})  # committed only
+        consumer.assign([TopicPartition(name, partition, 0) for partition in range(2)])
+        found = 0
+        while found < committed.transactions:
+            message = consumer.poll(60)
+            assert message is not None, f"{found} of {committed.transactions} transactions can be read"
+            assert message.error() is None
+            found += 1
+        consumer.close()
+
+    assert found > 0

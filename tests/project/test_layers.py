@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 LINT = "import sys; from importlinter.cli import lint_imports_command; lint_imports_command(sys.argv[1:])"
 PACKAGES = (
     *("cli", "testing", "sim", "broker", "apis", "services", "cluster", "client"),
-    *("storage", "core", "wire", "records", "world", "base"),
+    *("storage", "core", "wire", "records", "schema", "world", "base"),
 )
 
 
@@ -69,6 +69,8 @@ def test_layers_that_are_kept_are_accepted(small: Path) -> None:
         ("spark/m.py", "import penstock.cluster"),
         ("sim/m.py", "import penstock.testing"),
         ("core/m.py", "import asyncio"),
+        ("schema/m.py", "import penstock.records"),
+        ("schema/m.py", "import time"),
         ("records/m.py", "from os import path"),
         ("wire/m.py", "import socket"),
         ("base/m.py", "import uuid"),

@@ -63,6 +63,13 @@ def test_make_test_checks_format_lint_types_and_layers_before_the_suite() -> Non
     assert "-m pytest" in suite
 
 
+def test_make_chaos_sets_up_the_environment_and_runs_for_minutes() -> None:
+    set_up, chaos = dry_run("chaos").splitlines()
+
+    assert set_up == "sh scripts/setup.sh dev"
+    assert chaos.endswith("-m tests.chaos")
+
+
 def test_ci_gets_the_tools_first_and_tells_the_suite_where_it_runs(tmp_path: Path) -> None:
     done = run_ci(tmp_path, 'echo "make $* CI=$CI"')
 

@@ -40,7 +40,7 @@ class Planted(NamedTuple):
 
     name: str
     plant: Plant
-    is_likely: Callable[[Plan], bool]
+    is_likely: Callable[[Plan], bool] = lambda plan: True
 
 
 PLANTED: list[Planted] = []
@@ -48,7 +48,8 @@ PLANTED: list[Planted] = []
 
 def planted(plant: Plant) -> Plant:
     """A fault that any plan may show."""
-    return planted_for(lambda plan: True)(plant)
+    PLANTED.append(Planted(plant.__name__, plant))
+    return plant
 
 
 def planted_for(is_likely: Callable[[Plan], bool]) -> Callable[[Plant], Plant]:

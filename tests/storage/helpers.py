@@ -6,7 +6,8 @@ from penstock.base.ids import TopicId
 from penstock.records.batch import BatchHeader, headers, read_header
 from penstock.records.builder import build_batch
 from penstock.records.compression import Codec
-from penstock.records.producer import ProducerEntry
+from penstock.records.control import Marker
+from penstock.records.producer import AbortedTransaction, ProducerEntry
 from penstock.records.record import Record
 from penstock.storage.log import Log, LogConfig, PlacedBatch, RecoveryReport
 from penstock.world.disk import Disk
@@ -36,6 +37,9 @@ class RememberedProducers:
             coordinator_epoch=-1,
             current_txn_first_offset=-1,
         )
+
+    def replay_marker(self, header: BatchHeader, marker: Marker) -> AbortedTransaction | None:
+        return None
 
     def entries(self) -> list[ProducerEntry]:
         return [self._entries[producer_id] for producer_id in sorted(self._entries)]
@@ -100,7 +104,7 @@ def create_log(
         PATH,
         topic_id=TOPIC_ID,
         config=config or LogConfig(),
-        producers=producers or RememberedProducers(),
+        producers=RememberedProducers() if producers is None else producers,
         now_ms=NOW_MS,
     )
 
@@ -118,7 +122,7 @@ def open_log(
         disk,
         PATH,
         config=config or LogConfig(),
-        producers=producers or RememberedProducers(),
+        producers=RememberedProducers() if producers is None else producers,
         recovery_point=recovery_point,
         log_start_offset=log_start_offset,
         clean=clean,

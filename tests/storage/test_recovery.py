@@ -1,5 +1,6 @@
 """What a log makes of its files after a stop, clean or not."""
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -230,6 +231,31 @@ def test_damage_with_valid_batches_behind_it_stays_and_is_refused(disk: MemoryDi
     with pytest.raises(CorruptionError):
         list(log.headers(0))
     assert [entry.producer_id for entry in producers.entries()] == [0, 1, 2]
+
+
+def test_a_log_that_is_of_use_only_whole_ends_at_a_hole_that_was_never_synced(disk: MemoryDisk) -> None:
+    log = create_log(disk, CONFIG)
+    written = fill(log, 40)
+    bases = [segment.base_offset for segment in log.segments]
+    log.close()
+    damage(disk, log_file(bases[1]), 70)
+    log, report = open_log(disk, replace(CONFIG, ends_at_damage=True))
+    assert report.damage == []
+    assert "cut a torn tail" in report.problems()[0]
+    assert log.end_offset == bases[1]
+    assert read_all(log) == written[: bases[1] // 2]
+    append(log, batch(log.end_offset, 2, epoch=4))
+    assert len(read_all(log)) == bases[1] // 2 + 1
+
+
+def test_a_log_that_is_of_use_only_whole_keeps_damage_in_what_was_synced(disk: MemoryDisk) -> None:
+    log = create_log(disk)
+    written = fill(log, 10)
+    log.close()
+    damage(disk, log_file(0), sum(map(len, written[:4])) + 16)  # no batch any more, even at a glance
+    log, report = open_log(disk, LogConfig(ends_at_damage=True), recovery_point=12)
+    assert [(found.first_offset, found.next_offset) for found in report.damage] == [(8, 10)]
+    assert log.end_offset == 20
 
 
 def read_all_until(log: Log, offset: int) -> list[bytes]:

@@ -5,9 +5,9 @@ from types import MappingProxyType
 
 from hypothesis import strategies as st
 
+from penstock.schema.words import Field, Kind, Message, Struct
 from penstock.wire.apis import APIS
 from penstock.wire.messages import request_type, response_type
-from penstock.wire.schema import Field, Kind, Message, Struct
 
 # Lengths up to 126 fit one byte in flexible versions; 200 needs two.
 TEXT = st.one_of(st.text(max_size=6), st.just("x" * 200), st.just("é" * 100))

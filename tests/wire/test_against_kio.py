@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader, entity_writer
 
+from penstock.schema.codec import decode, encode
+from penstock.schema.words import Field, Message, Struct
 from penstock.wire.apis import APIS
-from penstock.wire.codec import decode, encode
 from penstock.wire.messages import metadata
-from penstock.wire.schema import Field, Message, Struct
 from tests.wire.shapes import Special, any_of, messages, versions
 
 EVERY_VERSION = [

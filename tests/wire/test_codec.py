@@ -3,7 +3,9 @@
 import pytest
 
 from penstock.base.errors import PeerError
-from penstock.wire.codec import decode, encode
+from penstock.schema.codec import decode, encode
+from penstock.schema.primitives import read_varint, varint
+from penstock.schema.words import STRING_BYTES_MAX
 from penstock.wire.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
@@ -23,7 +25,6 @@ from penstock.wire.messages.fetch import (
 from penstock.wire.messages.find_coordinator import FindCoordinatorRequest
 from penstock.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from penstock.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from penstock.wire.primitives import read_varint, varint
 
 
 def joined(message: object, version: int) -> bytes:
@@ -210,6 +211,13 @@ class TestWhatIsRefused:
     def test_a_length_that_the_rest_cannot_hold(self, version: int, data: bytes) -> None:
         with pytest.raises(PeerError, match=r"FindCoordinatorRequest\.key: a length of"):
             decode(FindCoordinatorRequest, version, data)
+
+    def test_a_string_that_other_versions_could_not_tell(self) -> None:
+        longest = FindCoordinatorRequest(key="x" * STRING_BYTES_MAX)
+        assert decode(FindCoordinatorRequest, 3, joined(longest, 3)) == longest
+        longer = joined(FindCoordinatorRequest(key="x" * (STRING_BYTES_MAX + 1)), 3)
+        with pytest.raises(PeerError, match=r"FindCoordinatorRequest\.key: a string of 32768 bytes"):
+            decode(FindCoordinatorRequest, 3, longer)
 
     def test_a_string_that_is_not_utf8(self) -> None:
         with pytest.raises(PeerError, match="UTF-8"):

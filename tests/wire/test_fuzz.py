@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.base.errors import PeerError
-from penstock.wire.codec import decode, encode
+from penstock.schema.codec import decode, encode
+from penstock.schema.words import Kind, Message, Struct
 from penstock.wire.headers import read_request_header, read_response_header
-from penstock.wire.schema import Kind, Message, Struct
 from tests.wire.shapes import any_of, messages, requests, versions
 
 LARGE_NUMBERS = [

@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
+from penstock.records.internal import group_shapes, transaction_shapes
+from penstock.records.internal.record import RecordKey, RecordValue
+from penstock.schema.words import UNSET, Field, Kind, Message, Struct, Versioned, version_range
 from penstock.wire.apis import APIS
-from penstock.wire.schema import UNSET, Field, Kind, Message, Struct, version_range
 from tests.wire.shapes import messages
 
 NUMBERS = {"int8", "int16", "uint16", "int32", "int64", "float64"}
@@ -20,14 +22,21 @@ NUMBERS = {"int8", "int16", "uint16", "int32", "int64", "float64"}
 
 @pytest.fixture(scope="module")
 def kafka() -> dict[str, Any]:
-    """Kafka's schemas by message name, from the jar of its client library."""
+    """Kafka's schemas by name, from the jars of its client library and of its coordinators."""
     tools = Path(os.environ.get("PENSTOCK_TOOLS", Path.home() / ".cache" / "penstock" / "tools"))
-    jars = sorted((tools / "kafka" / "libs").glob("kafka-clients-*.jar"))
-    if not jars:
-        reason = f"no kafka-clients jar in {tools}/kafka/libs; `make tools` brings it"
-        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
+    schemas: dict[str, Any] = {}
+    for library in ("clients", "group-coordinator", "transaction-coordinator"):
+        jars = sorted((tools / "kafka" / "libs").glob(f"kafka-{library}-[0-9]*.jar"))
+        if not jars:
+            reason = f"no kafka-{library} jar in {tools}/kafka/libs; `make tools` brings it"
+            pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
+        schemas |= schemas_in(jars[-1])
+    return schemas
+
+
+def schemas_in(jar: Path) -> dict[str, Any]:
     schemas = {}
-    with zipfile.ZipFile(jars[-1]) as archive:
+    with zipfile.ZipFile(jar) as archive:
         for path in archive.namelist():
             if path.startswith("common/message/") and path.endswith(".json"):
                 lines = archive.read(path).decode().splitlines()
@@ -47,8 +56,8 @@ def same_versions(ours: str, theirs: str) -> bool:
 def expected_default(declared: dict[str, Any], field: Field) -> object:
     """What a field is when nobody sets it, according to Kafka's rules."""
     type_ = declared["type"]
-    value = declared.get("default", "")
-    if value in ("null", None) or type_ == "records":
+    value = declared.get("default") or ""  # a bare null is none to Kafka's generator; only the word "null" is
+    if value == "null" or type_ == "records":
         return None
     if type_.startswith("[]"):
         return UNSET
@@ -58,14 +67,15 @@ def expected_default(declared: dict[str, Any], field: Field) -> object:
         return str(value).lower() == "true"
     if type_ in ("string", "bytes", "uuid"):
         return {"string": value, "bytes": b"", "uuid": bytes(16)}[type_]
-    return UNSET if field.tag is None else None  # a tagged struct that is not there is None
+    # A tagged struct that is not there is None, unless null is something that can be written.
+    return UNSET if field.tag is None or field.nullable else None
 
 
 def check_struct(shape: type[Struct], declared: list[dict[str, Any]], common: dict[str, Any]) -> None:
     assert list(shape.FIELDS) == [python_name(field["name"]) for field in declared]
     for field, expected in zip(shape.FIELDS.values(), declared, strict=True):
         where = f"{shape.__name__}.{expected['name']}"
-        assert same_versions(field.versions, expected["versions"]), where
+        assert same_versions(field.versions, expected.get("versions", expected.get("taggedVersions"))), where
         assert field.nullable == expected.get("nullableVersions", ""), where
         assert field.tag == expected.get("tag"), where
         assert expected.get("taggedVersions", field.versions) == field.versions, where
@@ -85,12 +95,35 @@ def check_type(field: Field, expected: dict[str, Any], common: dict[str, Any]) -
         check_struct(field.type, expected.get("fields") or common[name], common)
 
 
+def internal_shapes() -> list[type[Versioned]]:
+    return [
+        shape
+        for module in (group_shapes, transaction_shapes)
+        for shape in vars(module).values()
+        if isinstance(shape, type)
+        and issubclass(shape, RecordKey | RecordValue)
+        and shape.__module__ == module.__name__
+    ]
+
+
 @pytest.mark.parametrize("shape", messages(), ids=lambda shape: shape.__name__)
 def test_a_message_declares_what_kafka_declares(shape: type[Message], kafka: dict[str, Any]) -> None:
-    schema = kafka[shape.__name__]
+    assert kafka[shape.__name__]["apiKey"] == shape.API_KEY
+    check_shape(shape, kafka[shape.__name__])
+
+
+@pytest.mark.parametrize("shape", internal_shapes(), ids=lambda shape: shape.__name__)
+def test_an_internal_record_declares_what_kafka_declares(
+    shape: type[Versioned], kafka: dict[str, Any]
+) -> None:
+    if issubclass(shape, RecordKey):
+        assert kafka[shape.__name__]["apiKey"] == shape.TYPE
+    check_shape(shape, kafka[shape.__name__])
+
+
+def check_shape(shape: type[Versioned], schema: dict[str, Any]) -> None:
     common = {struct["name"]: struct["fields"] for struct in schema.get("commonStructs", [])}
     first, _, last = schema["validVersions"].partition("-")
-    assert schema["apiKey"] == shape.API_KEY
     assert (int(first), int(last or first)) == shape.VERSIONS
     assert schema["flexibleVersions"] == (
         "none" if shape.FLEXIBLE_SINCE is None else f"{shape.FLEXIBLE_SINCE}+"
@@ -121,7 +154,7 @@ def test_request_and_response_of_an_api_have_the_same_versions() -> None:
 
 def test_importing_one_message_imports_no_other() -> None:
     program = (
-        "import sys, penstock.wire.codec, penstock.wire.headers, penstock.wire.messages.fetch\n"
+        "import sys, penstock.schema.codec, penstock.wire.headers, penstock.wire.messages.fetch\n"
         "print(*sorted(name for name in sys.modules if name.startswith('penstock.wire.messages.')))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -182,10 +182,11 @@ def test_what_only_the_device_has_is_not_read_on_the_loop(disk: RealDisk, tmp_pa
         pass
     finally:
         os.close(descriptor)
-    assert file.read_cached(0, 1000) is None
-    assert file.read(0, 1000) == content[:1000]
-    assert file.read_cached(0, 1000) == content[:1000]
-    assert file.read_cached(0, 16 << 20) is None  # having the beginning is not enough
+    # The advice is not an order: a page that the system is busy with stays.
+    cold = next(at for at in range(0, 8 << 20, 1 << 20) if file.read_cached(at, 1000) is None)
+    assert file.read(cold, 1000) == content[cold : cold + 1000]
+    assert file.read_cached(cold, 1000) == content[cold : cold + 1000]
+    assert file.read_cached(0, 16 << 20) is None  # having a part is not enough
 
 
 def test_where_the_page_cache_cannot_be_asked_only_the_own_tail_is_read(tmp_path: Path) -> None:

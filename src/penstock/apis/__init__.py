@@ -6,16 +6,18 @@ back. While a coroutine runs, the connection's next request waits; wrapped in `L
 order is done, and only the answer is late. `WAITS = True` says that coroutines only wait for others, and are broken
 off when the client goes away; all else is finished, so that no change is left half made. `handle_unsupported(call)`,
 where there is one, answers (in version 0) requests of other versions. There is nothing to register: being in this
-directory is enough, and the version ranges are what ApiVersions tells clients.
+directory is enough, and the version ranges are what ApiVersions tells clients; `ADVERTISED_ONLY_WITH` names settings
+without which a version, and those above it, are kept from them.
 """
 
 import importlib
 import pkgutil
 import re
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, NamedTuple
 
 from penstock.base.errors import PeerError
+from penstock.base.settings import Setting, Settings
 from penstock.services.context import Call
 from penstock.services.metrics import Histogram, Metrics
 from penstock.wire.headers import RequestHeader
@@ -37,6 +39,12 @@ class Api(NamedTuple):
     handle_unsupported: Callable[[Call], Any] | None
     waits: bool
     seconds: Histogram
+    needs: Mapping[int, Setting[bool]]  # versions that are offered only where a setting is on
+
+    def highest_advertised(self, settings: Settings) -> int:
+        """The highest version that clients are told of."""
+        missing = [version for version, setting in self.needs.items() if not settings[setting]]
+        return min([self.versions[1], *(version - 1 for version in missing)])
 
 
 class ApiTable:
@@ -50,10 +58,12 @@ class ApiTable:
         """The version range of every API, by key."""
         return {key: api.versions for key, api in sorted(self._apis.items())}
 
-    @property
-    def advertised(self) -> dict[int, tuple[int, int]]:
+    def advertised(self, settings: Settings) -> dict[int, tuple[int, int]]:
         """What ApiVersions tells clients, by key."""
-        return {key: (api.advertised_from, api.versions[1]) for key, api in sorted(self._apis.items())}
+        return {
+            key: (api.advertised_from, api.highest_advertised(settings))
+            for key, api in sorted(self._apis.items())
+        }
 
     def find(self, header: RequestHeader) -> Api:
         """The API a request asks for; a PeerError where there is none, as Kafka closes the connection then."""
@@ -89,6 +99,7 @@ def _discover(metrics: Metrics) -> list[Api]:
                 seconds=metrics.histogram(
                     "penstock_request_seconds", "Time from a request's arrival to its answer.", api=name
                 ),
+                needs=getattr(module, "ADVERTISED_ONLY_WITH", {}),
             )
         )
     return apis

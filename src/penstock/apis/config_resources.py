@@ -24,13 +24,15 @@ async def change_configs(
         return await _change_topic(call, name, change, validate_only=validate_only)
     if resource_type == BROKER:
         return await _change_broker(call, name, change, validate_only=validate_only)
+    if resource_type == GROUP:
+        return await _change_group(call, name, change, validate_only=validate_only)
     return unsupported(resource_type)
 
 
 def unsupported(resource_type: int) -> Refusal:
     return Refusal(
         ErrorCode.INVALID_REQUEST,
-        f"resources of type {resource_type} have no configs here; topics (2) and brokers (4) have",
+        f"resources of type {resource_type} have no configs here; topics (2), brokers (4) and groups (32) have",
     )
 
 
@@ -58,6 +60,21 @@ async def _change_broker(call: Call, key: str, change: ConfigChange, *, validate
         return services.configs.broker_refusal(key, configs) or configs
 
     refusal = await services.controller.alter_broker_configs(key, checked, validate_only=validate_only)
+    return refusal or Refusal(ErrorCode.NONE)
+
+
+async def _change_group(call: Call, group_id: str, change: ConfigChange, *, validate_only: bool) -> Refusal:
+    services = call.services
+    if not group_id:
+        return Refusal(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
+
+    def checked(before: Mapping[str, str]) -> Mapping[str, str] | Refusal:
+        configs = change(before)
+        if isinstance(configs, Refusal):
+            return configs
+        return services.configs.group_refusal(configs) or configs
+
+    refusal = await services.controller.alter_group_configs(group_id, checked, validate_only=validate_only)
     return refusal or Refusal(ErrorCode.NONE)
 
 

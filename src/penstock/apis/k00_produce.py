@@ -1,7 +1,8 @@
 """Produce (key 0), v3-v13: append, and answer when acks holds.
 
 Versions 0-2 are advertised, as Apache Kafka does (older librdkafka loses features otherwise), and refused: their
-record formats are gone. Leaves out transactions: a transactional batch is refused until there is a coordinator.
+record formats are gone. The first batch of a transaction in a partition waits until the coordinator has added the
+partition (v12 and later) or verified that the client did (see `services.transactions.verifying`).
 """
 
 import asyncio
@@ -9,12 +10,15 @@ from collections.abc import Coroutine
 from functools import partial
 from typing import Any, NamedTuple
 
+from penstock.base.buffers import Buffer
 from penstock.base.errors import ErrorCode, PeerError, Refusal
-from penstock.records.batch import CODEC_MASK, HEADER_SIZE
+from penstock.core.transactions.transaction import Identity
+from penstock.records.batch import CODEC_MASK, HEADER_SIZE, TRANSACTIONAL, read_header
 from penstock.records.compression import Codec
 from penstock.services.context import Call, Late
 from penstock.services.intake import Refused
 from penstock.services.partition import Appended, Partition
+from penstock.services.transactions.verifying import Beginning, Verified, produce_refusal
 from penstock.wire.messages.produce import (
     BatchIndexAndErrorMessage,
     PartitionProduceData,
@@ -34,7 +38,11 @@ ACKS_ALL = -1
 ACKS_NONE = 0
 ACKS_LEADER = 1
 
+_ATTRIBUTES_LOW_BYTE = 22
+
 ZSTD_SINCE = 7
+ABORTABLE_SINCE = 11  # clients know TRANSACTION_ABORTABLE
+ADDING_SINCE = 12  # clients of transactions version 2: the partition's leader adds it to the transaction
 TOPIC_IDS_SINCE = 13
 
 
@@ -46,15 +54,17 @@ class _Appends(NamedTuple):
     waits: "list[tuple[PartitionProduceResponse, asyncio.Future[ErrorCode]]]"
     # Not appended yet: their records take too long to look at on the loop.
     postponed: list[tuple[PartitionProduceResponse, Partition, memoryview]]
+    verified: Verified
 
 
 def handle(
     call: Call, request: ProduceRequest
 ) -> ProduceResponse | Coroutine[Any, Any, ProduceResponse | None] | Late | None:
     room = call.services.flusher.room()
-    if room is not None:
-        return _append_when_there_is_room(call, request, room)
-    appends = _append_all(call, request)
+    beginning = _beginning_transactions(call, request)
+    if room is not None or beginning:
+        return _append_when_possible(call, request, room, beginning)
+    appends = _append_all(call, request, {})
     if appends.postponed:
         return _append_postponed(call, request, appends)
     if appends.waits:
@@ -62,18 +72,65 @@ def handle(
     return _unless_none(request.acks, appends.response)
 
 
-async def _append_when_there_is_room(
-    call: Call, request: ProduceRequest, room: "asyncio.Future[None]"
+async def _append_when_possible(
+    call: Call,
+    request: ProduceRequest,
+    room: "asyncio.Future[None] | None",
+    beginning: dict[Identity, list[Beginning]],
 ) -> ProduceResponse | None:
-    await room
-    return await _append_postponed(call, request, _append_all(call, request))
+    if room is not None:
+        await room
+    verified: Verified = {}
+    transactional_id = request.transactional_id
+    for identity, batches in beginning.items():
+        assert transactional_id is not None
+        verifier = call.services.transactions.verifier
+        verified |= await verifier.ask(transactional_id, identity, batches, adds=call.version >= ADDING_SINCE)
+    return await _append_postponed(call, request, _append_all(call, request, verified))
+
+
+# Transactions.
+
+
+def _beginning_transactions(call: Call, request: ProduceRequest) -> dict[Identity, list[Beginning]]:
+    """By producer, the batches that would be the first of a transaction in their partitions."""
+    found: dict[Identity, list[Beginning]] = {}
+    if request.transactional_id is None:
+        return found
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            records = data.records
+            assert records is None or isinstance(records, memoryview)  # as the codec reads them
+            if records is None or not _is_transactional(records):
+                continue
+            header = read_header(records)
+            partition = _find(call, topic, data)
+            if isinstance(partition, ErrorCode) or partition.producers.is_in_transaction(
+                header.producer_id, header.producer_epoch
+            ):
+                continue
+            if call.version >= ADDING_SINCE or partition.intake.verifies_transactions:
+                identity = Identity(header.producer_id, header.producer_epoch)
+                found.setdefault(identity, []).append(Beginning(partition, header.base_sequence))
+    return found
+
+
+def _is_transactional(records: Buffer) -> bool:
+    return len(records) >= HEADER_SIZE and bool(records[_ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL)
+
+
+# Appending.
 
 
 async def _append_postponed(call: Call, request: ProduceRequest, appends: _Appends) -> ProduceResponse | None:
     world = call.services.world
     for answer, partition, records in appends.postponed:
+        verification = appends.verified.get(partition)
+        assert not isinstance(verification, ErrorCode)  # else it was refused
         check = partial(partition.intake.check, records, now_ms=world.loop.now_ms(), off_loop=True)
-        outcome = partition.append(records, now_ms=world.loop.now_ms(), checked=await world.work.run(check))
+        checked = await world.work.run(check)
+        now_ms = world.loop.now_ms()
+        outcome = partition.append(records, now_ms=now_ms, checked=checked, verification=verification)
         assert outcome is not None
         _tell(answer, outcome, partition, request, appends)
     return await _when_safe(request.acks, appends)
@@ -100,9 +157,9 @@ def _unless_none(acks: int, response: ProduceResponse) -> ProduceResponse | None
     return None
 
 
-def _append_all(call: Call, request: ProduceRequest) -> _Appends:
+def _append_all(call: Call, request: ProduceRequest, verified: Verified) -> _Appends:
     response = ProduceResponse(responses=[])
-    appends = _Appends(response, [], [])
+    appends = _Appends(response, [], [], verified)
     now_ms = call.services.world.loop.now_ms()
     for topic in request.topic_data:
         answers = [_append(call, request, topic, data, appends, now_ms) for data in topic.partition_data]
@@ -121,12 +178,7 @@ def _append(
     now_ms: int,
 ) -> PartitionProduceResponse:
     answer = PartitionProduceResponse(index=data.index)
-    partitions = call.services.partitions
-    partition = (
-        partitions.find_by_id(topic.topic_id, data.index)
-        if call.version >= TOPIC_IDS_SINCE
-        else partitions.find(topic.name, data.index)
-    )
+    partition = _find(call, topic, data)
     if isinstance(partition, ErrorCode):
         return _refuse(answer, Refused(partition))
     records = data.records
@@ -134,13 +186,24 @@ def _append(
     refusal = _request_refusal(call, request, records, partition)
     if refusal is not None:
         return _refuse(answer, Refused(*refusal))
-    outcome = partition.append(records, now_ms=now_ms)
+    verification = appends.verified.get(partition) if appends.verified else None
+    if isinstance(verification, ErrorCode):
+        known = call.version >= ABORTABLE_SINCE
+        return _refuse(answer, Refused(*produce_refusal(verification, knows_abortable=known)))
+    outcome = partition.append(records, now_ms=now_ms, verification=verification)
     if outcome is None:
         assert records is not None
         appends.postponed.append((answer, partition, records))
     else:
         _tell(answer, outcome, partition, request, appends)
     return answer
+
+
+def _find(call: Call, topic: TopicProduceData, data: PartitionProduceData) -> Partition | ErrorCode:
+    partitions = call.services.partitions
+    if call.version >= TOPIC_IDS_SINCE:
+        return partitions.find_by_id(topic.topic_id, data.index)
+    return partitions.find(topic.name, data.index)
 
 
 def _tell(
@@ -162,6 +225,8 @@ def _tell(
 def _request_refusal(
     call: Call, request: ProduceRequest, records: memoryview | None, partition: Partition
 ) -> Refusal | None:
+    if request.transactional_id is None and records is not None and _is_transactional(records):
+        return Refusal(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if call.version < ZSTD_SINCE and _is_zstd(records):
         return Refusal(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7 or later")
     acks = request.acks
@@ -174,8 +239,10 @@ def _request_refusal(
 
 def _is_zstd(records: memoryview | None) -> bool:
     return (
-        records is not None and len(records) >= HEADER_SIZE and records[22] & CODEC_MASK == Codec.ZSTD
-    )  # the second byte of the attributes
+        records is not None
+        and len(records) >= HEADER_SIZE
+        and records[_ATTRIBUTES_LOW_BYTE] & CODEC_MASK == Codec.ZSTD
+    )
 
 
 def _refuse(

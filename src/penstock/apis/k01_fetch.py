@@ -1,7 +1,8 @@
 """Fetch (key 1), v4-v18: read from partitions, waiting until enough is there.
 
 What is in the page cache is read on the loop; the rest through the work pool. Answers are bytes as they lie on disk.
-Leaves out: followers and the closest replica (with the cluster), aborted transactions (with transactions).
+A reader of committed records gets no further than the last stable offset, and is told of the aborted transactions in
+what it gets. Leaves out: followers and the closest replica (with the cluster).
 """
 
 from collections.abc import Coroutine
@@ -12,6 +13,8 @@ from penstock.base.buffers import Buffer
 from penstock.base.errors import ErrorCode, StorageError
 from penstock.core.fetch_sessions import Fetch, Outcome, PartitionKey, Wanted
 from penstock.core.partition import NO_EPOCH, fetch_offset_error
+from penstock.records.batch import headers
+from penstock.records.errors import CorruptBatchError
 from penstock.services.context import Call
 from penstock.services.partition import Partition
 from penstock.services.waiting import WaitingFetch
@@ -38,18 +41,20 @@ class _Read:
 
     __slots__ = (
         "comes_first",
+        "committed",
         "diverging",
         "error",
-        "high_watermark",
         "key",
         "max_bytes",
         "partition",
         "records",
+        "upto_offset",
         "wanted",
     )
 
-    def __init__(self, key: PartitionKey, wanted: Wanted) -> None:
+    def __init__(self, key: PartitionKey, wanted: Wanted, *, committed: bool) -> None:
         self.key = key
+        self.committed = committed  # whether only committed records are wanted
         self.wanted = wanted
         self.partition: Partition | None = None
         self.error = ErrorCode.NONE
@@ -57,7 +62,7 @@ class _Read:
         self.diverging: EpochEndOffset | None = None
         self.max_bytes = 0
         self.comes_first = False  # of all that have records: its first batch comes whole, whatever the limits
-        self.high_watermark = 0  # when it was read
+        self.upto_offset = 0  # how far it could be read then
 
     @property
     def must_be_told(self) -> bool:
@@ -69,7 +74,8 @@ class _Read:
         """Whether something happened to the partition since it was read."""
         partition = self.partition
         assert partition is not None  # else there was an error to tell, and no waiting
-        return partition.log.failed is not None or partition.high_watermark != self.high_watermark
+        limit = partition.readable_offset(committed=self.committed)
+        return partition.log.failed is not None or limit != self.upto_offset
 
     def outcome(self) -> Outcome:
         partition = self.partition
@@ -89,7 +95,7 @@ def handle(call: Call, request: FetchRequest) -> FetchResponse | Coroutine[Any, 
         return FetchResponse(error_code=fetch)
     reads = _read_cached(call, request, fetch)
     if all(read.records is not None for read in reads) and _is_enough(request, reads):
-        return _respond(request, fetch, reads)
+        return _respond(fetch, reads)
     return _read_until_enough(call, request, fetch, reads)
 
 
@@ -126,19 +132,22 @@ def _read_cached(call: Call, request: FetchRequest, fetch: Fetch) -> list[_Read]
     reads = []
     found_any = False
     for key, wanted in fetch.partitions():
-        read = _Read(key, wanted)
+        read = _Read(key, wanted, committed=request.isolation_level == READ_COMMITTED)
         reads.append(read)
         if not _prepare(call, read):
             continue
         assert read.partition is not None
         read.max_bytes = max(0, min(wanted.max_bytes, room))
         read.comes_first = not found_any
-        read.high_watermark = read.partition.high_watermark
+        read.upto_offset = read.partition.readable_offset(committed=read.committed)
         if found_any and not read.max_bytes:
             continue  # its turn comes with a later fetch
         try:
             read.records = read.partition.read_cached(
-                wanted.fetch_offset, read.max_bytes, whole_first_batch=read.comes_first
+                wanted.fetch_offset,
+                read.max_bytes,
+                upto_offset=read.upto_offset,
+                whole_first_batch=read.comes_first,
             )
         except StorageError as error:
             _fail(read, error)
@@ -216,7 +225,7 @@ async def _read_until_enough(
                 await _read_cold(read)
         left_ms = int((deadline - loop.time()) * 1000)
         if is_last_look or left_ms <= 0 or _is_enough(request, reads):
-            return _respond(request, fetch, reads)
+            return _respond(fetch, reads)
         is_last_look = await _wait_for_more(call, request, reads, left_ms)
         reads = _read_cached(call, request, fetch)
 
@@ -225,7 +234,10 @@ async def _read_cold(read: _Read) -> None:
     assert read.partition is not None
     try:
         read.records = await read.partition.read(
-            read.wanted.fetch_offset, read.max_bytes, whole_first_batch=read.comes_first
+            read.wanted.fetch_offset,
+            read.max_bytes,
+            upto_offset=read.upto_offset,
+            whole_first_batch=read.comes_first,
         )
     except StorageError as error:
         _fail(read, error)
@@ -248,7 +260,7 @@ async def _wait_for_more(call: Call, request: FetchRequest, reads: list[_Read], 
         waiting.leave()
 
 
-def _respond(request: FetchRequest, fetch: Fetch, reads: list[_Read]) -> FetchResponse:
+def _respond(fetch: Fetch, reads: list[_Read]) -> FetchResponse:
     by_key = {read.key: read for read in reads}
     answer = fetch.finish({read.key: read.outcome() for read in reads})
     if answer.error is not ErrorCode.NONE:
@@ -263,11 +275,11 @@ def _respond(request: FetchRequest, fetch: Fetch, reads: list[_Read]) -> FetchRe
                 if isinstance(name, bytes)
                 else FetchableTopicResponse(topic=name)
             )
-        topic.partitions.append(_partition_data(request, by_key[key]))
+        topic.partitions.append(_partition_data(by_key[key]))
     return FetchResponse(session_id=answer.session_id, responses=list(topics.values()))
 
 
-def _partition_data(request: FetchRequest, read: _Read) -> PartitionData:
+def _partition_data(read: _Read) -> PartitionData:
     partition = read.partition
     if partition is None or read.error is not ErrorCode.NONE:
         return PartitionData(
@@ -276,19 +288,34 @@ def _partition_data(request: FetchRequest, read: _Read) -> PartitionData:
             high_watermark=-1,
             last_stable_offset=-1,
             log_start_offset=-1,
-            aborted_transactions=[] if partition is None else _no_aborted(request),
+            aborted_transactions=[] if partition is None or read.committed else None,
             records=b"",
         )
     return PartitionData(
         partition_index=read.key[1],
         high_watermark=partition.high_watermark,
-        last_stable_offset=partition.high_watermark,
+        last_stable_offset=partition.last_stable_offset,
         log_start_offset=partition.log.start_offset,
         diverging_epoch=read.diverging,
-        aborted_transactions=_no_aborted(request),
+        aborted_transactions=_aborted(partition, read) if read.committed else None,
         records=read.records,
     )
 
 
-def _no_aborted(request: FetchRequest) -> list[AbortedTransaction] | None:
-    return [] if request.isolation_level == READ_COMMITTED else None
+def _aborted(partition: Partition, read: _Read) -> list[AbortedTransaction]:
+    """The aborted transactions that overlap with what was read."""
+    records, start = read.records, read.wanted.fetch_offset
+    if not records or not partition.has_aborted_from(start):
+        return []
+    end = start
+    try:
+        for _, header in headers(records):
+            end = header.next_offset
+    except CorruptBatchError:
+        end = (
+            read.upto_offset
+        )  # the reader will find out; until then it must not take aborted records for good
+    return [
+        AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
+        for aborted in partition.aborted_transactions(from_offset=start, upto_offset=end)
+    ]

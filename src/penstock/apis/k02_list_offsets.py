@@ -1,5 +1,6 @@
 """ListOffsets (key 2), v1-v11: offsets by timestamp and by the special timestamps.
 
+For a reader of committed records the log ends at the last stable offset.
 Leaves out tiered storage: there is none, so the latest tiered offset is unknown and nothing waits for upload.
 """
 
@@ -28,6 +29,7 @@ LATEST_TIERED = -5
 EARLIEST_PENDING_UPLOAD = -6
 
 LEADER_EPOCH_SINCE = 4
+READ_COMMITTED = 1
 
 # The version in which each special timestamp appeared; before it, the value is not allowed.
 _SPECIAL_SINCE = {
@@ -48,13 +50,17 @@ async def _list(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse:
         asked_of: dict[int, list[ListOffsetsPartition]] = {}
         for asked in topic.partitions:
             asked_of.setdefault(asked.partition_index, []).append(asked)
-        answers = [await _answer(call, topic.name, index, asked) for index, asked in asked_of.items()]
+        committed = request.isolation_level == READ_COMMITTED
+        answers = [
+            await _answer(call, topic.name, index, asked, committed=committed)
+            for index, asked in asked_of.items()
+        ]
         topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
     return ListOffsetsResponse(topics=topics)
 
 
 async def _answer(
-    call: Call, topic: str, index: int, several: list[ListOffsetsPartition]
+    call: Call, topic: str, index: int, several: list[ListOffsetsPartition], *, committed: bool
 ) -> ListOffsetsPartitionResponse:
     partition = call.services.partitions.find(topic, index)
     asked = several[0]
@@ -68,7 +74,7 @@ async def _answer(
     if code is not ErrorCode.NONE:
         return ListOffsetsPartitionResponse(partition_index=index, error_code=code)
     assert isinstance(partition, Partition)
-    found = await _look_up(partition, asked.timestamp)
+    found = await _look_up(partition, asked.timestamp, committed=committed)
     if isinstance(found, ErrorCode):
         return ListOffsetsPartitionResponse(partition_index=index, error_code=found)
     return ListOffsetsPartitionResponse(
@@ -84,14 +90,15 @@ def _is_known(timestamp: int, version: int) -> bool:
     return timestamp >= EARLIEST_PENDING_UPLOAD and version >= _SPECIAL_SINCE.get(timestamp, 0)
 
 
-async def _look_up(partition: Partition, timestamp: int) -> TimestampedOffset | ErrorCode:
+async def _look_up(partition: Partition, timestamp: int, *, committed: bool) -> TimestampedOffset | ErrorCode:
     if timestamp == LATEST:
-        return TimestampedOffset(-1, partition.high_watermark, partition.leader_epoch)
+        latest = partition.readable_offset(committed=committed)
+        return TimestampedOffset(-1, latest, partition.leader_epoch)
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         start = partition.log.start_offset
         return TimestampedOffset(-1, start, partition.epoch_at(start))
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return TimestampedOffset(-1, -1, -1)
     if timestamp == MAX_TIMESTAMP:
-        return await partition.offset_of_max_timestamp()
-    return await partition.offset_for_timestamp(timestamp)
+        return await partition.offset_of_max_timestamp(committed=committed)
+    return await partition.offset_for_timestamp(timestamp, committed=committed)

@@ -1,15 +1,18 @@
-"""FindCoordinator (key 10), v0-v6: says that no coordinator is available.
+"""FindCoordinator (key 10), v0-v6: who looks after a group or a transactional id.
 
-It is advertised because librdkafka compresses with lz4 only where it is. Groups and transactions have no
-coordinator yet, so clients are told to try again later.
+The internal topic is created when somebody first asks. Leaves out share groups, which have no coordinator yet.
 """
 
 import re
 
 from penstock.base.errors import ErrorCode, Refusal
+from penstock.cluster.metadata import BrokerAddress
 from penstock.services.context import Call
+from penstock.services.coordinators.coordinator import Coordinator
 from penstock.wire.messages.find_coordinator import (
-    Coordinator,
+    Coordinator as Found,
+)
+from penstock.wire.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
@@ -27,26 +30,48 @@ SHARE = 2
 _SHARE_KEY = re.compile(r".+:[A-Za-z0-9_-]{22}:[0-9]+\Z")
 
 
-def handle(call: Call, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
-    if call.version < SEVERAL_KEYS_SINCE:
-        refusal = _refusal(request.key_type, request.key)
+async def handle(call: Call, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+    if call.version >= SEVERAL_KEYS_SINCE:
         return FindCoordinatorResponse(
-            error_code=refusal.code, error_message=refusal.message, node_id=-1, host="", port=-1
+            coordinators=[await _find(call, request.key_type, key) for key in request.coordinator_keys]
         )
+    found = await _find(call, request.key_type, request.key)
     return FindCoordinatorResponse(
-        coordinators=[_nobody(key, _refusal(request.key_type, key)) for key in request.coordinator_keys]
+        error_code=found.error_code,
+        error_message=found.error_message,
+        node_id=found.node_id,
+        host=found.host,
+        port=found.port,
     )
 
 
-def _refusal(key_type: int, key: str) -> Refusal:
-    if key_type not in (GROUP, TRANSACTION, SHARE):
+async def _find(call: Call, key_type: int, key: str) -> Found:
+    found = await _address(call, key_type, key)
+    if isinstance(found, Refusal):
+        return Found(
+            key=key, node_id=-1, host="", port=-1, error_code=found.code, error_message=found.message
+        )
+    return Found(key=key, node_id=found.node_id, host=found.host, port=found.port)
+
+
+async def _address(call: Call, key_type: int, key: str) -> BrokerAddress | Refusal:
+    coordinators = call.services.coordinators
+    if key_type == GROUP:
+        return await _leader(call, coordinators.groups, key)
+    if key_type == TRANSACTION:
+        return await _leader(call, coordinators.transactions, key)
+    if key_type != SHARE:
         return Refusal(ErrorCode.INVALID_REQUEST, f"key type {key_type} is not known")
-    if key_type == SHARE and not _SHARE_KEY.match(key):
+    if not _SHARE_KEY.match(key):
         return Refusal(ErrorCode.INVALID_REQUEST, f"{key!r} is not group:topic-id:partition")
-    return Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE, "This broker has no coordinators.")
+    return Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE, "This broker has no coordinator of share groups.")
 
 
-def _nobody(key: str, refusal: Refusal) -> Coordinator:
-    return Coordinator(
-        key=key, node_id=-1, host="", port=-1, error_code=refusal.code, error_message=refusal.message
-    )
+async def _leader(call: Call, coordinator: Coordinator, key: str) -> BrokerAddress | Refusal:  # type: ignore[type-arg]
+    topic = await coordinator.topic()
+    if isinstance(topic, Refusal):
+        return Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE, topic.message)
+    index = coordinator.index_for(key)
+    broker = None if index is None else call.services.image.brokers.get(topic.partitions[index].leader)
+    address = None if broker is None else broker.address(call.listener)
+    return address or Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE, "The coordinator is not available.")

@@ -1,20 +1,32 @@
 """ApiVersions (key 18), v0-v4: which APIs in which versions, and which features.
 
 A request in a version from the future is answered in version 0 with UNSUPPORTED_VERSION and the range of this API,
-so that the client can ask again. No feature is finalised yet: each becomes one when what it promises works.
+so that the client can ask again. A feature is finalised when what it promises works: clients then use it.
 """
 
 import re
 
 from penstock.base.errors import ErrorCode
 from penstock.services.context import Call
-from penstock.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from penstock.wire.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
 
 REQUEST = ApiVersionsRequest
 VERSIONS = (0, 4)
 KEY = 18
 
 SOFTWARE_NAME_SINCE = 3
+VERSION_0_OF_FEATURES_SINCE = 4
+
+# What a client may count on, by the level of the feature that says so: groups of the consumer protocol (KIP-848), and
+# transactions whose every end brings a new epoch (KIP-890).
+FEATURES = {"group.version": 1, "transaction.version": 2}
+FEATURES_EPOCH = 1
 
 _SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?\Z")
 
@@ -27,7 +39,17 @@ def handle(call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse:
             ApiVersion(api_key=key, min_version=lowest, max_version=highest)
             for key, (lowest, highest) in call.services.api_versions.items()
         ],
-        finalized_features_epoch=0,
+        supported_features=[
+            SupportedFeatureKey(name=name, min_version=0, max_version=level)
+            for name, level in FEATURES.items()
+            # Older clients break over a version 0.
+            if call.version >= VERSION_0_OF_FEATURES_SINCE
+        ],
+        finalized_features_epoch=FEATURES_EPOCH,
+        finalized_features=[
+            FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+            for name, level in FEATURES.items()
+        ],
     )
 
 

@@ -1,6 +1,6 @@
-"""DescribeConfigs (key 32), v1-v4: the configs of topics and brokers, with their sources, synonyms and docs."""
+"""DescribeConfigs (key 32), v1-v4: the configs of topics, brokers and groups, with their sources, synonyms and docs."""
 
-from penstock.apis.config_resources import BROKER, TOPIC, is_this_broker, unknown_topic, unsupported
+from penstock.apis.config_resources import BROKER, GROUP, TOPIC, is_this_broker, unknown_topic, unsupported
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.services.configs import ConfigEntry
 from penstock.services.context import Call
@@ -15,6 +15,8 @@ from penstock.wire.messages.describe_configs import (
 
 REQUEST = DescribeConfigsRequest
 VERSIONS = (1, 4)
+
+_NO_GROUP = "Group name must not be empty"
 
 
 def handle(call: Call, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
@@ -45,6 +47,8 @@ def _entries(call: Call, resource: DescribeConfigsResource) -> list[ConfigEntry]
     if resource.resource_type == TOPIC:
         topic = call.services.image.topic(name)
         return unknown_topic(name) if topic is None else configs.describe_topic(topic)
+    if resource.resource_type == GROUP:
+        return configs.describe_group(name) if name else Refusal(ErrorCode.INVALID_REQUEST, _NO_GROUP)
     if resource.resource_type != BROKER:
         return unsupported(resource.resource_type)
     if not is_this_broker(call, name):

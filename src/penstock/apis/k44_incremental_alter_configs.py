@@ -4,9 +4,10 @@ from collections import Counter
 from collections.abc import Coroutine, Mapping
 from typing import Any
 
-from penstock.apis.config_resources import TOPIC, change_configs
+from penstock.apis.config_resources import BROKER, GROUP, TOPIC, change_configs
 from penstock.base.broker_settings import BROKER_SETTINGS
 from penstock.base.errors import ErrorCode, Refusal, SettingError
+from penstock.base.group_settings import GROUP_SETTINGS
 from penstock.base.settings import Kind
 from penstock.base.topic_settings import TOPIC_SETTINGS
 from penstock.services.context import Call
@@ -20,6 +21,8 @@ from penstock.wire.messages.incremental_alter_configs import (
 
 REQUEST = IncrementalAlterConfigsRequest
 VERSIONS = (0, 1)
+
+_CATALOGUES = {TOPIC: TOPIC_SETTINGS, BROKER: BROKER_SETTINGS, GROUP: GROUP_SETTINGS}
 
 SET = 0
 DELETE = 1
@@ -96,7 +99,7 @@ def _apply_one(
 def _change_list(
     resource: AlterConfigsResource, config: AlterableConfig, configs: dict[str, str]
 ) -> Refusal | None:
-    catalogue = TOPIC_SETTINGS if resource.resource_type == TOPIC else BROKER_SETTINGS
+    catalogue = _CATALOGUES[resource.resource_type]
     try:
         setting = catalogue[config.name]
     except SettingError as error:

@@ -1,7 +1,7 @@
 """ListConfigResources (key 74), v0-v1: the names of everything that can have configs.
 
-Version 0 asks for client metrics subscriptions only. Telemetry is not offered, so there are none; nor are there
-groups yet.
+Version 0 asks for client metrics subscriptions only. Telemetry is not offered, so there are none. Groups are
+listed that have configs of their own.
 """
 
 from penstock.apis.config_resources import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
@@ -35,4 +35,9 @@ def handle(call: Call, request: ListConfigResourcesRequest) -> ListConfigResourc
                 ConfigResource(resource_name=str(node_id), resource_type=kind)
                 for node_id in sorted(image.brokers)
             ]
+    if GROUP in wanted:
+        found += [
+            ConfigResource(resource_name=group_id, resource_type=GROUP)
+            for group_id in sorted(image.group_configs)
+        ]
     return ListConfigResourcesResponse(config_resources=found)

@@ -12,6 +12,12 @@ TopicId = NewType("TopicId", bytes)
 
 ZERO_ID = TopicId(bytes(16))
 
+# The topics that coordinators keep their state in.
+CONSUMER_OFFSETS = "__consumer_offsets"
+TRANSACTION_STATE = "__transaction_state"
+SHARE_GROUP_STATE = "__share_group_state"
+INTERNAL_TOPICS = (CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE)
+
 _LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]+\Z")
 TOPIC_NAME_LENGTH_MAX = 249
 

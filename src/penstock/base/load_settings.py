@@ -17,7 +17,7 @@ from penstock.base.settings import Given, Settings, Source, group_by_name, unkno
 ENVIRONMENT_PREFIX = "PENSTOCK_"
 
 # Who uses a broker may have these in the same shell: where it listens, and where the tests' tools are.
-_OF_OTHER_PROGRAMS = frozenset({"PENSTOCK_BOOTSTRAP_SERVERS", "PENSTOCK_TOOLS"})
+_OF_OTHER_PROGRAMS = frozenset({"PENSTOCK_BOOTSTRAP_SERVERS", "PENSTOCK_FOREIGN_TARGET", "PENSTOCK_TOOLS"})
 
 # Kubernetes puts these into every container that runs beside a service called "penstock".
 _NOT_OURS = re.compile(

@@ -58,6 +58,7 @@ class Source(IntEnum):
     DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
+    GROUP = 8  # of a group's own, which nothing but the group gives
 
 
 class Synonym(NamedTuple):

@@ -35,10 +35,12 @@ from penstock.cluster.metadata import Broker as BrokerMetadata
 from penstock.core.fetch_sessions import FetchSessions
 from penstock.services.configs import Configs
 from penstock.services.context import Services
+from penstock.services.coordinators.coordinators import Coordinators
 from penstock.services.flusher import Flusher
 from penstock.services.metrics import Metrics
 from penstock.services.partitions import Partitions
 from penstock.services.producer_ids import ProducerIds
+from penstock.services.transactions.transactions import Transactions
 from penstock.storage.directory import DataDirectory
 from penstock.world import World
 from penstock.world.loop import Server
@@ -81,7 +83,7 @@ class Broker:
         services = await self._assemble()
         self._services = services
         apis = ApiTable(services.metrics)
-        services.api_versions.update(apis.advertised)
+        services.api_versions.update(apis.advertised(self._static))
         if not self._directory.was_closed_cleanly:
             await services.controller.begin_new_leader_epochs()
         await services.partitions.load(list(services.image.topics()))
@@ -98,6 +100,7 @@ class Broker:
             await self._close_data()  # all of it was read: the next start need not look again
             raise
         self._background.start()
+        services.coordinators.start()
         self._problem = None
 
     async def _assemble(self) -> Services:
@@ -126,6 +129,7 @@ class Broker:
             default_replication_factor=settings[DEFAULT_REPLICATION_FACTOR],
             partition_count_max=settings[PENSTOCK_PARTITIONS_MAX],
         )
+        coordinators = Coordinators(world, image, controller, partitions, configs, node_id=node_id)
         metrics.gauge("penstock_topics", "Topics in the cluster.", lambda: image.topic_count)
         metrics.gauge("penstock_partitions", "Partitions in the cluster.", lambda: image.partition_count)
         return Services(
@@ -143,6 +147,14 @@ class Broker:
                 random_below=world.entropy.random_below,
             ),
             producer_ids=ProducerIds(controller),
+            coordinators=coordinators,
+            transactions=Transactions(
+                world,
+                partitions,
+                coordinators.transactions,
+                offsets_marker_written=coordinators.groups.marker_written,
+                slice_ms=settings[PENSTOCK_LOOP_SLICE_MS],
+            ),
             metrics=metrics,
             bytes_out=metrics.counter("penstock_sent_bytes_total", "Bytes of answers."),
             refused_connections=metrics.counter(
@@ -202,6 +214,9 @@ class Broker:
         self._problem = "stopping"
         self._close_servers()
         try:
+            if self._services is not None:
+                await self._services.coordinators.stop()
+                await self._services.transactions.stop()
             if self._connections is not None:
                 await self._connections.drain(timeout_ms=self._static[PENSTOCK_DRAIN_TIMEOUT_MS])
             if self._http is not None:

@@ -16,8 +16,8 @@ from penstock.apis import Api, ApiTable
 from penstock.base.buffers import Buffer
 from penstock.base.errors import PeerError
 from penstock.broker.request_memory import RequestMemory
+from penstock.schema.codec import decode, encode
 from penstock.services.context import Call, Late, Services
-from penstock.wire.codec import decode, encode
 from penstock.wire.framing import FrameReader
 from penstock.wire.headers import RequestHeader, frame_response, read_request_header
 

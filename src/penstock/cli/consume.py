@@ -7,7 +7,9 @@ from collections.abc import Mapping
 
 from penstock.base.errors import ErrorCode, UserError
 from penstock.base.ids import TopicPartition
-from penstock.cli.consume_format import PARTS, Format, json_format, text_format
+from penstock.cli.consume_format import PARTS, json_format, text_format
+from penstock.cli.consume_group import LIMITS, GroupReading
+from penstock.cli.consume_print import Printer
 from penstock.cli.parsing import (
     Parser,
     UsageError,
@@ -18,14 +20,12 @@ from penstock.cli.parsing import (
     unescaped,
 )
 from penstock.cli.positions import End, parse_position, resolve
-from penstock.cli.progress import Progress
 from penstock.cli.session import connected, find_topics
 from penstock.client.client import Client
-from penstock.client.fetch import Fetched, FetchLimits, read_batches, read_fetched
+from penstock.client.fetch import Fetched, read_batches
 from penstock.client.fetcher import Fetcher
+from penstock.client.offsets import EARLIEST, LATEST
 
-# Small enough that the first records of a large topic show at once.
-_LIMITS = FetchLimits(max_wait_ms=500, max_bytes=8 << 20, partition_max_bytes=1 << 20)
 _EMPTY_ANSWERS_MAX = 2
 
 
@@ -34,7 +34,7 @@ def add_arguments(parser: Parser) -> None:
     parser.description = "Print a topic's records, one per line, up to its present end."
     parser.add_argument("topic", metavar="TOPIC", help="where from")
     place = "beginning (default), end, an offset, -10 (from the end), -1h (ago), 2026-11-16T08:30, 1763281800000ms"
-    parser.add_signed_argument("--from", dest="start", metavar="PLACE", default="beginning", help=place)
+    parser.add_signed_argument("--from", dest="start", metavar="PLACE", help=place)
     parser.add_signed_argument(
         "--to", dest="stop", metavar="PLACE", help="stop before this place (default end)"
     )
@@ -54,25 +54,55 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--separator", type=unescaped, metavar="TEXT", default="\t", help="between the parts (default: a tab)"
     )
+    parser.add_argument("-g", "--group", metavar="GROUP", help="read on where this group is, and commit")
+    parser.add_argument("--committed", action="store_true", help="no open or aborted transactions")
     add_connection(parser)
-    add_json(parser, "a JSON object per line; bytes that are not text as base64")
+    add_json(parser, "an object per line; what is no text as base64")
 
 
 def run(arguments: Namespace) -> int:
+    as_text = json_format if arguments.json else text_format(arguments.parts, arguments.separator)
+    printer = Printer(as_text, count_max=arguments.max_messages)
+    if arguments.group is not None:
+        return _run_in_group(arguments, printer)
     now_ms = time.time_ns() // 1_000_000
-    start = parse_position(arguments.start, now_ms=now_ms)
+    start = parse_position(arguments.start or End.BEGINNING.value, now_ms=now_ms)
     stop = None if arguments.stop is None else parse_position(arguments.stop, now_ms=now_ms)
     if stop is not None and arguments.follow:
         raise UsageError("--follow has no end: leave out --to")
-    as_text = json_format if arguments.json else text_format(arguments.parts, arguments.separator)
     with connected(arguments) as blocking:
         client = blocking.client
         partitions = blocking.run(_partitions(client, arguments.topic, arguments.partition))
         starts = blocking.run(resolve(client, partitions, start))
         stops: dict[TopicPartition, int] = {}
         if not arguments.follow:
-            stops = blocking.run(resolve(client, partitions, stop or End.END))
-        reading = _Reading(client, starts, stops, as_text=as_text, count_max=arguments.max_messages)
+            stops = blocking.run(
+                resolve(client, partitions, stop or End.END, committed_only=arguments.committed)
+            )
+        reading = _Reading(client, starts, stops, printer=printer, committed_only=arguments.committed)
+        blocking.run(reading.run())
+    return 0
+
+
+def _run_in_group(arguments: Namespace, printer: Printer) -> int:
+    for name, value in (("--to", arguments.stop), ("--partition", arguments.partition)):
+        if value is not None:
+            raise UsageError(f"a group says itself what is read: leave out {name}")
+    if arguments.start not in (None, End.BEGINNING.value, End.END.value):
+        raise UsageError(
+            "a group says itself where to read on; --from beginning or end is for where it has never been"
+        )
+    with connected(arguments) as blocking:
+        blocking.run(find_topics(blocking.client, [arguments.topic]))
+        reading = GroupReading(
+            blocking.client,
+            arguments.group,
+            arguments.topic,
+            printer=printer,
+            follow=arguments.follow,
+            begin_at=LATEST if arguments.start == End.END.value else EARLIEST,
+            committed_only=arguments.committed,
+        )
         blocking.run(reading.run())
     return 0
 
@@ -103,34 +133,28 @@ class _Reading:
         starts: Mapping[TopicPartition, int],
         stops: Mapping[TopicPartition, int],
         *,
-        as_text: Format,
-        count_max: int | None,
+        printer: Printer,
+        committed_only: bool,
     ) -> None:
         self._client = client
         self._stops = stops
-        self._as_text = as_text
-        self._count_left = count_max
+        self._printer = printer
         unread = {
             each: offset for each, offset in starts.items() if each not in stops or offset < stops[each]
         }
-        self._fetcher = Fetcher(client, unread, limits=_LIMITS)
+        self._fetcher = Fetcher(client, unread, limits=LIMITS, committed_only=committed_only)
         self._empty_answers = 0
-        self._record_count = 0
-        self._bytes_count = 0
-        # On a terminal the records themselves are the progress.
-        self._progress = Progress(watched=sys.stderr.isatty() and not sys.stdout.isatty())
 
     async def run(self) -> None:
         try:
-            while self._fetcher.positions and self._count_left != 0:
+            while self._fetcher.positions and not self._printer.is_full:
                 answers = await self._fetcher.poll()
                 for fetched in answers:
                     await self._take(fetched)
                 self._leave_what_is_empty(answers)
-                sys.stdout.flush()
-                self._progress.show(record_count=self._record_count, bytes_count=self._bytes_count)
+                self._printer.show()
         finally:
-            self._progress.clear()
+            self._printer.close()
             await self._fetcher.close()
 
     async def _take(self, fetched: Fetched) -> None:
@@ -139,22 +163,16 @@ class _Reading:
             assert fetched.refusal.code == ErrorCode.OFFSET_OUT_OF_RANGE
             await self._go_on_at_the_start(partition)
             return
-        stop = self._stops.get(partition)
         for header, batch in read_batches(fetched):
-            if self._count_left == 0 or partition not in self._fetcher.positions:
+            if self._printer.is_full or partition not in self._fetcher.positions:
                 return
-            lines = []
-            for record in read_fetched(batch, header, from_offset=self._fetcher.positions[partition]):
-                if self._count_left == 0 or (stop is not None and record.offset >= stop):
-                    break
-                lines.append(self._as_text(partition, record))
-                if self._count_left is not None:
-                    self._count_left -= 1
-            if lines:
-                sys.stdout.write("\n".join(lines) + "\n")
-            self._record_count += len(lines)
-            self._bytes_count += header.size
-            self._advance(partition, header.next_offset)
+            position = self._fetcher.positions[partition]
+            self._advance(
+                partition,
+                self._printer.print_batch(
+                    partition, header, batch, from_offset=position, stop=self._stops.get(partition)
+                ),
+            )
 
     def _advance(self, partition: TopicPartition, offset: int) -> None:
         stop = self._stops.get(partition)

@@ -21,6 +21,8 @@ COMMANDS = {
     "topic": "list, describe, create, alter and delete topics",
     "produce": "send lines of text, files or JSON as records",
     "consume": "read records from an offset, a time or the beginning",
+    "group": "list, describe, reset and delete consumer groups",
+    "txn": "list, describe and abort transactions",
     "log": "look into a log's files without a broker",
     "sim": "run the broker in a simulated world full of faults",
 }
@@ -76,7 +78,7 @@ def _run(name: str, words: list[str]) -> int:
     module = import_module(f"penstock.cli.{name}")
     parser = new_parser(f"penstock {name}")
     module.add_arguments(parser)
-    arguments = parser.parse_args(parser.with_values_attached(words))
+    arguments = parser.parse_args(words)
     try:
         code: int = module.run(arguments)
         return code

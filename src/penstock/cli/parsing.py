@@ -43,6 +43,8 @@ class Parser(argparse.ArgumentParser):
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Words and options in any order, `produce TOPIC --whole FILE` too; argparse alone wants words together."""
+        if args is not None:
+            args = self.with_values_attached(args)
         if self._subparsers is not None or self._is_intermixing:
             return super().parse_known_args(args, namespace)
         self._is_intermixing = True

@@ -66,13 +66,19 @@ def parse_position(text: str, *, now_ms: int) -> Position:
 
 
 async def resolve(
-    client: Client, partitions: Sequence[TopicPartition], position: Position
+    client: Client,
+    partitions: Sequence[TopicPartition],
+    position: Position,
+    *,
+    committed_only: bool = False,
 ) -> dict[TopicPartition, int]:
-    """The offset that a position stands for, in each partition."""
+    """The offset that a position stands for, in each partition; with `committed_only`, a partition ends where the
+    first open transaction begins.
+    """
     starts = await find_offsets(client, dict.fromkeys(partitions, EARLIEST))
     if position is End.BEGINNING:
         return starts
-    ends = await find_offsets(client, dict.fromkeys(partitions, LATEST))
+    ends = await find_offsets(client, dict.fromkeys(partitions, LATEST), committed_only=committed_only)
     if isinstance(position, AtTime):
         found = await find_offsets(client, dict.fromkeys(partitions, position.timestamp_ms))
         return {each: ends[each] if found[each] == NO_OFFSET else found[each] for each in partitions}

@@ -5,15 +5,26 @@ import select
 import sys
 from argparse import Namespace
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import BinaryIO
 
 from penstock.base.errors import UserError
 from penstock.base.ids import TopicPartition
 from penstock.cli.output import count_of, print_json, print_lines
-from penstock.cli.parsing import Parser, add_connection, add_json, name_and_value, not_negative, unescaped
+from penstock.cli.parsing import (
+    Parser,
+    UsageError,
+    add_connection,
+    add_json,
+    name_and_value,
+    not_negative,
+    unescaped,
+)
 from penstock.cli.produce_input import JsonLines, LineCutter, LineError, LineFormat, TextLines
+from penstock.cli.produce_spooled import SpooledSending, opened, report
 from penstock.cli.progress import Progress
 from penstock.cli.session import connected, find_topics
+from penstock.cli.spool import Spool
 from penstock.client.blocking import BlockingClient
 from penstock.client.cluster import Topic
 from penstock.client.errors import AnsweredError
@@ -69,6 +80,9 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--acks", choices=_ACKS, default="all", metavar="ACKS", help="who must have it: all (default), 1 or 0"
     )
+    parser.add_argument(
+        "--spool", type=Path, metavar="DIR", help="keep records here until a broker takes them"
+    )
     kinds = parser.add_mutually_exclusive_group()
     kinds.add_argument(
         "--json-lines", action="store_true", help="lines are JSON, as `consume --json` prints them"
@@ -79,6 +93,8 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(arguments: Namespace) -> int:
+    if arguments.spool is not None:
+        return _run_with_spool(arguments)
     with connected(arguments) as blocking:
         (topic,) = blocking.run(find_topics(blocking.client, [arguments.topic]))
         _require_partition(topic, arguments.partition)
@@ -97,6 +113,17 @@ def run(arguments: Namespace) -> int:
         finally:
             progress.clear()
     _report(arguments, producer)
+    return 0
+
+
+def _run_with_spool(arguments: Namespace) -> int:
+    if arguments.acks != "all":
+        raise UsageError("with --spool a record is dropped only when it is safe: leave out --acks")
+    with opened(Spool(arguments.spool)) as spool, connected(arguments) as blocking:
+        producer = Producer(blocking.client, codec=Codec[arguments.compression.upper()])
+        sending = SpooledSending(blocking, producer, spool)
+        sending.send_all(arguments.topic, _records(arguments))
+        report(arguments.topic, sending, spool, as_json=arguments.json)
     return 0
 
 

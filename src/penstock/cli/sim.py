@@ -15,6 +15,7 @@ from penstock.base.errors import UserError
 from penstock.cli.main import FAILED, OK
 from penstock.cli.output import count_of, print_json, print_lines
 from penstock.cli.parsing import Parser, add_json, add_verb, add_verbs, not_negative, positive
+from penstock.sim.coordination_plan import make_coordination_plan
 from penstock.sim.entries import describe
 from penstock.sim.plan import Plan, make_plan
 from penstock.sim.run import Outcome, run_plan
@@ -36,24 +37,38 @@ def add_arguments(parser: Parser) -> None:
     what.add_argument("--seed", metavar="S", type=not_negative, help="this one; if it fails, make it smaller")
     what.add_argument("--from", metavar="FILE", type=Path, dest="file", help="a plan that was written before")
     run.add_argument("--first", metavar="S", type=not_negative, help="the first of the seeds (default any)")
+    _add_coordination(run)
     add_json(run, "print a summary as JSON")
     show = add_verb(verbs, "describe", "show what a seed stands for", "SEED [options]")
     show.add_argument("seed", metavar="SEED", type=not_negative)
+    _add_coordination(show)
     add_json(show, "print the plan as JSON, for `run --from`")
+
+
+def _add_coordination(parser: Parser) -> None:
+    parser.add_argument(
+        "--coordination",
+        action="store_true",
+        help="seeds of plans with groups and transactions, a family of their own",
+    )
+
+
+def _plan_of(seed: int, arguments: Namespace) -> Plan:
+    return make_coordination_plan(seed) if arguments.coordination else make_plan(seed)
 
 
 def run(arguments: Namespace) -> int:
     if arguments.verb == "describe":
         return _describe(arguments)
     if arguments.seed is not None:
-        return _run_one(make_plan(arguments.seed), arguments, smaller=True)
+        return _run_one(_plan_of(arguments.seed, arguments), arguments, smaller=True)
     if arguments.file is not None:
         return _run_one(_plan_in(arguments.file), arguments, smaller=False)
     return _run_many(arguments)
 
 
 def _describe(arguments: Namespace) -> int:
-    plan = make_plan(arguments.seed)
+    plan = _plan_of(arguments.seed, arguments)
     if arguments.json:
         print(plan.to_json())
     else:
@@ -71,6 +86,12 @@ def _described(plan: Plan) -> list[str]:
             for topic in plan.topics
         ),
         *(f"{writer.name}: acks={writer.acks}, idempotent={writer.idempotent}" for writer in plan.writers),
+        *(
+            f"{member.name}: group {member.group}, reads {', '.join(member.topics)}"
+            + (f" and copies to {member.copies_to}" if member.copies_to else "")
+            for member in plan.members
+        ),
+        *(f"{each.name}: transactions of at most {each.timeout_ms} ms" for each in plan.transactors),
         *map(describe, plan.entries),
     ]
 
@@ -141,11 +162,14 @@ def _run_many(arguments: Namespace) -> int:
     counter = _Counter("seed", sys.stderr)
     started_at = time.process_time()
     for seed in range(first, first + arguments.seeds):
-        outcome = run_plan(make_plan(seed))
+        outcome = run_plan(_plan_of(seed, arguments))
         summary.add(seed, outcome)
         if not outcome.ok and not arguments.json:
             counter.clear()
-            print(f"seed {seed} failed; to see it and make it smaller: penstock sim run --seed {seed}")
+            family = "--coordination " if arguments.coordination else ""
+            print(
+                f"seed {seed} failed; to see it and make it smaller: penstock sim run {family}--seed {seed}"
+            )
             print_lines(_problem_lines(outcome))
         counter.step(f"{summary.runs:,} of {arguments.seeds:,}, {summary.faults:,} faults")
     counter.clear()

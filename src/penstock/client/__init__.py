@@ -12,8 +12,11 @@ Shells around them:
     connection    one connection, on a world's loop
     client        `Client`: connections, metadata, and asking a node, the controller or anybody
     topics, configs, offsets, produce, fetch    what one can ask for, as functions that take a `Client`
+    coordinators, groups, group_offsets, transactions   the same for what coordinators look after
     producer, fetcher     records out in batches, batches in from many partitions
+    transactional_producer   records and offsets out together, or not at all
+    group_consumer        a fetcher that is a member of a group, by `classic_member` or `consumer_member`
     blocking      the same client for programs without an event loop
 
-Groups, transactions and authentication are not here yet. Errors are in `errors`, drawn as a tree.
+Authentication is not here yet. Errors are in `errors`, drawn as a tree.
 """

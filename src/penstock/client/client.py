@@ -18,8 +18,8 @@ from penstock.client.cluster import Broker, Cluster, Topic
 from penstock.client.connection import Connection, ConnectionLimits, open_connection
 from penstock.client.errors import AnsweredError, ClientError, ConnectionLostError, UnreachableError
 from penstock.client.retries import Backoff, is_stale_metadata
+from penstock.schema.words import Message
 from penstock.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from penstock.wire.schema import Message
 from penstock.world.entropy import Entropy
 from penstock.world.loop import Loop
 
@@ -52,6 +52,7 @@ class Client:
         self.entropy = entropy
         self.settings = settings or ClientSettings()
         self.cluster = Cluster()
+        self.bootstrap_servers = bootstrap_servers
         self._bootstrap = parse_addresses(bootstrap_servers)
         self._connections: dict[Address, Connection] = {}
         self._opening: dict[Address, asyncio.Task[Connection]] = {}
@@ -75,6 +76,10 @@ class Client:
             connection.close()
         self._connections.clear()
         await self.loop.sleep(0)  # transports finish closing in the loop's next turn
+
+    def sibling(self) -> "Client":
+        """Another client of the same cluster, with connections of its own: what it asks waits behind nobody else's."""
+        return Client(self.loop, self.bootstrap_servers, entropy=self.entropy, settings=self.settings)
 
     # Asking.
 
@@ -141,9 +146,14 @@ class Client:
         if task is None:
             task = self.loop.create_task(self._open(address))
             self._opening[address] = task
-            task.add_done_callback(lambda _: self._opening.pop(address, None))
+            task.add_done_callback(lambda done: self._opened(address, done))
         # Shielded: one who gives up must not take the connection away from the others.
         return await asyncio.shield(task)
+
+    def _opened(self, address: Address, task: "asyncio.Task[Connection]") -> None:
+        self._opening.pop(address, None)
+        if not task.cancelled():
+            task.exception()  # if all who waited have gone, nobody else looks at it
 
     # Metadata.
 

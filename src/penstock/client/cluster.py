@@ -1,9 +1,10 @@
-"""What metadata says about a cluster: its brokers, its topics, who leads which partition in which epoch.
+"""What is known of a cluster: its brokers, its topics, who leads which partition in which epoch, who coordinates what.
 
 Answers may arrive out of order and from brokers that lag behind, so a partition's older leader epoch never
 replaces a newer one, unless the topic is another one by now (another id).
 """
 
+from enum import IntEnum
 from typing import NamedTuple
 
 from penstock.base.errors import ErrorCode, Refusal
@@ -40,14 +41,22 @@ class Topic(NamedTuple):
     refusal: Refusal | None = None
 
 
+class CoordinatorKind(IntEnum):
+    """What a coordinator looks after; the numbers are the wire's."""
+
+    GROUP = 0
+    TRANSACTION = 1
+
+
 class Cluster:
-    """The newest that is known. Changed by `learn` and `learn_leader` only."""
+    """The newest that is known."""
 
     def __init__(self) -> None:
         self.cluster_id: str | None = None
         self.controller_id = NO_NODE
         self.brokers: dict[int, Broker] = {}
         self.topics: dict[str, Topic] = {}
+        self.coordinators: dict[tuple[CoordinatorKind, str], int] = {}  # by group or transactional id
 
     def learn(self, response: MetadataResponse, *, everything: bool = False) -> list[Topic]:
         """Take in an answer; `everything` if all topics were asked for. Returns the answer's topics."""
@@ -95,9 +104,10 @@ class Cluster:
         return ZERO_ID if known is None else known.topic_id
 
     def forget(self) -> None:
-        """Something turned out to be wrong: leaders and the controller are to be asked for again."""
+        """Something turned out to be wrong: leaders, the controller and coordinators are to be asked for again."""
         self.controller_id = NO_NODE
         self.topics.clear()
+        self.coordinators.clear()
 
     def _merge(self, answer: MetadataResponseTopic) -> Topic:
         assert answer.name is not None

@@ -23,9 +23,9 @@ from penstock.client.errors import (
     raise_if_refused,
 )
 from penstock.client.versions import Versions
+from penstock.schema.words import Message
 from penstock.wire.apis import APIS
 from penstock.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from penstock.wire.schema import Message
 from penstock.world.loop import Loop
 
 R = TypeVar("R", bound=Message)
@@ -51,6 +51,7 @@ class Connection(asyncio.Protocol):
     ) -> None:
         self.address = address
         self.versions = _NOTHING_KNOWN
+        self.features: dict[str, int] = {}  # finalised by the cluster, each at a level
         self._loop = loop
         self._limits = limits
         self._conversation = Conversation(client_id=client_id, response_bytes_max=limits.response_bytes_max)
@@ -138,6 +139,7 @@ class Connection(asyncio.Protocol):
             answer = await self.ask(request, ApiVersionsResponse, version_max=version_max)
         raise_if_refused(answer.error_code, None, f"handshake with {self.address}")
         self.versions = Versions.of(answer.api_keys)
+        self.features = {each.name: each.max_version_level for each in answer.finalized_features}
 
     async def _turn(self) -> None:
         """Wait until the connection may take one more request."""

@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 from penstock.base.buffers import Buffer
 from penstock.base.errors import ErrorCode, PeerError
-from penstock.wire.codec import decode, encode
+from penstock.schema.codec import decode, encode
+from penstock.schema.words import Message
 from penstock.wire.framing import FrameReader
 from penstock.wire.headers import RequestHeader, frame_request, read_response_header
 from penstock.wire.messages.api_versions import ApiVersionsResponse
-from penstock.wire.schema import Message
 
 _CORRELATION_ID_MAX = 2**31 - 1
 _ERROR_CODE = Struct(">h")

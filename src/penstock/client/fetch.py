@@ -5,8 +5,9 @@ The batches stay closed: `read_batches` walks them for those who want records. `
 over many partitions and brokers.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, NamedTuple
 
 from penstock.base.errors import Refusal
 from penstock.base.ids import ZERO_ID, TopicPartition
@@ -14,6 +15,7 @@ from penstock.client.client import Client
 from penstock.client.errors import raise_if_refused, refusal_of
 from penstock.client.topics import by_topic
 from penstock.records.batch import BatchHeader, crc_holds, headers
+from penstock.records.control import read_marker
 from penstock.records.errors import CorruptBatchError
 from penstock.records.record import Record, read_records
 from penstock.wire.messages.fetch import (
@@ -24,6 +26,10 @@ from penstock.wire.messages.fetch import (
     PartitionData,
 )
 
+READ_UNCOMMITTED: Final = 0
+READ_COMMITTED: Final = 1
+
+_NOTHING: Final = memoryview(b"")
 _LAST_VERSION_BY_NAME = 12
 _RECORDS_BYTES_MAX = 256 << 20
 
@@ -45,10 +51,19 @@ class Fetched(NamedTuple):
     high_watermark: int
     log_start_offset: int
     refusal: Refusal | None = None
+    last_stable_offset: int = -1
+    aborted: tuple[
+        tuple[int, int], ...
+    ] = ()  # (first offset, producer id) of transactions that came to nothing
 
 
 async def fetch(
-    client: Client, node_id: int, positions: Mapping[TopicPartition, int], limits: FetchLimits
+    client: Client,
+    node_id: int,
+    positions: Mapping[TopicPartition, int],
+    limits: FetchLimits,
+    *,
+    committed_only: bool = False,
 ) -> list[Fetched]:
     """Ask the leader of these partitions for what lies at their positions."""
     topics = [
@@ -62,7 +77,11 @@ async def fetch(
         for topic, indexes in by_topic(list(positions)).items()
     ]
     request = FetchRequest(
-        max_wait_ms=limits.max_wait_ms, min_bytes=limits.min_bytes, max_bytes=limits.max_bytes, topics=topics
+        max_wait_ms=limits.max_wait_ms,
+        min_bytes=limits.min_bytes,
+        max_bytes=limits.max_bytes,
+        isolation_level=READ_COMMITTED if committed_only else READ_UNCOMMITTED,
+        topics=topics,
     )
     response = await client.ask_node(
         node_id,
@@ -83,18 +102,43 @@ async def fetch(
 
 
 def read_batches(fetched: Fetched) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """The whole batches of an answer, their checksums held against their bytes."""
+    """The whole batches of an answer, their checksums held against their bytes.
+
+    Of a batch that belongs to an aborted transaction there is only the header: its range has been read.
+    """
+    aborted = Aborted(fetched.aborted)
     for position, header in headers(fetched.records):
         if not crc_holds(fetched.records, position, header):
             raise CorruptBatchError(
                 f"the batch at offset {header.base_offset} of {fetched.partition} is damaged: wrong CRC"
             )
-        yield header, fetched.records[position : position + header.size]
+        batch = fetched.records[position : position + header.size]
+        yield header, _NOTHING if aborted.hides(header, batch) else batch
+
+
+class Aborted:
+    """Tells batches of aborted transactions from the rest, going through a log in order."""
+
+    def __init__(self, transactions: Iterable[tuple[int, int]]) -> None:
+        self._coming = deque(sorted(transactions))  # by first offset
+        self._open: set[int] = set()  # producers in the middle of a transaction that was aborted
+
+    def hides(self, header: BatchHeader, batch: memoryview) -> bool:
+        while self._coming and self._coming[0][0] <= header.last_offset:
+            self._open.add(self._coming.popleft()[1])
+        if header.producer_id not in self._open:
+            return False
+        if header.is_control:
+            marker = read_marker(batch, header)
+            if marker is not None and not marker.committed:
+                self._open.discard(header.producer_id)
+            return False
+        return header.is_transactional
 
 
 def read_fetched(batch: memoryview, header: BatchHeader, *, from_offset: int) -> Iterator[Record]:
     """The records of one batch from an offset on; none of a control batch, which is not anybody's data."""
-    if header.is_control:
+    if header.is_control or not len(batch):
         return
     for record in read_records(batch, limit=_RECORDS_BYTES_MAX):
         if record.offset >= from_offset:
@@ -127,4 +171,6 @@ def _fetched(client: Client, partition: TopicPartition, data: PartitionData) -> 
         data.high_watermark,
         data.log_start_offset,
         refusal_of(data.error_code),
+        data.last_stable_offset,
+        tuple((each.first_offset, each.producer_id) for each in data.aborted_transactions or ()),
     )

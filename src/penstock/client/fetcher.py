@@ -18,12 +18,19 @@ class Fetcher:
     """Positions in partitions, moved on by the caller with `advance` as it reads."""
 
     def __init__(
-        self, client: Client, positions: Mapping[TopicPartition, int], *, limits: FetchLimits | None = None
+        self,
+        client: Client,
+        positions: Mapping[TopicPartition, int],
+        *,
+        limits: FetchLimits | None = None,
+        committed_only: bool = False,
     ) -> None:
         self.positions = dict(positions)
         self._client = client
         self._limits = limits or FetchLimits()
+        self._committed_only = committed_only
         self._under_way: dict[int, asyncio.Task[list[Fetched]]] = {}
+        self._asked: dict[TopicPartition, int] = {}  # where the last request for each began
         self._failures = 0
         self._failing_since: float | None = None
 
@@ -65,8 +72,9 @@ class Fetcher:
         for node_id, partitions in (await self._client.leaders(self.positions)).items():
             if node_id not in self._under_way:
                 positions = {each: self.positions[each] for each in partitions}
+                self._asked |= positions
                 self._under_way[node_id] = self._client.loop.create_task(
-                    fetch(self._client, node_id, positions, self._limits)
+                    fetch(self._client, node_id, positions, self._limits, committed_only=self._committed_only)
                 )
 
     def _collect(self, done: set[asyncio.Task[list[Fetched]]]) -> list[Fetched]:
@@ -76,7 +84,8 @@ class Fetcher:
         for fetched in answers:
             if fetched.refusal is not None and fetched.refusal.code != ErrorCode.OFFSET_OUT_OF_RANGE:
                 raise AnsweredError(fetched.refusal, f"fetch from {fetched.partition}")
-        return [each for each in answers if each.partition in self.positions]
+        # A partition that was left and taken up again meanwhile may have to be read from elsewhere.
+        return [each for each in answers if self.positions.get(each.partition) == self._asked[each.partition]]
 
     async def _recover(self, error: ClientError) -> None:
         """Wait and let the next poll ask again, unless that cannot help or has been tried for long enough."""

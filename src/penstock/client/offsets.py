@@ -8,6 +8,7 @@ from penstock.base.errors import Refusal
 from penstock.base.ids import TopicPartition
 from penstock.client.client import Client
 from penstock.client.errors import AnsweredError, refusal_of
+from penstock.client.fetch import READ_COMMITTED, READ_UNCOMMITTED
 from penstock.client.topics import by_topic
 from penstock.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -23,8 +24,6 @@ MAX_TIMESTAMP: Final = -3
 
 NO_OFFSET: Final = -1
 _TIMEOUT_MS = 30_000
-_READ_UNCOMMITTED = 0
-_READ_COMMITTED = 1
 
 
 class FoundOffset(NamedTuple):
@@ -67,10 +66,12 @@ async def list_offsets(
     return found
 
 
-async def find_offsets(client: Client, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+async def find_offsets(
+    client: Client, timestamps: Mapping[TopicPartition, int], *, committed_only: bool = False
+) -> dict[TopicPartition, int]:
     """Just the offsets; AnsweredError if one is refused."""
     offsets = {}
-    for partition, found in (await list_offsets(client, timestamps)).items():
+    for partition, found in (await list_offsets(client, timestamps, committed_only=committed_only)).items():
         if isinstance(found, Refusal):
             raise AnsweredError(found, f"offsets of {partition}")
         offsets[partition] = found.offset
@@ -82,7 +83,7 @@ def _request(
 ) -> ListOffsetsRequest:
     return ListOffsetsRequest(
         replica_id=-1,
-        isolation_level=_READ_COMMITTED if committed_only else _READ_UNCOMMITTED,
+        isolation_level=READ_COMMITTED if committed_only else READ_UNCOMMITTED,
         topics=[
             ListOffsetsTopic(
                 name=topic,

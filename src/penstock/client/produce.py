@@ -47,6 +47,7 @@ async def produce(
     *,
     acks: int = ACKS_ALL,
     transactional_id: str | None = None,
+    version_max: int | None = None,
 ) -> dict[TopicPartition, Appended | Refusal]:
     """Append one batch to each partition. Raises only if no broker can be reached."""
     results: dict[TopicPartition, Appended | Refusal] = {}
@@ -54,7 +55,14 @@ async def produce(
     async def attempt() -> None:
         leaders = await client.leaders(each for each in batches if each not in results)
         attempts = [
-            _produce_to(client, node_id, {each: batches[each] for each in partitions}, acks, transactional_id)
+            _produce_to(
+                client,
+                node_id,
+                {each: batches[each] for each in partitions},
+                acks=acks,
+                transactional_id=transactional_id,
+                version_max=version_max,
+            )
             for node_id, partitions in leaders.items()
         ]
         again: ClientError | None = None
@@ -84,8 +92,10 @@ async def _produce_to(
     client: Client,
     node_id: int,
     batches: Mapping[TopicPartition, Buffer],
+    *,
     acks: int,
     transactional_id: str | None,
+    version_max: int | None,
 ) -> dict[TopicPartition, Appended | Refusal]:
     request = ProduceRequest(
         transactional_id=transactional_id,
@@ -103,9 +113,8 @@ async def _produce_to(
             for topic, indexes in by_topic(list(batches)).items()
         ],
     )
-    version_max = None
     if any(topic.topic_id == ZERO_ID for topic in request.topic_data):
-        version_max = _LAST_VERSION_BY_NAME
+        version_max = min(version_max or _LAST_VERSION_BY_NAME, _LAST_VERSION_BY_NAME)
     connection = await client.node_connection(node_id)
     if acks == ACKS_NONE:
         await connection.tell(request, version_max=version_max)

@@ -1,11 +1,11 @@
 """Records to topics: chooses partitions, fills batches, sends them in order, and counts what arrived.
 
 Idempotent where acks and the broker allow it: then a batch that is sent again after a lost answer is still
-appended once. One batch per partition is under way at a time. Transactions are not here.
+appended once. One batch per partition is under way at a time. `transactional_producer` is built on this.
 """
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -59,6 +59,16 @@ class Tally:
             self.last_offset = base_offset + len(batch.records) - 1
 
 
+class Transaction(NamedTuple):
+    """In whose name records are sent; `announce` is called with the partitions before anything goes to them."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    announce: Callable[[Collection[TopicPartition]], Awaitable[None]]
+    version_max: int | None = None  # of Produce
+
+
 class Producer:
     """Sends records to any topic of a cluster."""
 
@@ -82,31 +92,40 @@ class Producer:
         self._producer: tuple[int, int] | None = None  # id and epoch
         self._sequences: dict[TopicPartition, int] = {}
         self._partitioners: dict[str, Partitioner] = {}
+        self._transaction: Transaction | None = None
+
+    def begin(self, transaction: Transaction) -> None:
+        """Send what comes now as part of a transaction; sequences start anew where id or epoch is another."""
+        identity = (transaction.producer_id, transaction.producer_epoch)
+        if identity != self._producer:
+            self._producer = identity
+            self._sequences.clear()
+        self._transaction = transaction
 
     async def send(self, topic: str, records: Iterable[NewRecord]) -> None:
         """Send all of them and return when they have arrived; AnsweredError for the first one refused."""
-        producer_id, producer_epoch = await self._identity()
+        await self._identity()
         waiting = self._fill(topic, records, await self._partitioner(topic))
+        transaction = self._transaction
+        if transaction is not None:
+            await transaction.announce(waiting.keys())
         now_ms = self._client.loop.now_ms()
         while waiting:
             round_ = {partition: batches.popleft() for partition, batches in waiting.items()}
-            encoded = {
-                partition: build_batch(
-                    [
-                        Record(offset, now_ms if each.timestamp is None else each.timestamp, *each[:3])
-                        for offset, each in enumerate(batch.records)
-                    ],
-                    codec=self._codec,
-                    level=self._level,
-                    producer_id=producer_id,
-                    producer_epoch=producer_epoch,
-                    base_sequence=NO_SEQUENCE
-                    if producer_id == NO_PRODUCER
-                    else self._sequences.get(partition, 0),
+            try:
+                results = await produce(
+                    self._client,
+                    {
+                        partition: self._encode(partition, batch, now_ms)
+                        for partition, batch in round_.items()
+                    },
+                    acks=self._acks,
+                    transactional_id=None if transaction is None else transaction.transactional_id,
+                    version_max=None if transaction is None else transaction.version_max,
                 )
-                for partition, batch in round_.items()
-            }
-            results = await produce(self._client, encoded, acks=self._acks)
+            except BaseException:
+                self._start_over()
+                raise
             # All of them first: the tallies are right even where one is refused.
             refused = [
                 AnsweredError(refusal, f"produce to {partition}")
@@ -114,8 +133,51 @@ class Producer:
                 if (refusal := self._take(partition, round_[partition], result, waiting[partition]))
             ]
             if refused:
+                self._start_over()
                 raise refused[0]
             waiting = {partition: batches for partition, batches in waiting.items() if batches}
+
+    async def encode(self, topic: str, records: Iterable[NewRecord]) -> list[tuple[TopicPartition, bytes]]:
+        """The batches that `send` would send, for a caller that keeps them until they have arrived.
+
+        They have their sequence numbers: sent again and again, in this order, each is appended once.
+        """
+        await self._identity()
+        encoded = []
+        now_ms = self._client.loop.now_ms()
+        for partition, batches in self._fill(topic, records, await self._partitioner(topic)).items():
+            for batch in batches:
+                encoded.append((partition, self._encode(partition, batch, now_ms)))
+                self._count(partition, len(batch.records))
+        return encoded
+
+    def _encode(self, partition: TopicPartition, batch: _Batch, now_ms: int) -> bytes:
+        assert self._producer is not None, "encoded before the producer had its id"
+        producer_id, producer_epoch = self._producer
+        return build_batch(
+            [
+                Record(offset, now_ms if each.timestamp is None else each.timestamp, *each[:3])
+                for offset, each in enumerate(batch.records)
+            ],
+            codec=self._codec,
+            level=self._level,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            base_sequence=NO_SEQUENCE if producer_id == NO_PRODUCER else self._sequences.get(partition, 0),
+            transactional=self._transaction is not None,
+        )
+
+    def _start_over(self) -> None:
+        """Nobody knows whether what failed has arrived: its sequence numbers must not be used for anything else, or
+        the broker would take the next records for these.
+        """
+        if self._transaction is None:
+            self._producer = None
+            self._sequences.clear()
+        # Else the transaction has to be aborted, and the next one begins with another epoch.
+
+    def _count(self, partition: TopicPartition, record_count: int) -> None:
+        self._sequences[partition] = (self._sequences.get(partition, 0) + record_count) % _SEQUENCES
 
     def _take(
         self,
@@ -127,7 +189,7 @@ class Producer:
         """Count a batch that arrived, or make two of one that is too large; else say why it was refused."""
         count = len(batch.records)
         if isinstance(result, Appended):
-            self._sequences[partition] = (self._sequences.get(partition, 0) + count) % _SEQUENCES
+            self._count(partition, count)
             self.tallies.setdefault(partition, Tally()).add(batch, result.base_offset)
             return None
         if result.code == ErrorCode.MESSAGE_TOO_LARGE and count > 1:
@@ -172,12 +234,12 @@ class Producer:
             self._partitioners[topic] = known
         return known
 
-    async def _identity(self) -> tuple[int, int]:
+    async def _identity(self) -> None:
         if self._producer is None:
-            self._producer = (NO_PRODUCER, NO_EPOCH)
+            identity = (NO_PRODUCER, NO_EPOCH)
             if self._idempotent:
-                self._producer = await self._client.persist(self._ask_for_identity)
-        return self._producer
+                identity = await self._client.persist(self._ask_for_identity)
+            self._producer = identity
 
     async def _ask_for_identity(self) -> tuple[int, int]:
         connection = await self._client.any_connection()

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping
 
 from penstock.client.errors import UnsupportedError
+from penstock.schema.words import Message
 from penstock.wire.apis import APIS
 from penstock.wire.messages.api_versions import ApiVersion
-from penstock.wire.schema import Message
 
 
 class Versions:

@@ -23,6 +23,7 @@ from penstock.cluster.metadata import (
     decode_number,
     encode_configs,
     encode_number,
+    group_configs_path,
 )
 from penstock.core.placement import assign_replicas, check_assignment
 from penstock.world import World
@@ -313,6 +314,35 @@ class Controller:
         self._image.apply_broker_configs(key, dict(configs))
         self._configs.reload()
         self._listener.configs_changed()
+        return None
+
+    async def alter_group_configs(
+        self, group_id: str, change: ConfigChange, *, validate_only: bool
+    ) -> Refusal | None:
+        """Replace the configs of one group, which need not exist, by what `change` makes of them."""
+        async with self._one_at_a_time:
+            before = self._image.group_configs.get(group_id, {})
+            configs = change(before)
+            if isinstance(configs, Refusal):
+                return configs
+            if validate_only or configs == before:
+                return None
+            return await self._write_group_configs(group_id, configs)
+
+    async def _write_group_configs(self, group_id: str, configs: Mapping[str, str]) -> Refusal | None:
+        path = group_configs_path(group_id)
+        known = group_id in self._image.group_configs
+        operation: Operation
+        if not configs:
+            operation = Delete(path)
+        else:
+            data = encode_configs(configs)
+            operation = Set(path, data) if known else Create(path, data)
+        try:
+            await self._world.store.multi([operation])
+        except StorageError as error:
+            return Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+        self._image.apply_group_configs(group_id, dict(configs))
         return None
 
     async def settle(self) -> None:

@@ -5,18 +5,21 @@ Values are immutable; a change makes a new one. The store's nodes hold them as J
     /cluster              {"cluster_id": …}
     /topics/NAME          one node per topic with all its partitions and configs
     /broker-configs/ID    dynamic configs of one broker, or of all ("default")
+    /group-configs/NAME   configs of one group; the name in base64, as it may hold any character
     /producer-ids         {"next": …}, the first producer id nobody has been given
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from penstock.base.ids import TopicId, format_id, parse_id
+from penstock.base.ids import INTERNAL_TOPICS, TopicId, format_id, parse_id
 
 TOPICS = "/topics"
 BROKER_CONFIGS = "/broker-configs"
+GROUP_CONFIGS = "/group-configs"
 CLUSTER = "/cluster"
 PRODUCER_IDS = "/producer-ids"
 
@@ -44,7 +47,7 @@ class Topic:
 
     @property
     def is_internal(self) -> bool:
-        return self.name in ("__consumer_offsets", "__transaction_state", "__share_group_state")
+        return self.name in INTERNAL_TOPICS
 
     def encode(self) -> bytes:
         """The node's content."""
@@ -113,6 +116,9 @@ class MetadataImage:
         self.controller_id = -1
         self.brokers: dict[int, Broker] = {}
         self.broker_configs: dict[str, Mapping[str, str]] = {}
+        self.group_configs: dict[str, Mapping[str, str]] = {}
+        self.topics_version = 0  # grows whenever a topic comes, goes or changes
+        self.on_topic_deleted: list[Callable[[str], None]] = []
         self._topics: dict[str, Topic] = {}
         self._names: dict[bytes, str] = {}
         self._look_alikes: dict[str, str] = {}
@@ -151,6 +157,7 @@ class MetadataImage:
 
     def apply_topic(self, topic: Topic) -> None:
         """A topic was created or changed."""
+        self.topics_version += 1
         self._topics[topic.name] = topic
         self._names[topic.topic_id] = topic.name
         self._look_alikes[_flat(topic.name)] = topic.name
@@ -159,6 +166,9 @@ class MetadataImage:
         topic = self._topics.pop(name)
         del self._names[topic.topic_id]
         del self._look_alikes[_flat(name)]
+        self.topics_version += 1
+        for listener in self.on_topic_deleted:
+            listener(name)
 
     def apply_broker(self, broker: Broker) -> None:
         self.brokers[broker.node_id] = broker
@@ -166,9 +176,24 @@ class MetadataImage:
     def apply_broker_configs(self, key: str, configs: Mapping[str, str]) -> None:
         self.broker_configs[key] = configs
 
+    def apply_group_configs(self, group_id: str, configs: Mapping[str, str]) -> None:
+        """What a group has been given; nothing, if that is empty."""
+        if configs:
+            self.group_configs[group_id] = configs
+        else:
+            self.group_configs.pop(group_id, None)
+
 
 def _flat(name: str) -> str:
     return name.replace(".", "_")
+
+
+def group_configs_path(group_id: str) -> str:
+    return f"{GROUP_CONFIGS}/{urlsafe_b64encode(group_id.encode()).decode().rstrip('=')}"
+
+
+def group_of_configs_path(name: str) -> str:
+    return urlsafe_b64decode(name + "=" * (-len(name) % 4)).decode()
 
 
 def encode_configs(configs: Mapping[str, str]) -> bytes:

@@ -1,8 +1,8 @@
-"""Idempotent producers of one partition: is this batch new, a repetition, or out of order?
+"""Idempotent and transactional producers of one partition: is this batch new, a repetition, or out of order?
 
 A producer numbers its records, 0 to 2**31 - 1 and around again. Its last five batches are remembered, so that
 a batch sent again because the answer got lost is recognised and answered as the first time. `check` just
-looks; `replay`, `restore` and `expire` change what is remembered.
+looks; `replay`, `replay_marker`, `restore` and `expire` change what is remembered.
 
 What Apache Kafka 4.3.1 answers, found by asking it, and so do we:
 
@@ -14,8 +14,18 @@ What Apache Kafka 4.3.1 answers, found by asking it, and so do we:
     newer epoch, other sequence                   OUT_OF_ORDER_SEQUENCE_NUMBER
     older epoch, even with a remembered batch     INVALID_PRODUCER_EPOCH
 
-Transactions are left out: their two fields of an entry are kept as they were restored, and an open
-transaction keeps its producer from being forgotten.
+And of transactions:
+
+    first batch of one, not verified              INVALID_TXN_STATE
+    first batch, with sequences below it awaited  OUT_OF_ORDER_SEQUENCE_NUMBER (see `verification`)
+    first batch of a version 2 client nobody      OUT_OF_ORDER_SEQUENCE_NUMBER, unless its sequence is 0
+    knows
+    not transactional, while one is open          INVALID_TXN_STATE
+    marker of an older epoch                      INVALID_PRODUCER_EPOCH; in version 2, where every
+                                                  transaction ends with a new epoch, also of the same
+    marker of an older coordinator                TRANSACTION_COORDINATOR_FENCED
+
+An open transaction keeps its producer from being forgotten.
 """
 
 from collections import deque
@@ -23,8 +33,11 @@ from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
 from penstock.base.errors import ErrorCode
-from penstock.records.batch import BatchHeader
-from penstock.records.producer import NO_TRANSACTION, ProducerEntry
+from penstock.core.open_transactions import OpenTransactions
+from penstock.core.verification import Verifications
+from penstock.records.batch import TRANSACTIONAL, BatchHeader
+from penstock.records.control import Marker
+from penstock.records.producer import NO_TRANSACTION, AbortedTransaction, ProducerEntry
 
 BATCHES_REMEMBERED = 5
 PRODUCERS_MAX_DEFAULT = 10_000
@@ -32,6 +45,8 @@ PRODUCERS_MAX_DEFAULT = 10_000
 _SEQUENCE_MAX = 2**31 - 1
 _NO_EPOCH = -1
 _NO_COORDINATOR = -1
+_NO_TIMESTAMP = -1
+_VERSION_2 = 2
 
 
 class Duplicate(NamedTuple):
@@ -56,6 +71,7 @@ class _Producer:
         "first_offset_of_transaction",
         "fresh",
         "idle_since_ms",
+        "timestamp",
     )
 
     def __init__(self, epoch: int) -> None:
@@ -66,17 +82,24 @@ class _Producer:
         # Has written since `expire` was last called.
         self.fresh = False
         self.idle_since_ms = 0
+        self.timestamp = _NO_TIMESTAMP  # of the last batch or marker
 
-    def add(self, epoch: int, batch: _Batch) -> None:
+    def move_to(self, epoch: int) -> None:
+        """Sequences count anew with every epoch."""
         if epoch != self.epoch:
             self.epoch = epoch
             self.batches.clear()
+
+    def add(self, epoch: int, batch: _Batch) -> None:
+        if epoch != self.epoch:
+            self.move_to(epoch)
         self.batches.append(batch)
+        self.timestamp = batch[4]
         self.fresh = True
 
 
 class ProducerStates:
-    """All idempotent producers of one partition, the longest silent first.
+    """All producers of one partition that have an id, the longest silent first.
 
     Bounded twice: `expire` forgets who is silent for long, and beyond `producers_max` the longest silent goes
     (a limit Kafka does not have). Who is forgotten may write on; only repetitions are no longer recognised.
@@ -84,47 +107,102 @@ class ProducerStates:
 
     def __init__(self, producers_max: int = PRODUCERS_MAX_DEFAULT) -> None:
         self.producers_max = producers_max
+        self.transactions = OpenTransactions()
+        self.verifications = Verifications()
         self._producers: dict[int, _Producer] = {}
 
     def __len__(self) -> int:
         return len(self._producers)
 
-    def check(self, header: BatchHeader) -> Duplicate | ErrorCode:
-        """NONE if the batch is to be appended next."""
+    def check(self, header: BatchHeader, *, verified: bool = True) -> Duplicate | ErrorCode:
+        """NONE if the batch is to be appended next; `verified` says whether it may begin a transaction."""
         producer = self._producers.get(header.producer_id)
-        if producer is None or producer.epoch == _NO_EPOCH:
+        if header.attributes & TRANSACTIONAL:
+            if not self.is_in_transaction(header.producer_id, header.producer_epoch):
+                return self._check_first(header, producer, verified)
+        elif producer is not None and _in_transaction(producer):
+            outcome = _check_sequence(header, producer)
+            return ErrorCode.INVALID_TXN_STATE if outcome is ErrorCode.NONE else outcome
+        return ErrorCode.NONE if producer is None else _check_sequence(header, producer)
+
+    def _check_first(
+        self, header: BatchHeader, producer: _Producer | None, verified: bool
+    ) -> Duplicate | ErrorCode:
+        """What may be the first batch of a transaction, or one of the last one's again."""
+        outcome = ErrorCode.NONE if producer is None else _check_sequence(header, producer)
+        if isinstance(outcome, Duplicate):
+            return outcome
+        if not verified:
+            return ErrorCode.INVALID_TXN_STATE
+        asked = self.verifications.of(header.producer_id)
+        if outcome is ErrorCode.NONE and asked is not None:
+            is_unknown = producer is None or (producer.epoch == _NO_EPOCH and not producer.batches)
+            skips_some = header.base_sequence > asked.lowest_sequence
+            if skips_some or (is_unknown and asked.bumps_epochs and header.base_sequence):
+                return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        return outcome
+
+    def check_marker(self, marker: Marker, *, version: int = 0) -> ErrorCode:
+        """NONE if a marker of a transaction of this version may be appended."""
+        producer = self._producers.get(marker.producer_id)
+        if producer is None:
             return ErrorCode.NONE
-        if header.producer_epoch < producer.epoch:
+        epoch = marker.producer_epoch
+        if epoch < producer.epoch or (version >= _VERSION_2 and epoch == producer.epoch):
             return ErrorCode.INVALID_PRODUCER_EPOCH
-        if header.producer_epoch > producer.epoch or not producer.batches:
-            return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER if header.base_sequence else ErrorCode.NONE
-        if header.base_sequence == _following(producer.batches[-1][1]):
-            return ErrorCode.NONE
-        sequences = header.base_sequence, header.last_sequence
-        for batch in producer.batches:
-            if batch[:2] == sequences:
-                return Duplicate(*batch[2:])
-        return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        if marker.coordinator_epoch < producer.coordinator_epoch:
+            return ErrorCode.TRANSACTION_COORDINATOR_FENCED
+        return ErrorCode.NONE
+
+    def is_in_transaction(self, producer_id: int, epoch: int) -> bool:
+        """Whether the producer has a transaction open here, in this epoch."""
+        producer = self._producers.get(producer_id)
+        return producer is not None and producer.epoch == epoch and _in_transaction(producer)
 
     def replay(self, header: BatchHeader) -> None:
         """Remember a batch that is in the log, at the offsets its header has. Never refuses."""
-        producer_id = header.producer_id
-        # Taken out and put back: a dict's order is then the order of the last writes.
-        producer = self._producers.pop(producer_id, None)
-        if producer is None:
-            self._make_room()
-            producer = _Producer(header.producer_epoch)
-        self._producers[producer_id] = producer
-        if header.is_control:
-            # A marker has no sequence; all that counts here is that the producer was alive, and its epoch.
-            if header.producer_epoch > producer.epoch:
-                producer.epoch = header.producer_epoch
-                producer.batches.clear()
-            producer.fresh = True
-            return
+        producer = self._touch(header)
         sequences = header.base_sequence, header.last_sequence
         place = header.base_offset, header.last_offset, header.max_timestamp
         producer.add(header.producer_epoch, (*sequences, *place))
+        if header.attributes & TRANSACTIONAL and not _in_transaction(producer):
+            producer.first_offset_of_transaction = header.base_offset
+            self.transactions.begin(header.producer_id, header.base_offset)
+            self.verifications.end(header.producer_id)
+
+    def replay_marker(self, header: BatchHeader, marker: Marker) -> AbortedTransaction | None:
+        """Remember a marker that is in the log; what comes back is for the index of aborted transactions.
+
+        A marker of a transaction that wrote nothing here has no other effect than its epoch.
+        """
+        producer = self._touch(header)
+        producer.move_to(header.producer_epoch)
+        producer.coordinator_epoch = marker.coordinator_epoch
+        producer.timestamp = header.max_timestamp
+        producer.fresh = True
+        self.verifications.end(header.producer_id)
+        if not _in_transaction(producer):
+            return None
+        first_offset = producer.first_offset_of_transaction
+        producer.first_offset_of_transaction = NO_TRANSACTION
+        self.transactions.end(header.producer_id, marker_offset=header.last_offset)
+        if marker.committed:
+            return None
+        return AbortedTransaction(
+            producer_id=header.producer_id,
+            first_offset=first_offset,
+            last_offset=header.last_offset,
+            last_stable_offset=self.transactions.stable_after(header.last_offset),
+        )
+
+    def _touch(self, header: BatchHeader) -> _Producer:
+        # Taken out and put back: a dict's order is then the order of the last writes.
+        producer = self._producers.pop(header.producer_id, None)
+        if producer is None:
+            self._make_room()
+            producer = _Producer(header.producer_epoch)
+        self._producers[header.producer_id] = producer
+        return producer
 
     def restore(self, entries: Sequence[ProducerEntry]) -> None:
         """Forget everything and begin with a snapshot, which knows the last batch of each producer only."""
@@ -133,12 +211,20 @@ class ProducerStates:
             producer = _Producer(entry.producer_epoch)
             producer.coordinator_epoch = entry.coordinator_epoch
             producer.first_offset_of_transaction = entry.current_txn_first_offset
-            producer.idle_since_ms = entry.timestamp
+            producer.idle_since_ms = producer.timestamp = entry.timestamp
             if entry.last_sequence >= 0:
                 base_sequence = (entry.last_sequence - entry.offset_delta) & _SEQUENCE_MAX
                 place = entry.last_offset - entry.offset_delta, entry.last_offset, entry.timestamp
                 producer.batches.append((base_sequence, entry.last_sequence, *place))
             self._producers[entry.producer_id] = producer
+        self.transactions.restore(
+            {
+                entry.producer_id: entry.current_txn_first_offset
+                for entry in entries
+                if entry.current_txn_first_offset != NO_TRANSACTION
+            }
+        )
+        self.verifications = Verifications()
 
     def entries(self) -> list[ProducerEntry]:
         """The lines of a snapshot."""
@@ -159,6 +245,7 @@ class ProducerStates:
                 expired.append(producer_id)
         for producer_id in expired:
             del self._producers[producer_id]
+        self.verifications.forget(expired)
         return expired
 
     def _make_room(self) -> None:
@@ -174,14 +261,30 @@ def _in_transaction(producer: _Producer) -> bool:
     return producer.first_offset_of_transaction != NO_TRANSACTION
 
 
+def _check_sequence(header: BatchHeader, producer: _Producer) -> Duplicate | ErrorCode:
+    if producer.epoch == _NO_EPOCH:
+        return ErrorCode.NONE
+    if header.producer_epoch < producer.epoch:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if header.producer_epoch > producer.epoch or not producer.batches:
+        return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER if header.base_sequence else ErrorCode.NONE
+    if header.base_sequence == _following(producer.batches[-1][1]):
+        return ErrorCode.NONE
+    sequences = header.base_sequence, header.last_sequence
+    for batch in producer.batches:
+        if batch[:2] == sequences:
+            return Duplicate(*batch[2:])
+    return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
 def _following(sequence: int) -> int:
     return (sequence + 1) & _SEQUENCE_MAX
 
 
 def _entry(producer_id: int, producer: _Producer) -> ProducerEntry:
-    last_sequence, last_offset, offset_delta, timestamp = -1, -1, 0, -1
+    last_sequence, last_offset, offset_delta = -1, -1, 0
     if producer.batches:
-        _, last_sequence, base_offset, last_offset, timestamp = producer.batches[-1]
+        _, last_sequence, base_offset, last_offset, _ = producer.batches[-1]
         offset_delta = last_offset - base_offset
     return ProducerEntry(
         producer_id=producer_id,
@@ -189,7 +292,7 @@ def _entry(producer_id: int, producer: _Producer) -> ProducerEntry:
         last_sequence=last_sequence,
         last_offset=last_offset,
         offset_delta=offset_delta,
-        timestamp=timestamp,
+        timestamp=producer.timestamp,
         coordinator_epoch=producer.coordinator_epoch,
         current_txn_first_offset=producer.first_offset_of_transaction,
     )

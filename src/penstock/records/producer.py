@@ -1,7 +1,7 @@
-"""What a log remembers of one idempotent producer, as a value.
+"""What a log remembers of one producer and of an aborted transaction, as values.
 
-It stands here, and not with the log that saves it or the core that decides by it, because the two may not
-know each other. The decisions are `core.producers`, the file is `storage`'s.
+They stand here, and not with the log that saves them or the core that decides by them, because the two may not
+know each other. The decisions are `core.producers`, the files are `storage`'s.
 """
 
 from typing import NamedTuple
@@ -20,3 +20,12 @@ class ProducerEntry(NamedTuple):
     timestamp: int  # that batch's newest record, in ms
     coordinator_epoch: int  # of the coordinator that wrote the last marker; -1 if none did
     current_txn_first_offset: int  # where the open transaction began; NO_TRANSACTION if none is open
+
+
+class AbortedTransaction(NamedTuple):
+    """One line of a segment's .txnindex: records of this producer between these offsets are to be ignored."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int  # of the marker
+    last_stable_offset: int  # when the marker was written, with this transaction over

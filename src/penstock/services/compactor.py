@@ -73,7 +73,7 @@ class Compactor:
                 cleanable,
                 partition.log,
                 cleaner_offset=self._cleaner_offset(partition),
-                upto_offset=partition.high_watermark,
+                upto_offset=partition.last_stable_offset,
                 now_ms=self._services.world.loop.now_ms(),
             )
         )

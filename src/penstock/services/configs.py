@@ -1,4 +1,4 @@
-"""Configs in force: the broker's own, changed while it runs, and each topic's on top of them.
+"""Configs in force: the broker's own, changed while it runs, and each topic's and group's on top of them.
 
 Dynamic broker configs are kept in the metadata image under the broker's node id, or under the empty key where they
 are every broker's default.
@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 from penstock.base.broker_settings import BROKER_SETTINGS, check_together
 from penstock.base.broker_settings import synonyms as broker_synonyms
 from penstock.base.errors import ErrorCode, Refusal, SettingError
+from penstock.base.group_settings import GROUP_SETTINGS, check_group_settings, group_settings
+from penstock.base.group_settings import synonyms as group_synonyms
 from penstock.base.settings import Setting, Settings, Shown, Source, group_by_name
 from penstock.base.topic_settings import (
     TOPIC_SETTINGS,
@@ -94,6 +96,31 @@ class Configs:
         except SettingError as error:
             return Refusal(ErrorCode.INVALID_CONFIG, str(error))
         return None
+
+    def of_group(self, group_id: str) -> Settings:
+        return group_settings(self._image.group_configs.get(group_id, {}), self.broker)
+
+    def group_refusal(self, configs: Mapping[str, str]) -> Refusal | None:
+        """Why a group cannot have these configs, or None."""
+        try:
+            check_group_settings(group_settings(configs, self.broker), self.broker)
+        except SettingError as error:
+            return Refusal(ErrorCode.INVALID_CONFIG, str(error))
+        return None
+
+    def describe_group(self, group_id: str) -> list[ConfigEntry]:
+        """All of a group's configs, whether there is such a group or not."""
+        settings = self.of_group(group_id)
+        return [
+            ConfigEntry(
+                setting,
+                settings.rendered(setting),
+                settings.source(setting),
+                read_only=False,
+                synonyms=group_synonyms(settings, setting),
+            )
+            for setting in GROUP_SETTINGS
+        ]
 
     def describe_topic(self, topic: Topic) -> list[ConfigEntry]:
         """All of a topic's configs."""

@@ -13,9 +13,11 @@ if TYPE_CHECKING:
     from penstock.cluster.metadata import MetadataImage
     from penstock.core.fetch_sessions import FetchSessions
     from penstock.services.configs import Configs
+    from penstock.services.coordinators.coordinators import Coordinators
     from penstock.services.flusher import Flusher
     from penstock.services.partitions import Partitions
     from penstock.services.producer_ids import ProducerIds
+    from penstock.services.transactions.transactions import Transactions
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,8 @@ class Services:
     flusher: "Flusher"
     fetch_sessions: "FetchSessions"
     producer_ids: "ProducerIds"
+    coordinators: "Coordinators"
+    transactions: "Transactions"
     metrics: Metrics
     api_versions: dict[int, tuple[int, int]] = field(default_factory=dict)
     bytes_out: Counter = field(default_factory=Counter)

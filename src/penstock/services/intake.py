@@ -7,6 +7,7 @@ on topics that ask for it: compacted ones (a key is needed), broker-side compres
 from typing import NamedTuple, TypeAlias
 
 from penstock.base.broker_settings import PENSTOCK_DECOMPRESSED_BYTES_MAX
+from penstock.base.coordinator_settings import TRANSACTION_PARTITION_VERIFICATION_ENABLE
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.base.settings import Settings
 from penstock.base.topic_settings import (
@@ -39,6 +40,7 @@ from penstock.base.topic_settings import (
 from penstock.core.partition import TimestampRule, timestamp_refusal
 from penstock.records.batch import (
     CODEC_MASK,
+    NO_PRODUCER,
     TRANSACTIONAL,
     BatchHeader,
     check_produced,
@@ -89,12 +91,13 @@ class Intake:
         "_level",
         "_opens_records",
         "_passes_on",
-        "_size_max",
         "_timestamps",
         "flush_messages",
         "flush_ms",
         "may_delete_records",
         "min_in_sync_replicas",
+        "size_max",
+        "verifies_transactions",
     )
 
     def __init__(self, settings: Settings, broker: Settings) -> None:
@@ -104,7 +107,7 @@ class Intake:
         self._level = _level(settings, self._codec)
         self._opens_records = self._key_required or settings[PENSTOCK_PRODUCE_VALIDATION] == "records"
         self._decompressed_max = broker[PENSTOCK_DECOMPRESSED_BYTES_MAX]
-        self._size_max = settings[MAX_MESSAGE_BYTES]
+        self.size_max = settings[MAX_MESSAGE_BYTES]
         self._timestamps = TimestampRule(
             log_append_time=settings[MESSAGE_TIMESTAMP_TYPE] == "LogAppendTime",
             before_max_ms=settings[MESSAGE_TIMESTAMP_BEFORE_MAX_MS],
@@ -116,6 +119,7 @@ class Intake:
         self.flush_ms = settings[FLUSH_MS]
         self.min_in_sync_replicas = settings[MIN_INSYNC_REPLICAS]
         self.may_delete_records = "delete" in policy
+        self.verifies_transactions = broker[TRANSACTION_PARTITION_VERIFICATION_ENABLE]
 
     def check(
         self, records: memoryview | None, *, now_ms: int, off_loop: bool = False
@@ -124,12 +128,12 @@ class Intake:
 
         None if that takes longer than the loop can spare: then ask again `off_loop`, from where it may take its time.
         """
-        header = check_produced(records, size_max=self._size_max)
+        header = check_produced(records, size_max=self.size_max)
         if isinstance(header, ErrorCode):
             return self._refuse_outside(header, records)
         assert records is not None
-        if header.attributes & TRANSACTIONAL:
-            return Refused(ErrorCode.INVALID_TXN_STATE, "this broker has no transaction coordinator")
+        if header.attributes & TRANSACTIONAL and header.producer_id == NO_PRODUCER:
+            return Refused(ErrorCode.INVALID_RECORD, "a transactional batch has no producer id")
         refusal = timestamp_refusal(header, self._timestamps, now_ms=now_ms)
         if refusal is not None or self._opens_records or self._recompresses(header):
             if not off_loop and _is_laborious(header):
@@ -170,14 +174,14 @@ class Intake:
         before_the_log = code in (ErrorCode.CORRUPT_MESSAGE, ErrorCode.MESSAGE_TOO_LARGE)
         reached_log = not before_the_log and is_one_batch(records)
         if code is ErrorCode.MESSAGE_TOO_LARGE:
-            return Refused(code, f"the batch is larger than max.message.bytes={self._size_max}", reached_log)
+            return Refused(code, f"the batch is larger than max.message.bytes={self.size_max}", reached_log)
         return Refused(code, _REASONS.get(code), reached_log)
 
     def _changed(self, header: BatchHeader, batch: memoryview, now_ms: int) -> Taken | Refused:
         if self._recompresses(header):
             assert self._codec is not None
             batch = memoryview(recompress(batch, self._codec, self._level, limit=self._decompressed_max))
-            if len(batch) > self._size_max:
+            if len(batch) > self.size_max:
                 return self._refuse_outside(ErrorCode.MESSAGE_TOO_LARGE, batch)
             header = read_header(batch)
         if self._timestamps.log_append_time:
@@ -207,8 +211,12 @@ def _level(settings: Settings, codec: Codec | None) -> int | None:
     return settings[levels[codec]] if codec in levels else None
 
 
-def log_config(settings: Settings, broker: Settings) -> LogConfig:
-    """A topic's settings as its logs take them."""
+def log_config(settings: Settings, broker: Settings, *, is_internal: bool = False) -> LogConfig:
+    """A topic's settings as its logs take them.
+
+    An internal topic's coordinator needs all of its log: a hole that a power cut left would keep it from loading for
+    ever. What lies behind one is given up, unless every batch was on the disk before it was answered.
+    """
     policy = settings[CLEANUP_POLICY]
     return LogConfig(
         segment_bytes=segment_bytes(settings),
@@ -226,4 +234,5 @@ def log_config(settings: Settings, broker: Settings) -> LogConfig:
         max_compaction_lag_ms=settings[MAX_COMPACTION_LAG_MS],
         delete_retention_ms=settings[DELETE_RETENTION_MS],
         decompressed_size_max=broker[PENSTOCK_DECOMPRESSED_BYTES_MAX],
+        ends_at_damage=is_internal and settings[FLUSH_MESSAGES] != 1,
     )

@@ -11,7 +11,10 @@ from penstock.base.ids import TopicId
 from penstock.cluster.metadata import PartitionState
 from penstock.core.partition import NO_EPOCH, epoch_error
 from penstock.core.producers import Duplicate, ProducerStates
-from penstock.records.batch import NO_PRODUCER, BatchHeader, place
+from penstock.core.verification import Verification
+from penstock.records.batch import NO_PRODUCER, TRANSACTIONAL, BatchHeader, place, read_header
+from penstock.records.control import Marker, build_marker
+from penstock.records.producer import AbortedTransaction
 from penstock.services.flusher import Flusher
 from penstock.services.intake import Intake, Refused, Taken
 from penstock.services.waiting import FetchWaiters, OffsetWaiters
@@ -93,6 +96,7 @@ class Partition:
         self.intake = intake  # shared by the partitions of a topic; replaced when its configs change
         log.epochs.assign(state.leader_epoch, log.end_offset)
         self.high_watermark = log.recovery_point if intake.flush_messages == 1 else log.end_offset
+        producers.transactions.settle(self.high_watermark)
         self.fetches = FetchWaiters()
         self.unflushed_since_ms: int | None = None
         self._waiting_for_offset = OffsetWaiters()
@@ -121,10 +125,12 @@ class Partition:
         *,
         now_ms: int,
         checked: Taken | Refused | None = None,
+        verification: Verification | None = None,
     ) -> Appended | Refused | None:
         """Check, place and write what a producer sent. Runs on the loop, to the end.
 
-        None if the check takes too long for the loop; then ask the intake off it, and come again with what it said.
+        `verification` is what was taken before the coordinator was asked whether a transaction may begin here. None
+        if the check takes too long for the loop; then ask the intake off it, and come again with what it said.
         """
         if self.log.failed:
             return Refused(ErrorCode.KAFKA_STORAGE_ERROR, reached_log=False)
@@ -133,12 +139,37 @@ class Partition:
             return taken
         header, batch = taken
         if header.producer_id > NO_PRODUCER:
-            verdict = self.producers.check(header)
+            verdict = self.producers.check(header, verified=self._is_verified(header, verification))
             if isinstance(verdict, Duplicate):
                 return self._answer_duplicate(verdict)
             if verdict is not ErrorCode.NONE:
                 return Refused(verdict)
         return self._write(header, batch, now_ms)
+
+    def _is_verified(self, header: BatchHeader, verification: Verification | None) -> bool:
+        if not header.attributes & TRANSACTIONAL or not self.intake.verifies_transactions:
+            return True
+        return self.producers.verifications.holds(header.producer_id, verification)
+
+    def append_marker(self, marker: Marker, *, version: int, now_ms: int) -> Appended | Refused:
+        """Write the end of a transaction of that version."""
+        if self.log.failed:
+            return Refused(ErrorCode.KAFKA_STORAGE_ERROR, reached_log=False)
+        code = self.producers.check_marker(marker, version=version)
+        if code is not ErrorCode.NONE:
+            return Refused(code)
+        batch = build_marker(marker, timestamp=now_ms)
+        return self._write(read_header(batch), memoryview(batch), now_ms)
+
+    def append_own(self, batch: bytes, *, leader_epoch: int, now_ms: int) -> Appended | Refused:
+        """Write what a coordinator on this broker decided under `leader_epoch`."""
+        if self.log.failed:
+            return Refused(ErrorCode.KAFKA_STORAGE_ERROR, reached_log=False)
+        if leader_epoch != self.leader_epoch:
+            return Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER, reached_log=False)
+        if len(batch) > self.intake.size_max:
+            return Refused(ErrorCode.MESSAGE_TOO_LARGE, reached_log=False)
+        return self._write(read_header(batch), memoryview(batch), now_ms)
 
     def _write(self, header: BatchHeader, batch: memoryview, now_ms: int) -> Appended | Refused:
         log = self.log
@@ -188,10 +219,33 @@ class Partition:
             return
         self.high_watermark = reached
         self._waiting_for_offset.reached(reached)
+        if self.producers.transactions.settle(reached):
+            # A marker makes all of its transaction readable; how many bytes that are, nobody has counted.
+            self._hidden_bytes += log.size
         # May be more than what became visible; a fetch that is woken too early looks, and waits again.
         self.fetches.bytes_came(self._hidden_bytes)
         if reached == log.end_offset:
             self._hidden_bytes = 0
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Up to where it is decided of every record whether it counts."""
+        unstable = self.producers.transactions.first_unstable_offset
+        if unstable is None or unstable >= self.high_watermark:
+            return self.high_watermark
+        return max(unstable, self.log.start_offset)
+
+    def readable_offset(self, *, committed: bool) -> int:
+        """Up to where a reader may read, by whether it reads committed records only."""
+        return self.last_stable_offset if committed else self.high_watermark
+
+    def has_aborted_from(self, offset: int) -> bool:
+        """Whether a reader of committed records may have to leave something out from here on."""
+        return self.log.has_aborted_from(offset)
+
+    def aborted_transactions(self, *, from_offset: int, upto_offset: int) -> list[AbortedTransaction]:
+        """What a reader of committed records has to leave out of a range of offsets."""
+        return self.log.aborted_transactions(from_offset=from_offset, upto_offset=upto_offset)
 
     def wait_for(self, offset: int, *, timeout_ms: int) -> "asyncio.Future[ErrorCode]":
         """NONE once the high watermark has reached `offset`."""
@@ -248,19 +302,20 @@ class Partition:
             return ErrorCode.KAFKA_STORAGE_ERROR
         return self.epoch_error(client_epoch)
 
-    def read_cached(self, offset: int, max_bytes: int, *, whole_first_batch: bool) -> Buffer | None:
-        """What lies from `offset` on below the high watermark, if no device has to be waited for; else None."""
+    def read_cached(
+        self, offset: int, max_bytes: int, *, upto_offset: int, whole_first_batch: bool
+    ) -> Buffer | None:
+        """What lies from `offset` on below `upto_offset`, if no device has to be waited for; else None."""
         return self.log.read(
             offset,
             max_bytes=max_bytes,
-            upto_offset=self.high_watermark,
+            upto_offset=upto_offset,
             whole_first_batch=whole_first_batch,
             cached_only=True,
         )
 
-    async def read(self, offset: int, max_bytes: int, *, whole_first_batch: bool) -> Buffer:
+    async def read(self, offset: int, max_bytes: int, *, upto_offset: int, whole_first_batch: bool) -> Buffer:
         """As `read_cached`, through the work pool."""
-        upto_offset = self.high_watermark
         data = await self._world.work.run(
             lambda: self.log.read(
                 offset,
@@ -273,14 +328,18 @@ class Partition:
         assert data is not None
         return data
 
-    async def offset_for_timestamp(self, timestamp: int) -> TimestampedOffset | ErrorCode:
-        """The first record at or after `timestamp`, below the high watermark."""
-        return await self._look_up(lambda: self.log.offset_for_timestamp(timestamp))
+    async def offset_for_timestamp(
+        self, timestamp: int, *, committed: bool = False
+    ) -> TimestampedOffset | ErrorCode:
+        """The first record at or after `timestamp` that a reader may read."""
+        return await self._look_up(lambda: self.log.offset_for_timestamp(timestamp), committed=committed)
 
-    async def offset_of_max_timestamp(self) -> TimestampedOffset | ErrorCode:
-        return await self._look_up(self.log.offset_of_max_timestamp)
+    async def offset_of_max_timestamp(self, *, committed: bool = False) -> TimestampedOffset | ErrorCode:
+        return await self._look_up(self.log.offset_of_max_timestamp, committed=committed)
 
-    async def _look_up(self, look: Callable[[], FoundRecord | None]) -> TimestampedOffset | ErrorCode:
+    async def _look_up(
+        self, look: Callable[[], FoundRecord | None], *, committed: bool
+    ) -> TimestampedOffset | ErrorCode:
         if self.log.failed is not None:
             return ErrorCode.KAFKA_STORAGE_ERROR
         cuts, first = self.log.cuts, self.log.segments[0]
@@ -290,9 +349,11 @@ class Partition:
             return ErrorCode.CORRUPT_MESSAGE
         except (OSError, StorageError):
             if self.log.failed is None and self.log.cuts == cuts and self.log.segments[0] is not first:
-                return await self._look_up(look)  # retention was faster; what is left can be searched
+                return await self._look_up(
+                    look, committed=committed
+                )  # retention was faster; what is left can be searched
             return ErrorCode.KAFKA_STORAGE_ERROR
-        if found is None or found.offset >= self.high_watermark:
+        if found is None or found.offset >= self.readable_offset(committed=committed):
             return NOT_FOUND
         return TimestampedOffset(found.timestamp, found.offset, found.leader_epoch)
 
@@ -310,12 +371,14 @@ class Partition:
 
     def has_expired_segments(self) -> bool:
         """Whether retention wants anything gone. May read old indexes; called off the loop."""
-        return self.log.expired(self._world.loop.now_ms(), high_watermark=self.high_watermark) > 0
+        return self.log.expired(self._world.loop.now_ms(), high_watermark=self.last_stable_offset) > 0
 
     def expire(self) -> int | None:
-        """Move the start past what retention wants gone; the offset to delete below once that is written down."""
+        """Move the start past what retention wants gone, but nothing of a transaction that is still open; the offset
+        to delete below once that is written down.
+        """
         try:
-            return self.log.expire(self._world.loop.now_ms(), high_watermark=self.high_watermark)
+            return self.log.expire(self._world.loop.now_ms(), high_watermark=self.last_stable_offset)
         except StorageError:
             self.went_offline()
             return None

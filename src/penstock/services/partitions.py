@@ -110,7 +110,7 @@ class Partitions:
         held = self._by_name[topic.name]
         settings = self._configs.of_topic(topic)
         added = await self._open(topic, settings, (), first=len(held.partitions))
-        self._configure(held.partitions, settings)
+        self._configure(held, settings)
         self._remember(_Held(topic, held.partitions + added))
 
     async def topic_deleted(self, topic: Topic) -> None:
@@ -136,7 +136,7 @@ class Partitions:
     def configs_changed(self) -> None:
         """The broker's own configs changed, and with them the defaults of every topic."""
         for held in self._by_name.values():
-            self._configure(held.partitions, self._configs.of_topic(held.topic))
+            self._configure(held, self._configs.of_topic(held.topic))
 
     def end_waiting_fetches(self) -> None:
         """The broker stops: whoever waits for records is answered with what there is."""
@@ -226,7 +226,7 @@ class Partitions:
         self, topic: Topic, settings: Settings, present: Collection[TopicPartition], *, first: int
     ) -> list[Partition]:
         intake = Intake(settings, self._configs.broker)
-        config = log_config(settings, self._configs.broker)
+        config = log_config(settings, self._configs.broker, is_internal=topic.is_internal)
         in_memory = settings[PENSTOCK_STORAGE] == "memory"
         pacer = Pacer(self._world.loop, slice_ms=self._slice_ms)
         opened: list[Partition] = []
@@ -303,10 +303,10 @@ class Partitions:
             return open_log()  # a few small reads: not worth a thread
         return await self._world.work.run(open_log)
 
-    def _configure(self, partitions: list[Partition], settings: Settings) -> None:
+    def _configure(self, held: _Held, settings: Settings) -> None:
         intake = Intake(settings, self._configs.broker)
-        config = log_config(settings, self._configs.broker)
-        for partition in partitions:
+        config = log_config(settings, self._configs.broker, is_internal=held.topic.is_internal)
+        for partition in held.partitions:
             partition.intake = intake
             partition.log.config = config
             partition.advance()

@@ -53,6 +53,9 @@ class FetchWaiters:
     def __init__(self) -> None:
         self._fetches: dict[WaitingFetch, None] = {}
 
+    def __len__(self) -> int:
+        return len(self._fetches)
+
     def add(self, fetch: WaitingFetch) -> None:
         self._fetches[fetch] = None
 

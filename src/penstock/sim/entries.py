@@ -97,6 +97,39 @@ class DeleteRecords(Operation):
 
 
 @dataclass(frozen=True, slots=True)
+class CoordinatedOperation(Operation):
+    """What needs a coordinator: only plans of groups and transactions have these."""
+
+
+@dataclass(frozen=True, slots=True)
+class JoinGroup(CoordinatedOperation):
+    """A member begins to read, and goes on until it leaves; it commits after every `commit_every` answers."""
+
+    kind: ClassVar[str] = "join"
+    commit_every: int
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveGroup(CoordinatedOperation):
+    """A member stops; without a word, its group has to find out."""
+
+    kind: ClassVar[str] = "leave"
+    says_so: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Transact(CoordinatedOperation):
+    """One transaction: a batch to each of these partitions, and its end."""
+
+    kind: ClassVar[str] = "transact"
+    topics: tuple[str, ...]
+    partitions: tuple[int, ...]  # one for each topic
+    count: int  # of messages, in each
+    pause_ms: int  # before the end
+    commits: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Fault(Entry):
     """Something that goes wrong; with `when`, as soon as the node is seen in that phase, or a while later."""
 
@@ -240,9 +273,10 @@ def _is_concrete(each: object, parent: type[Entry]) -> bool:
     return isinstance(each, type) and issubclass(each, parent) and "kind" in vars(each)
 
 
-OPERATIONS = {each.kind: each for each in _concrete(Operation)}
+COORDINATED = {each.kind: each for each in _concrete(CoordinatedOperation)}
+OPERATIONS = {each.kind: each for each in _concrete(Operation) if each.kind not in COORDINATED}
 FAULTS = {each.kind: each for each in _concrete(Fault)}
-_KINDS: dict[str, type[Entry]] = {**OPERATIONS, **FAULTS}
+_KINDS: dict[str, type[Entry]] = {**OPERATIONS, **COORDINATED, **FAULTS}
 
 
 def to_json(entry: Entry) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from random import Random
 from typing import Any
 
 from penstock.sim import entries as kinds
+from penstock.sim.coordinated_actors import MemberPlan, TransactorPlan
 from penstock.sim.entries import Entry, Fault, Operation, from_json, to_json
 from penstock.sim.phases import Phase
 from penstock.sim.topic_plans import FOREVER, TopicPlan, compaction, draw_topic
@@ -47,6 +48,8 @@ class Plan:
     broker: tuple[tuple[str, str], ...]  # settings
     finish: str  # how the broker is restarted before all is read: "restart", "crash-process", "crash-machine"
     entries: tuple[Entry, ...]
+    members: tuple[MemberPlan, ...] = ()
+    transactors: tuple[TransactorPlan, ...] = ()
 
     @property
     def operations(self) -> list[Operation]:
@@ -55,6 +58,11 @@ class Plan:
     @property
     def faults(self) -> list[Fault]:
         return [entry for entry in self.entries if isinstance(entry, Fault)]
+
+    @property
+    def is_coordinated(self) -> bool:
+        """Whether somebody in it needs a coordinator."""
+        return bool(self.members or self.transactors)
 
     def with_entries(self, entries: Sequence[Entry]) -> "Plan":
         return replace(self, entries=tuple(entries))
@@ -76,6 +84,8 @@ class Plan:
                 broker=tuple((str(name), str(value)) for name, value in data["broker"]),
                 finish=str(data["finish"]),
                 entries=tuple(from_json(entry) for entry in data["entries"]),
+                members=tuple(MemberPlan.of(member) for member in data.get("members", ())),
+                transactors=tuple(TransactorPlan(**transactor) for transactor in data.get("transactors", ())),
             )
         except (KeyError, TypeError) as error:
             raise ValueError(f"not a plan: {error!r}") from error
@@ -83,10 +93,10 @@ class Plan:
 
 def make_plan(seed: int, *, operation_count: int = OPERATION_COUNT) -> Plan:
     """What a seed stands for."""
-    return _Drawing(seed).plan(operation_count)
+    return Drawing(seed).plan(operation_count)
 
 
-class _Drawing:
+class Drawing:
     """One plan in the making: all chance comes from here."""
 
     def __init__(self, seed: int) -> None:

@@ -6,16 +6,17 @@
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from penstock.base.errors import StorageError
 from penstock.client.client import ClientSettings
 from penstock.client.connection import ConnectionLimits
 from penstock.sim import entries
-from penstock.sim.checkers import CrashKind, check
+from penstock.sim.checkers import Anomaly, AnomalyKind, CrashKind, check, check_coordination
+from penstock.sim.coordination_plan import FLUSHES_ALWAYS
 from penstock.sim.entries import Operation
 from penstock.sim.event_loop import DeadlockError, OutOfTimeError
 from penstock.sim.faults import Storm
@@ -25,20 +26,29 @@ from penstock.sim.place import Place
 from penstock.sim.plan import Plan
 from penstock.sim.simulation import Simulation
 from penstock.sim.workload.admin import Admin
+from penstock.sim.workload.copier import Copier
 from penstock.sim.workload.journal import Journal
+from penstock.sim.workload.last_look import LastLook
 from penstock.sim.workload.last_reader import LastReader
+from penstock.sim.workload.member import Member
 from penstock.sim.workload.promises import Promises
 from penstock.sim.workload.reader import Reader
+from penstock.sim.workload.recording import RecordingClient
+from penstock.sim.workload.transactor import Transactor
 from penstock.sim.workload.watching import WatchingClient
 from penstock.sim.workload.writer import Writer
+
+C = TypeVar("C", bound=WatchingClient)
 
 _NODE_ID = 1
 _ADMIN = "admin"
 _LAST_READER = "last-reader"
+_LAST_LOOK = "last-look"
 _SECONDS_MAX = 3600.0
 
 # Clients of a run are impatient: what a fault makes them wait for ends as unknown, and they go on.
 _IMPATIENT = ConnectionLimits(connect_timeout_ms=1_000, request_timeout_ms=2_000)
+_HELD_BACK = ConnectionLimits(connect_timeout_ms=1_000, request_timeout_ms=5_000)  # by a rebalance
 _PATIENCE_MS = 6_000
 
 
@@ -58,6 +68,7 @@ UNCAUGHT = "uncaught exception"
 COMPLAINT = "complaint of the broker"
 ENDLESS = "endless run"
 BROKEN_OFF = "broken off"
+OUT_OF_REACH = "out of reach"
 
 
 @dataclass
@@ -121,6 +132,8 @@ class _Run:
         self._storm.heal()
         await self._storm.settle()
         await self._storm.restart(self._plan.finish)
+        if self._plan.is_coordinated:
+            await self._look_at_coordinators()
         await self._read_everything()
 
     async def _faults(self) -> None:
@@ -152,22 +165,51 @@ class _Run:
             entries.DeleteRecords: admin.delete_records,
         }
         yield place, self._act(_ADMIN, client, doing)
+        yield from self._coordinated_actors()
+
+    def _coordinated_actors(self) -> Iterator[tuple[Place, Coroutine[Any, Any, None]]]:
+        for plan in self._plan.transactors:
+            client, place = self._recording_client(plan.name)
+            transactor = Transactor(plan, client, self._journal)
+            yield place, self._act(plan.name, client, {entries.Transact: transactor.transact})
+        for member_plan in self._plan.members:
+            client, place = self._recording_client(member_plan.name)
+            member = (Copier if member_plan.copies_to else Member)(member_plan, client, self._journal)
+            doing: dict[type[Operation], Any] = {
+                entries.JoinGroup: member.join,
+                entries.LeaveGroup: member.leave,
+            }
+            yield place, self._act(member_plan.name, client, doing, finish=member.finish)
 
     def _client(self, name: str) -> tuple[WatchingClient, Place]:
+        return self._client_of(WatchingClient, name, _IMPATIENT)
+
+    def _recording_client(self, name: str) -> tuple[RecordingClient, Place]:
+        client, place = self._client_of(RecordingClient, name, _HELD_BACK)
+        return client.record_for(name, self._journal), place
+
+    def _client_of(self, kind: type[C], name: str, limits: ConnectionLimits) -> tuple[C, Place]:
         outsider = self._simulation.new_outsider(name)
-        settings = ClientSettings(client_id=name, limits=_IMPATIENT, patience_ms=_PATIENCE_MS)
-        client = WatchingClient(
-            outsider.loop, self._node.address, entropy=outsider.entropy, settings=settings
-        )
+        settings = ClientSettings(client_id=name, limits=limits, patience_ms=_PATIENCE_MS)
+        client = kind(outsider.loop, self._node.address, entropy=outsider.entropy, settings=settings)
         return client, outsider.place
 
-    async def _act(self, name: str, client: WatchingClient, doing: Mapping[type[Operation], Any]) -> None:
+    async def _act(
+        self,
+        name: str,
+        client: WatchingClient,
+        doing: Mapping[type[Operation], Any],
+        *,
+        finish: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
         """Do what the plan has for one client, one thing after the other."""
         for operation in self._plan.operations:
             if operation.actor == name:
                 await self._until(operation.at_ms)
                 await doing[type(operation)](operation)
                 self.outcome.operations += 1
+        if finish is not None:
+            await finish()
         await client.close()
 
     # ---- the end
@@ -177,6 +219,27 @@ class _Run:
         await self._simulation.loop.spawn(place, LastReader(client, self._journal).read_all())
         await client.close()
 
+    async def _look_at_coordinators(self) -> None:
+        client, place = self._recording_client(_LAST_LOOK)
+        look = LastLook(self._plan, client, self._journal, expects_ends=not self._lost_unsynced)
+        await self._simulation.loop.spawn(place, look.look())
+        await client.close()
+        self.outcome.problems += [Finding(OUT_OF_REACH, problem) for problem in look.problems]
+
+    @property
+    def _lost_unsynced(self) -> bool:
+        """Whether what coordinators had answered may be gone."""
+        lost_power = any(crash.kind is CrashKind.MACHINE for crash in self._journal.history.crashes)
+        return lost_power and FLUSHES_ALWAYS not in self._plan.broker
+
+    def _anomalies(self) -> list[Anomaly]:
+        history = self._journal.history
+        found = check(history)
+        if self._lost_unsynced:
+            # Each log is as it should be, but what lies in several of them need not fit together any more.
+            return [each for each in found if each.kind is not AnomalyKind.TORN_TRANSACTION]
+        return found + check_coordination(history)
+
     def conclude(self) -> None:
         """Check what was seen."""
         history, outcome = self._journal.history, self.outcome
@@ -185,7 +248,7 @@ class _Run:
             poll.log for poll in history.polls
         ]:
             history.keeping[log.topic_id] = self._promises.of(log.topic)
-        outcome.problems += [Finding(each.kind, f"{each.log}: {each.what}") for each in check(history)]
+        outcome.problems += [Finding(each.kind, f"{each.log}: {each.what}") for each in self._anomalies()]
         outcome.problems += self._unreadable_logs()
         outcome.problems += [
             Finding(LOST_TOPIC, f"{topic} was created: {why}")

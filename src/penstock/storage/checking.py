@@ -69,6 +69,8 @@ class SegmentCheck:
             following = bases[index + 1] if index + 1 < len(bases) else None
             if following is None or following >= self._trusted_upto or not self._trust(segment, following):
                 self._check(segment, following)
+            if self._has_ended:
+                break
         kept = self._cut_tail()
         for segment in kept[:-1]:
             if segment.is_growing:
@@ -140,9 +142,17 @@ class SegmentCheck:
         for finding in findings:
             if isinstance(finding, Invalid):
                 self._holes.append(_Hole(segment, finding.position, finding.end))
+                if self._has_ended:
+                    break
             else:
                 self.checked_batches += 1
                 self._accept(segment, finding.position, finding.header)
+
+    @property
+    def _has_ended(self) -> bool:
+        """Whether what follows is given up: a hole that was never synced, in a log that goes on before it."""
+        never_synced = bool(self._holes) and self._next_offset >= self._recovery_point
+        return never_synced and self._config.ends_at_damage
 
     def _walk_trusted_part(self, segment: Segment, limit_offset: int) -> int:
         """Index what is to be trusted from headers alone; return where that ends."""

@@ -3,8 +3,8 @@
 A record stays if no newer one has its key. A tombstone (no value) stays for a while too: when its batch is
 first rewritten, the batch gets a delete horizon, the time from which on it may go, and every reader that is
 not further behind than `delete.retention.ms` sees it. Records without a key go. A batch that loses all its
-records stays as an empty one if its producer's newest sequence number is in it; transaction markers stay as
-they are.
+records stays as an empty one if its producer's newest sequence number is in it. What of transactions stays is
+decided with `cleaned_transactions`.
 
 What survives keeps its offset, timestamp and codec; a batch that loses nothing is copied byte for byte.
 """
@@ -19,6 +19,8 @@ from penstock.records.record import Record
 
 # What an entry takes beside its key's bytes: two objects' heads, a number, and its share of the table.
 _ENTRY_OVERHEAD_BYTES = 49 + 32 + 104
+
+_NO_BATCH = -1  # where the last batch of a producer is that has none in its epoch
 
 
 class OffsetMap:
@@ -73,7 +75,7 @@ class CleaningRules:
 
     def keeps_unopened(self, header: BatchHeader) -> bool:
         """Whether a batch stays as it is without a look at its records."""
-        return header.is_control or header.base_offset >= self._offsets.end_offset
+        return header.base_offset >= self._offsets.end_offset
 
     def keeps_tombstones(self, header: BatchHeader) -> bool:
         horizon_ms = header.delete_horizon_ms
@@ -96,6 +98,18 @@ class CleaningRules:
             return None
         horizon_ms = self._new_horizon_ms if needs_horizon else header.delete_horizon_ms
         return _rebuilt(header, survivors.records, horizon_ms=horizon_ms)
+
+    def rewrite_marker(self, header: BatchHeader, record: Record, *, is_empty: bool) -> bytes | None:
+        """What to write for a marker, by whether anything of its transaction is left: as `rewrite`."""
+        if not is_empty:
+            return None
+        if header.delete_horizon_ms is None:
+            return _rebuilt(header, (record,), horizon_ms=self._new_horizon_ms)
+        # The marker alone may know the producer's epoch.
+        known = self._last_batches.get(header.producer_id)
+        if self._now_ms < header.delete_horizon_ms or known == (header.producer_epoch, _NO_BATCH):
+            return None
+        return b""
 
     def _is_last_of_its_producer(self, header: BatchHeader) -> bool:
         known = self._last_batches.get(header.producer_id) if header.has_producer else None

@@ -28,9 +28,12 @@ from typing import NamedTuple
 from penstock.base.buffers import Buffer
 from penstock.base.errors import StorageError
 from penstock.records.batch import HEADER_SIZE, BatchHeader, crc_holds, read_header
+from penstock.records.control import read_marker
 from penstock.records.errors import CorruptBatchError
+from penstock.records.producer import AbortedTransaction
 from penstock.records.record import Record, read_records
 from penstock.storage import names
+from penstock.storage.cleaned_transactions import CleanedTransactions
 from penstock.storage.cleaning import CleaningRules, OffsetMap, Survivors
 from penstock.storage.errors import CorruptionError
 from penstock.storage.index import OFFSET_ENTRY_SIZE
@@ -131,12 +134,14 @@ class _Run:
         self._pacer = pacer
         self._now_ms = now_ms
         self._cuts = log.cuts
+        self._transactions = CleanedTransactions(())
         self._start_offset = log.start_offset
         self._is_marked = False
 
     async def clean(self, dirty: DirtyRange, map_bytes_max: int) -> CompactionResult | None:
         log = self._log
         offsets = await self._newest_offsets(dirty, map_bytes_max)
+        self._transactions = self._transactions_from(log.start_offset, dirty.end_offset)
         rules = CleaningRules(
             offsets,
             log.producer_entries(),
@@ -155,6 +160,11 @@ class _Run:
             await self._clean_group(group, rules, result)
         return result if self._log.failed is None and log.cuts == self._cuts else None
 
+    def _transactions_from(self, first_offset: int, end_offset: int) -> CleanedTransactions:
+        aborted = self._log.aborted_transactions(from_offset=first_offset, upto_offset=end_offset)
+        sees_all = not any(segment.damage for segment in self._log.segments)
+        return CleanedTransactions(aborted, sees_all=sees_all)
+
     def _is_current(self, group: Sequence[Segment]) -> bool:
         """Whether the segments are still in the log as they were."""
         log = self._log
@@ -165,6 +175,7 @@ class _Run:
     async def _newest_offsets(self, dirty: DirtyRange, map_bytes_max: int) -> OffsetMap:
         offsets = OffsetMap(map_bytes_max)
         offsets.end_offset = dirty.first_offset
+        transactions = self._transactions_from(dirty.first_offset, dirty.end_offset)
         for segment in self._log.segments:
             if segment.base_offset >= dirty.end_offset:
                 break
@@ -173,7 +184,9 @@ class _Run:
             async for header, batch in self._batches(segment, start):
                 if offsets.is_full or header.base_offset >= dirty.end_offset:
                     return offsets
-                if not header.is_control:
+                if header.is_control:
+                    self._end_transaction(header, batch, transactions)
+                elif not transactions.is_aborted(header):
                     async for record in self._records(batch):
                         if record.key is not None:
                             offsets.put(record.key, record.offset)
@@ -181,6 +194,16 @@ class _Run:
         if not offsets.is_full:
             offsets.end_offset = dirty.end_offset
         return offsets
+
+    def _end_transaction(
+        self, header: BatchHeader, batch: Buffer, transactions: CleanedTransactions
+    ) -> tuple[bool, AbortedTransaction | None]:
+        try:
+            marker = read_marker(batch, header)
+        except CorruptBatchError as error:
+            raise CorruptionError(f"{self._log.path}: a marker cannot be read: {error}") from error
+        # What is no marker of a transaction says nothing about any, and stays.
+        return (False, None) if marker is None else transactions.end(header, marker)
 
     async def _batches(self, segment: Segment, position: int) -> AsyncIterator[tuple[BatchHeader, Buffer]]:
         """Every batch from `position` on, its CRC checked."""
@@ -254,7 +277,7 @@ class _Run:
                 start = await self._start_of(segment)
                 changed |= start > 0
                 async for header, batch in self._batches(segment, start):
-                    kept, removed = await self._kept(header, batch, rules)
+                    kept, removed = await self._kept(header, batch, rules, cleaned)
                     changed |= kept is not None
                     result.records_removed += removed
                     self._write(cleaned, batch if kept is None else kept)
@@ -281,9 +304,13 @@ class _Run:
         return position
 
     async def _kept(
-        self, header: BatchHeader, batch: Buffer, rules: CleaningRules
+        self, header: BatchHeader, batch: Buffer, rules: CleaningRules, cleaned: Segment
     ) -> tuple[bytes | None, int]:
         """What to write for a batch (None: itself), and how many records that leaves out."""
+        if header.is_control:
+            return self._kept_marker(header, batch, rules, cleaned), 0
+        if self._transactions.is_aborted(header):
+            return rules.rewrite(header, Survivors([], has_tombstones=False)), header.record_count
         if rules.keeps_unopened(header):
             return None, 0
         records = []
@@ -295,6 +322,15 @@ class _Run:
                 has_tombstones |= record.value is None
         kept = rules.rewrite(header, Survivors(records, has_tombstones))
         return kept, header.record_count - len(records)
+
+    def _kept_marker(
+        self, header: BatchHeader, batch: Buffer, rules: CleaningRules, cleaned: Segment
+    ) -> bytes | None:
+        is_empty, aborted = self._end_transaction(header, batch, self._transactions)
+        if aborted is not None:
+            cleaned.aborted.add(aborted)
+        record = next(read_records(batch, limit=self._log.config.decompressed_size_max), None)
+        return None if record is None else rules.rewrite_marker(header, record, is_empty=is_empty)
 
     def _write(self, cleaned: Segment, batch: Buffer) -> None:
         if not batch:

@@ -25,6 +25,9 @@ class LogConfig:
     max_compaction_lag_ms: int = _INT64_MAX
     delete_retention_ms: int = _DAY_MS
     decompressed_size_max: int = 256 << 20  # of one batch, where a log has to look at records
+    ends_at_damage: bool = (
+        False  # whether what a power cut left behind a hole is given up, not kept as damage
+    )
 
     @property
     def roll_ms(self) -> int:

@@ -21,6 +21,7 @@ class FoundFiles(NamedTuple):
 
     bases: list[int]  # of the segments, sorted
     indexed: frozenset[int]  # bases that have both index files
+    aborted: frozenset[int]  # bases that have an index of aborted transactions
     snapshots: list[int]
     changed: bool  # whether anything had to be tidied
 
@@ -41,7 +42,8 @@ def tidy(disk: Disk, path: str, *, start_offset: int) -> FoundFiles:
     for base in outdated:
         _remove_segment(disk, path, base)
     bases = bases[len(outdated) :]
-    indexes = {kind: set(_offsets(listed, kind)) for kind in (names.INDEX, names.TIME_INDEX)}
+    kinds = (names.INDEX, names.TIME_INDEX, names.ABORTED_INDEX)
+    indexes = {kind: set(_offsets(listed, kind)) for kind in kinds}
     orphans = [
         names.file_name(base, kind)
         for kind, known in indexes.items()
@@ -51,7 +53,11 @@ def tidy(disk: Disk, path: str, *, start_offset: int) -> FoundFiles:
         disk.remove(f"{path}/{name}")
     indexed = frozenset(bases) & indexes[names.INDEX] & indexes[names.TIME_INDEX]
     return FoundFiles(
-        bases, indexed, _offsets(listed, names.SNAPSHOT), bool(swapped or unfinished or orphans or outdated)
+        bases,
+        indexed,
+        frozenset(bases) & indexes[names.ABORTED_INDEX],
+        _offsets(listed, names.SNAPSHOT),
+        bool(swapped or unfinished or orphans or outdated),
     )
 
 

@@ -25,8 +25,8 @@ from typing import NamedTuple
 from penstock.base.buffers import Buffer
 from penstock.base.errors import StorageError
 from penstock.base.ids import TopicId, format_id
-from penstock.records.batch import BatchHeader
-from penstock.records.producer import ProducerEntry
+from penstock.records.batch import CONTROL, BatchHeader
+from penstock.records.producer import AbortedTransaction, ProducerEntry
 from penstock.storage import lookup, names, retention
 from penstock.storage.config import LogConfig
 from penstock.storage.epochs import LeaderEpochs
@@ -35,6 +35,7 @@ from penstock.storage.lookup import FoundRecord
 from penstock.storage.producer_snapshots import ProducerMemory, ProducerSnapshots
 from penstock.storage.reading import read_batches
 from penstock.storage.recovery import OpenedLog, RecoveryReport, open_log
+from penstock.storage.replaying import replay_control, replay_segment
 from penstock.storage.segment import PlacedBatch, Segment
 from penstock.storage.syncing import SyncPlan, Unsynced
 from penstock.world.disk import Disk
@@ -67,6 +68,7 @@ class Log:
         "_snapshots",
         "_unsynced",
         "_view",
+        "_with_aborted",
         "config",
         "end_offset",
         "epochs",
@@ -179,6 +181,11 @@ class Log:
     def _set_view(self, segments: list[Segment]) -> None:
         self._view = ([segment.base_offset for segment in segments], segments)
         self._active = segments[-1]
+        self._with_aborted = [segment for segment in segments if len(segment.aborted)]
+
+    def _note_aborted(self, active: Segment) -> None:
+        if len(active.aborted) and (not self._with_aborted or self._with_aborted[-1] is not active):
+            self._with_aborted.append(active)
 
     @property
     def cuts(self) -> int:
@@ -247,12 +254,16 @@ class Log:
         except OSError as error:
             raise self._failure("append failed", error) from error
         epochs = self.epochs
-        for header, _ in batches:
+        for header, buffers in batches:
             assert header.base_offset >= self.end_offset, "offsets only grow"
             if header.leader_epoch > epochs.latest_epoch:
                 epochs.assign(header.leader_epoch, header.base_offset)
             if header.producer_id >= 0:
-                self._producers.replay(header)
+                if header.attributes & CONTROL:
+                    replay_control(active, b"".join(buffers), header, self._producers)
+                    self._note_aborted(active)
+                else:
+                    self._producers.replay(header)
             self.end_offset = header.base_offset + header.last_offset_delta + 1
         self.size += new_size - active.size
         active.size = new_size
@@ -328,6 +339,20 @@ class Log:
             assert position is not None
             for _, header in segment.headers(position):
                 yield header
+
+    def has_aborted_from(self, offset: int) -> bool:
+        """Whether a transaction was aborted that ended at or behind `offset`."""
+        return bool(self._with_aborted) and self._with_aborted[-1].aborted.last_offset >= offset
+
+    def aborted_transactions(self, *, from_offset: int, upto_offset: int) -> list[AbortedTransaction]:
+        """Those that overlap with a range of offsets, in the order of their markers."""
+        found: list[AbortedTransaction] = []
+        # Only the marker tells in which segment an entry is: every later one may hold some of an earlier range.
+        first = bisect_right(self._with_aborted, from_offset, key=_base_offset)
+        for segment in self._with_aborted[max(first - 1, 0) :]:
+            if segment.aborted.collect(found, from_offset=from_offset, upto_offset=upto_offset):
+                break
+        return found
 
     def offset_for_timestamp(self, timestamp: int) -> FoundRecord | None:
         """The first record at or behind the start with at least this timestamp. May block."""
@@ -416,9 +441,8 @@ class Log:
         bases, segments = self._view
         first = max(bisect_right(bases, snapshot_offset) - 1, 0)
         for segment in segments[first:]:
-            for _, header in segment.undamaged_headers():
-                if header.has_producer and header.base_offset >= snapshot_offset:
-                    self._producers.replay(header)
+            replay_segment(segment, self._producers, from_offset=snapshot_offset)
+        self._set_view(segments)  # other segments may have aborted transactions now
 
     # ---- deleting
 
@@ -538,3 +562,7 @@ class Log:
             segment.close()
         for removal in self._removals:
             removal.segment.close()
+
+
+def _base_offset(segment: Segment) -> int:
+    return segment.base_offset

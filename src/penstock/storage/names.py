@@ -3,6 +3,7 @@
 LOG = ".log"
 INDEX = ".index"
 TIME_INDEX = ".timeindex"
+ABORTED_INDEX = ".txnindex"
 SNAPSHOT = ".snapshot"
 
 DELETED = ".deleted"  # out of the log, to be removed when readers have had time to finish
@@ -14,7 +15,7 @@ PARTITION_METADATA = "partition.metadata"
 COMPACTED = "compacted"  # an empty file: from now on offsets may be missing between batches
 
 # In the order in which they are renamed: a segment is there when its .log is, and indexes can be rebuilt.
-SEGMENT_SUFFIXES = (INDEX, TIME_INDEX, LOG)
+SEGMENT_SUFFIXES = (ABORTED_INDEX, INDEX, TIME_INDEX, LOG)
 
 _OFFSET_DIGITS = 20
 

@@ -1,4 +1,4 @@
-"""Producer snapshots: what idempotent producers had written when a segment began.
+"""Producer snapshots: what producers with an id had written when a segment began.
 
 `<offset>.snapshot` is Kafka's: version 1, a CRC-32C of what follows, the number of entries, the entries.
 One is taken at the beginning of every segment but the first, and one at the end of the log when it is
@@ -13,7 +13,8 @@ from typing import Protocol
 from crc32c import crc32c
 
 from penstock.records.batch import BatchHeader
-from penstock.records.producer import ProducerEntry
+from penstock.records.control import Marker
+from penstock.records.producer import AbortedTransaction, ProducerEntry
 from penstock.storage import names
 from penstock.world.disk import Disk, File, read_file
 
@@ -24,7 +25,7 @@ _ENTRY = Struct(">qhiqiqiq")
 
 
 class ProducerMemory(Protocol):
-    """What a log needs of the state of its idempotent producers."""
+    """What a log needs of the state of its producers."""
 
     def restore(self, entries: Sequence[ProducerEntry]) -> None:
         """Forget everything, and know `entries` instead."""
@@ -32,6 +33,10 @@ class ProducerMemory(Protocol):
 
     def replay(self, header: BatchHeader) -> None:
         """A batch of a producer is in the log."""
+        ...
+
+    def replay_marker(self, header: BatchHeader, marker: Marker) -> AbortedTransaction | None:
+        """A marker is in the log; the transaction it aborted, if it did and that had written something here."""
         ...
 
     def entries(self) -> list[ProducerEntry]: ...

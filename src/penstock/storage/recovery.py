@@ -12,13 +12,15 @@ After a crash:
 - But the recovery point on disk is older than that. Invalid bytes with valid batches behind them may have
   been answered for, and so may what follows. Neither is cut or jumped over: the range stays in the log as
   damage, reads in it raise CorruptionError (CORRUPT_MESSAGE to clients), reads elsewhere work. A follower
-  can fetch it again; on a sole replica a person decides (DeleteRecords moves the start past it). The same
+  can fetch it again; on a sole replica a person decides (DeleteRecords moves the start past it).
+  But a log that is of use as a whole only, as a coordinator's is (`ends_at_damage`), is cut there. The same
   holds for bytes missing below the recovery point: their offsets are damage, and are never given out a
   second time.
 - If records were deleted up to an offset that the log does not reach any more, it goes on, empty, from there.
 - A gap between two segments of a log that was never compacted is damage without bytes.
-- Producer state is the newest whole snapshot at or below the recovery point and every header behind it;
-  leader epochs are the checkpoint up to the recovery point and the headers behind it.
+- Producer state is the newest whole snapshot at or below the recovery point and every header behind it, and so
+  are the indexes of aborted transactions: one that makes no sense is made again from the batches. Leader epochs
+  are the checkpoint up to the recovery point and the headers behind it.
 """
 
 from collections.abc import Collection
@@ -27,12 +29,14 @@ from dataclasses import dataclass, field
 from penstock.base.errors import UserError
 from penstock.base.ids import ZERO_ID, TopicId, parse_id
 from penstock.storage import leftovers, names
+from penstock.storage.aborted import AbortedIndex
 from penstock.storage.checking import SegmentCheck
 from penstock.storage.config import LogConfig
 from penstock.storage.epochs import LeaderEpochs, decode_epochs
 from penstock.storage.errors import CorruptionError
 from penstock.storage.index import NO_TIMESTAMP, SegmentIndex, TimeEntry
 from penstock.storage.producer_snapshots import ProducerMemory, ProducerSnapshots
+from penstock.storage.replaying import replay_found
 from penstock.storage.segment import Damage, Segment
 from penstock.storage.walk import headers
 from penstock.world.disk import Disk, File, read_file
@@ -104,7 +108,7 @@ def open_log(
     report = RecoveryReport(path)
     opened = OpenedLog(
         topic_id=_read_topic_id(disk, path),
-        segments=[_closed_segment(disk, path, base) for base in found.bases],
+        segments=[_closed_segment(disk, path, base, found.aborted) for base in found.bases],
         start_offset=log_start_offset,
         end_offset=0,
         recovery_point=recovery_point,
@@ -148,10 +152,13 @@ def _read_topic_id(disk: Disk, path: str) -> TopicId:
         return ZERO_ID
 
 
-def _closed_segment(disk: Disk, path: str, base_offset: int) -> Segment:
+def _closed_segment(disk: Disk, path: str, base_offset: int, aborted: Collection[int]) -> Segment:
     size = disk.size(f"{path}/{names.file_name(base_offset, names.LOG)}")
     index = SegmentIndex(disk, path, base_offset, in_files=True)
-    return Segment(disk, path, base_offset, size=size, index=index)
+    segment = Segment(disk, path, base_offset, size=size, index=index)
+    if base_offset in aborted:
+        segment.aborted = AbortedIndex.load(disk, segment.path(names.ABORTED_INDEX))
+    return segment
 
 
 class _Opening:
@@ -271,7 +278,8 @@ class _Opening:
         epochs_from = self._read_epochs(known_upto)
         opened.snapshots.drop_behind(known_upto)
         opened.snapshots.drop_strays({segment.base_offset for segment in opened.segments})
-        producers_from = opened.snapshots.restore(producers, upto_offset=known_upto)
+        broken = (segment.base_offset for segment in opened.segments if segment.aborted.is_broken)
+        producers_from = opened.snapshots.restore(producers, upto_offset=next(broken, known_upto))
         start = min(epochs_from, producers_from)
         ends = [segment.base_offset for segment in opened.segments[1:]] + [opened.end_offset]
         for segment, end_offset in zip(opened.segments, ends, strict=True):
@@ -279,14 +287,17 @@ class _Opening:
                 continue
             if segment is not opened.segments[0] and segment.base_offset > producers_from:
                 opened.unsynced_files += opened.snapshots.take(segment.base_offset, producers.entries())
+            segment.aborted.truncate_to(producers_from)
             try:
-                for _, header in segment.undamaged_headers():
+                for position, header in segment.undamaged_headers():
                     if header.base_offset >= epochs_from:
                         opened.epochs.assign(header.leader_epoch, header.base_offset)
                     if header.base_offset >= producers_from and header.has_producer:
-                        producers.replay(header)
+                        replay_found(segment, position, header, producers)
             except CorruptionError:
                 return segment.base_offset
+        for segment in opened.segments[:-1]:
+            opened.unsynced_files += segment.write_aborted()
         return None
 
     def _read_epochs(self, known_upto: int) -> int:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from penstock.base.buffers import Buffer
 from penstock.records.batch import HEADER_SIZE, BatchHeader
 from penstock.storage import names
+from penstock.storage.aborted import AbortedIndex
 from penstock.storage.config import LogConfig
 from penstock.storage.errors import CorruptionError, NoRoomError
 from penstock.storage.index import NO_TIMESTAMP, SegmentIndex, TimeEntry
@@ -60,6 +61,7 @@ class Segment:
         "_max_time",
         "_recent",
         "_suffix",
+        "aborted",
         "base_offset",
         "created_ms",
         "damage",
@@ -87,6 +89,7 @@ class Segment:
         self._max_time: TimeEntry | None = None  # None: the time index's last entry has it
         self._recent: tuple[array[int], array[int]] | None = None  # positions, last offsets
         self._bytes_since_index = 0
+        self.aborted = AbortedIndex()
         self.base_offset = base_offset
         self.size = size
         self.index = index
@@ -187,7 +190,11 @@ class Segment:
         """Put everything known into the index files, the largest timestamp included."""
         largest = self.largest_time()
         self.index.add_time(largest.timestamp, offset=largest.offset)
-        return self.index.write(keep_open=keep_open)
+        return self.index.write(keep_open=keep_open) + self.write_aborted()
+
+    def write_aborted(self) -> list[File]:
+        """Put the aborted transactions into their file. What comes back has to be synced, then closed."""
+        return self.aborted.write(self._disk, self.path(names.ABORTED_INDEX))
 
     def retire(self) -> list[File]:
         """The segment is no longer the active one. What comes back has to be synced, then closed."""

@@ -14,6 +14,8 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Protocol
 
+_TURNS_TO_COME = 3  # of the loop, from accepting a connection to telling its protocol
+
 
 class Droppable(Protocol):
     """A connection, as the faults see it."""
@@ -59,6 +61,14 @@ class Faults:
     def abort_all(self) -> None:
         for connection in list(self._connections):
             connection.abort()
+
+    async def settle(self) -> None:
+        """No server listens any more: reset what was accepted at the last moment too, and see all of it gone."""
+        for _ in range(_TURNS_TO_COME):
+            await asyncio.sleep(0)
+            self.abort_all()
+        while self._connections:
+            await asyncio.sleep(0)
 
     def _call_on_loop(self, function: Callable[[], None]) -> None:
         loop = self._loop

@@ -63,5 +63,6 @@ class Life:
         for task in others:
             task.cancel()
         await asyncio.gather(*others, return_exceptions=True)
+        await self._faults.settle()
         self._work.close()
         self._disk.let_go()

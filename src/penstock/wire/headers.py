@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 
 from penstock.base.buffers import Buffer
 from penstock.base.errors import PeerError
+from penstock.schema.primitives import skip_tags
 from penstock.wire.apis import APIS
-from penstock.wire.primitives import skip_tags
 
 _API_VERSIONS: Final = 18
 _NEVER: Final = 32768

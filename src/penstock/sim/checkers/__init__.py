@@ -7,21 +7,25 @@ follows where each message lies, and with that what was lost, doubled, moved, or
     promises      which crash a write outlives (DESIGN 6), and a log's time cut into eras by those it need not
     log_view      all that is known of one log
     excuses       why something may rightly be missing
-    offsets, polls, losses, transactions    the checks
+    offsets, polls, losses, transactions, groups, copies    the checks
     anomalies     their names
-    check         `check(history)`: all of them
+    check         `check(history)`: all of them about logs; `check_coordination`: about groups and transactions
 
 Nothing here runs anything: the simulation records histories, and tests with real processes can.
 """
 
 from penstock.sim.checkers.anomalies import Anomaly, AnomalyKind
-from penstock.sim.checkers.check import check
+from penstock.sim.checkers.check import check, check_coordination
 from penstock.sim.checkers.history import (
+    Commit,
+    CommittedRead,
+    Copy,
     Crash,
     CrashKind,
     Cut,
     FinalRead,
     History,
+    Holding,
     Keeping,
     LogName,
     Message,
@@ -36,11 +40,15 @@ from penstock.sim.checkers.history import (
 __all__ = [
     "Anomaly",
     "AnomalyKind",
+    "Commit",
+    "CommittedRead",
+    "Copy",
     "Crash",
     "CrashKind",
     "Cut",
     "FinalRead",
     "History",
+    "Holding",
     "Keeping",
     "LogName",
     "Message",
@@ -51,4 +59,5 @@ __all__ = [
     "Transaction",
     "Unreadable",
     "check",
+    "check_coordination",
 ]

@@ -25,6 +25,22 @@ class AnomalyKind(StrEnum):
     OWN_UNCOMMITTED_READ = "read of one's own uncommitted write"
     TORN_TRANSACTION = "torn transaction"  # a part of a transaction is visible, another never
     UNWRITTEN_READ = "unwritten read"  # read what nobody sent to this log, or not as it was sent
+    LOST_COMMIT = "lost commit"  # a group's offset is not the last one that was acknowledged
+    BACKWARD_COMMIT = "backward commit"  # a group takes an offset below one that it took before
+    SHARED_PARTITION = "shared partition"  # two members have one partition in one generation
+    COPIED_TWICE = "copied twice"  # a message has two copies that readers of committed data see
+    NOT_COPIED = "not copied"  # the group has passed a message, and no copy of it is committed
+
+
+OF_COORDINATORS = frozenset(
+    {
+        AnomalyKind.LOST_COMMIT,
+        AnomalyKind.BACKWARD_COMMIT,
+        AnomalyKind.SHARED_PARTITION,
+        AnomalyKind.COPIED_TWICE,
+        AnomalyKind.NOT_COPIED,
+    }
+)
 
 
 class Anomaly(NamedTuple):

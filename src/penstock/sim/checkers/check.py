@@ -1,6 +1,8 @@
 """All checks over one history."""
 
 from penstock.sim.checkers.anomalies import Anomaly
+from penstock.sim.checkers.copies import find_miscopied
+from penstock.sim.checkers.groups import find_backward_commits, find_lost_commits, find_shared_partitions
 from penstock.sim.checkers.history import History
 from penstock.sim.checkers.log_view import views
 from penstock.sim.checkers.losses import find_losses
@@ -38,3 +40,13 @@ def check(history: History) -> list[Anomaly]:
     logs = views(history)
     found = [anomaly for view in logs for find in _CHECKS for anomaly in find(view)]
     return [*found, *find_torn_transactions(logs)]
+
+
+def check_coordination(history: History) -> list[Anomaly]:
+    """Every broken promise of coordinators; nothing that they keep may have been allowed to be lost."""
+    return [
+        *find_lost_commits(history),
+        *find_backward_commits(history),
+        *find_shared_partitions(history),
+        *find_miscopied(history),
+    ]

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from typing import NamedTuple
 
+from penstock.base.ids import TopicPartition
+
 NO_OFFSET = -1
 
 
@@ -146,6 +148,49 @@ class FinalRead(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Commit:
+    """One request to set a group's offset in a partition, or one transaction that ended with it."""
+
+    group: str
+    partition: TopicPartition
+    offset: int
+    began: int
+    ended: int
+    outcome: Outcome
+    actor: str
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedRead:
+    """What a group was said to have committed; NO_OFFSET: nothing."""
+
+    group: str
+    partition: TopicPartition
+    offset: int
+    began: int
+    ended: int
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """What a member was given in a generation (or at a member epoch) of its group."""
+
+    group: str
+    member: str
+    generation: int
+    partitions: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A message that was sent as the copy of another."""
+
+    group: str
+    source: int
+    copied: int
+
+
+@dataclass(frozen=True, slots=True)
 class Keeping:
     """What a topic promises to keep; None: no limit. For one that was changed, see `weaker`."""
 
@@ -185,6 +230,10 @@ class History:
     cuts: list[Cut] = field(default_factory=list)
     final_reads: list[FinalRead] = field(default_factory=list)
     unreadable: list[Unreadable] = field(default_factory=list)
+    commits: list[Commit] = field(default_factory=list)
+    committed_reads: list[CommittedRead] = field(default_factory=list)
+    holdings: list[Holding] = field(default_factory=list)
+    copies: list[Copy] = field(default_factory=list)
     keeping: dict[str, Keeping] = field(default_factory=dict)  # by topic id
     clock_slack_ms: int = 0  # by how much the clocks involved may have disagreed
     _now: int = 0

@@ -5,6 +5,9 @@
     writer, reader, admin    one actor each
     known_topics    which topics must be there
     last_reader  reads everything when all is over
+    recording   a client that writes down what it commits for groups
+    member, copier, transactor    one actor each of those that need a coordinator; transacting: their transactions
+    last_look   whether every coordinator is of use when all is over
     promises    what the topics of a plan promise, with all that was asked to change
 
 They use `penstock.client` on any loop: the simulated world's, or a real one.

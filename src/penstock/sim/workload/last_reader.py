@@ -27,7 +27,7 @@ class LastReader:
         client.begin()
         topics = await client.persist(lambda: client.refresh(None))
         self._journal.topics.listed(sorted(topic.name for topic in topics))
-        for topic in sorted(topics):
+        for topic in sorted(topic for topic in topics if not topic.is_internal):
             for index in range(len(topic.partitions)):
                 partition = TopicPartition(topic.name, index)
                 try:

@@ -19,7 +19,7 @@ class Promises:
         return self._topics[topic]
 
     def note_change(self, topic: str, name: str, value: str) -> None:
-        self._changes[topic].append((name, value))
+        self._changes.setdefault(topic, []).append((name, value))
 
     def of(self, topic: str) -> Keeping:
         configs, changes = self._topics[topic].configs, self._changes[topic]

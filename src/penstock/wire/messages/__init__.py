@@ -5,8 +5,8 @@ They are imported one by one, when first needed; this package imports none of th
 
 from importlib import import_module
 
+from penstock.schema.words import Message
 from penstock.wire.apis import APIS
-from penstock.wire.schema import Message
 
 
 def request_type(api_key: int) -> type[Message]:

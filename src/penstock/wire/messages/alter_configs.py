@@ -3,19 +3,19 @@
 Written by tools/generate_messages.py from the protocol's schema; change that, not this.
 """
 
-from penstock.wire import schema
-from penstock.wire.schema import Message, Struct
+from penstock.schema import words
+from penstock.schema.words import Message, Struct
 
 
 class AlterableConfig(Struct):
-    name: str = schema.string("0+")
-    value: str | None = schema.string("0+", nullable="0+")
+    name: str = words.string("0+")
+    value: str | None = words.string("0+", nullable="0+")
 
 
 class AlterConfigsResource(Struct):
-    resource_type: int = schema.int8("0+")
-    resource_name: str = schema.string("0+")
-    configs: list[AlterableConfig] = schema.array(AlterableConfig, "0+")
+    resource_type: int = words.int8("0+")
+    resource_name: str = words.string("0+")
+    configs: list[AlterableConfig] = words.array(AlterableConfig, "0+")
 
 
 class AlterConfigsRequest(Message):
@@ -23,15 +23,15 @@ class AlterConfigsRequest(Message):
     VERSIONS = (0, 2)
     FLEXIBLE_SINCE = 2
 
-    resources: list[AlterConfigsResource] = schema.array(AlterConfigsResource, "0+")
-    validate_only: bool = schema.boolean("0+")
+    resources: list[AlterConfigsResource] = words.array(AlterConfigsResource, "0+")
+    validate_only: bool = words.boolean("0+")
 
 
 class AlterConfigsResourceResponse(Struct):
-    error_code: int = schema.int16("0+")
-    error_message: str | None = schema.string("0+", nullable="0+")
-    resource_type: int = schema.int8("0+")
-    resource_name: str = schema.string("0+")
+    error_code: int = words.int16("0+")
+    error_message: str | None = words.string("0+", nullable="0+")
+    resource_type: int = words.int8("0+")
+    resource_name: str = words.string("0+")
 
 
 class AlterConfigsResponse(Message):
@@ -39,5 +39,5 @@ class AlterConfigsResponse(Message):
     VERSIONS = (0, 2)
     FLEXIBLE_SINCE = 2
 
-    throttle_time_ms: int = schema.int32("0+")
-    responses: list[AlterConfigsResourceResponse] = schema.array(AlterConfigsResourceResponse, "0+")
+    throttle_time_ms: int = words.int32("0+")
+    responses: list[AlterConfigsResourceResponse] = words.array(AlterConfigsResourceResponse, "0+")

@@ -3,8 +3,8 @@
 Written by tools/generate_messages.py from the protocol's schema; change that, not this.
 """
 
-from penstock.wire import schema
-from penstock.wire.schema import Message, Struct
+from penstock.schema import words
+from penstock.schema.words import Message, Struct
 
 
 class ApiVersionsRequest(Message):
@@ -12,26 +12,26 @@ class ApiVersionsRequest(Message):
     VERSIONS = (0, 4)
     FLEXIBLE_SINCE = 3
 
-    client_software_name: str = schema.string("3+", ignorable=True)
-    client_software_version: str = schema.string("3+", ignorable=True)
+    client_software_name: str = words.string("3+", ignorable=True)
+    client_software_version: str = words.string("3+", ignorable=True)
 
 
 class ApiVersion(Struct):
-    api_key: int = schema.int16("0+")
-    min_version: int = schema.int16("0+")
-    max_version: int = schema.int16("0+")
+    api_key: int = words.int16("0+")
+    min_version: int = words.int16("0+")
+    max_version: int = words.int16("0+")
 
 
 class SupportedFeatureKey(Struct):
-    name: str = schema.string("3+")
-    min_version: int = schema.int16("3+")
-    max_version: int = schema.int16("3+")
+    name: str = words.string("3+")
+    min_version: int = words.int16("3+")
+    max_version: int = words.int16("3+")
 
 
 class FinalizedFeatureKey(Struct):
-    name: str = schema.string("3+")
-    max_version_level: int = schema.int16("3+")
-    min_version_level: int = schema.int16("3+")
+    name: str = words.string("3+")
+    max_version_level: int = words.int16("3+")
+    min_version_level: int = words.int16("3+")
 
 
 class ApiVersionsResponse(Message):
@@ -39,14 +39,14 @@ class ApiVersionsResponse(Message):
     VERSIONS = (0, 4)
     FLEXIBLE_SINCE = 3
 
-    error_code: int = schema.int16("0+")
-    api_keys: list[ApiVersion] = schema.array(ApiVersion, "0+")
-    throttle_time_ms: int = schema.int32("1+", ignorable=True)
-    supported_features: list[SupportedFeatureKey] = schema.array(
+    error_code: int = words.int16("0+")
+    api_keys: list[ApiVersion] = words.array(ApiVersion, "0+")
+    throttle_time_ms: int = words.int32("1+", ignorable=True)
+    supported_features: list[SupportedFeatureKey] = words.array(
         SupportedFeatureKey, "3+", tag=0, ignorable=True
     )
-    finalized_features_epoch: int = schema.int64("3+", tag=1, default=-1, ignorable=True)
-    finalized_features: list[FinalizedFeatureKey] = schema.array(
+    finalized_features_epoch: int = words.int64("3+", tag=1, default=-1, ignorable=True)
+    finalized_features: list[FinalizedFeatureKey] = words.array(
         FinalizedFeatureKey, "3+", tag=2, ignorable=True
     )
-    zk_migration_ready: bool = schema.boolean("3+", tag=3, ignorable=True)
+    zk_migration_ready: bool = words.boolean("3+", tag=3, ignorable=True)

@@ -3,18 +3,18 @@
 Written by tools/generate_messages.py from the protocol's schema; change that, not this.
 """
 
-from penstock.wire import schema
-from penstock.wire.schema import Message, Struct
+from penstock.schema import words
+from penstock.schema.words import Message, Struct
 
 
 class CreatePartitionsAssignment(Struct):
-    broker_ids: list[int] = schema.array(schema.int32, "0+")
+    broker_ids: list[int] = words.array(words.int32, "0+")
 
 
 class CreatePartitionsTopic(Struct):
-    name: str = schema.string("0+")
-    count: int = schema.int32("0+")
-    assignments: list[CreatePartitionsAssignment] | None = schema.array(
+    name: str = words.string("0+")
+    count: int = words.int32("0+")
+    assignments: list[CreatePartitionsAssignment] | None = words.array(
         CreatePartitionsAssignment, "0+", nullable="0+"
     )
 
@@ -24,15 +24,15 @@ class CreatePartitionsRequest(Message):
     VERSIONS = (0, 3)
     FLEXIBLE_SINCE = 2
 
-    topics: list[CreatePartitionsTopic] = schema.array(CreatePartitionsTopic, "0+")
-    timeout_ms: int = schema.int32("0+")
-    validate_only: bool = schema.boolean("0+")
+    topics: list[CreatePartitionsTopic] = words.array(CreatePartitionsTopic, "0+")
+    timeout_ms: int = words.int32("0+")
+    validate_only: bool = words.boolean("0+")
 
 
 class CreatePartitionsTopicResult(Struct):
-    name: str = schema.string("0+")
-    error_code: int = schema.int16("0+")
-    error_message: str | None = schema.string("0+", nullable="0+", default=None)
+    name: str = words.string("0+")
+    error_code: int = words.int16("0+")
+    error_message: str | None = words.string("0+", nullable="0+", default=None)
 
 
 class CreatePartitionsResponse(Message):
@@ -40,5 +40,5 @@ class CreatePartitionsResponse(Message):
     VERSIONS = (0, 3)
     FLEXIBLE_SINCE = 2
 
-    throttle_time_ms: int = schema.int32("0+")
-    results: list[CreatePartitionsTopicResult] = schema.array(CreatePartitionsTopicResult, "0+")
+    throttle_time_ms: int = words.int32("0+")
+    results: list[CreatePartitionsTopicResult] = words.array(CreatePartitionsTopicResult, "0+")

@@ -3,14 +3,14 @@
 Written by tools/generate_messages.py from the protocol's schema; change that, not this.
 """
 
-from penstock.wire import schema
-from penstock.wire.schema import Message, Struct
+from penstock.schema import words
+from penstock.schema.words import Message, Struct
 
 
 class DescribeConfigsResource(Struct):
-    resource_type: int = schema.int8("0+")
-    resource_name: str = schema.string("0+")
-    configuration_keys: list[str] | None = schema.array(schema.string, "0+", nullable="0+")
+    resource_type: int = words.int8("0+")
+    resource_name: str = words.string("0+")
+    configuration_keys: list[str] | None = words.array(words.string, "0+", nullable="0+")
 
 
 class DescribeConfigsRequest(Message):
@@ -18,34 +18,34 @@ class DescribeConfigsRequest(Message):
     VERSIONS = (1, 4)
     FLEXIBLE_SINCE = 4
 
-    resources: list[DescribeConfigsResource] = schema.array(DescribeConfigsResource, "0+")
-    include_synonyms: bool = schema.boolean("1+")
-    include_documentation: bool = schema.boolean("3+")
+    resources: list[DescribeConfigsResource] = words.array(DescribeConfigsResource, "0+")
+    include_synonyms: bool = words.boolean("1+")
+    include_documentation: bool = words.boolean("3+")
 
 
 class DescribeConfigsSynonym(Struct):
-    name: str = schema.string("1+")
-    value: str | None = schema.string("1+", nullable="0+")
-    source: int = schema.int8("1+")
+    name: str = words.string("1+")
+    value: str | None = words.string("1+", nullable="0+")
+    source: int = words.int8("1+")
 
 
 class DescribeConfigsResourceResult(Struct):
-    name: str = schema.string("0+")
-    value: str | None = schema.string("0+", nullable="0+")
-    read_only: bool = schema.boolean("0+")
-    config_source: int = schema.int8("1+", default=-1, ignorable=True)
-    is_sensitive: bool = schema.boolean("0+")
-    synonyms: list[DescribeConfigsSynonym] = schema.array(DescribeConfigsSynonym, "1+", ignorable=True)
-    config_type: int = schema.int8("3+", ignorable=True)
-    documentation: str | None = schema.string("3+", nullable="0+", ignorable=True)
+    name: str = words.string("0+")
+    value: str | None = words.string("0+", nullable="0+")
+    read_only: bool = words.boolean("0+")
+    config_source: int = words.int8("1+", default=-1, ignorable=True)
+    is_sensitive: bool = words.boolean("0+")
+    synonyms: list[DescribeConfigsSynonym] = words.array(DescribeConfigsSynonym, "1+", ignorable=True)
+    config_type: int = words.int8("3+", ignorable=True)
+    documentation: str | None = words.string("3+", nullable="0+", ignorable=True)
 
 
 class DescribeConfigsResult(Struct):
-    error_code: int = schema.int16("0+")
-    error_message: str | None = schema.string("0+", nullable="0+")
-    resource_type: int = schema.int8("0+")
-    resource_name: str = schema.string("0+")
-    configs: list[DescribeConfigsResourceResult] = schema.array(DescribeConfigsResourceResult, "0+")
+    error_code: int = words.int16("0+")
+    error_message: str | None = words.string("0+", nullable="0+")
+    resource_type: int = words.int8("0+")
+    resource_name: str = words.string("0+")
+    configs: list[DescribeConfigsResourceResult] = words.array(DescribeConfigsResourceResult, "0+")
 
 
 class DescribeConfigsResponse(Message):
@@ -53,5 +53,5 @@ class DescribeConfigsResponse(Message):
     VERSIONS = (1, 4)
     FLEXIBLE_SINCE = 4
 
-    throttle_time_ms: int = schema.int32("0+")
-    results: list[DescribeConfigsResult] = schema.array(DescribeConfigsResult, "0+")
+    throttle_time_ms: int = words.int32("0+")
+    results: list[DescribeConfigsResult] = words.array(DescribeConfigsResult, "0+")

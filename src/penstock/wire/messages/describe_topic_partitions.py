@@ -3,17 +3,17 @@
 Written by tools/generate_messages.py from the protocol's schema; change that, not this.
 """
 
-from penstock.wire import schema
-from penstock.wire.schema import Message, Struct
+from penstock.schema import words
+from penstock.schema.words import Message, Struct
 
 
 class TopicRequest(Struct):
-    name: str = schema.string("0+")
+    name: str = words.string("0+")
 
 
 class Cursor(Struct):
-    topic_name: str = schema.string("0+")
-    partition_index: int = schema.int32("0+")
+    topic_name: str = words.string("0+")
+    partition_index: int = words.int32("0+")
 
 
 class DescribeTopicPartitionsRequest(Message):
@@ -21,32 +21,32 @@ class DescribeTopicPartitionsRequest(Message):
     VERSIONS = (0, 0)
     FLEXIBLE_SINCE = 0
 
-    topics: list[TopicRequest] = schema.array(TopicRequest, "0+")
-    response_partition_limit: int = schema.int32("0+", default=2000)
-    cursor: Cursor | None = schema.struct(Cursor, "0+", nullable="0+", default=None)
+    topics: list[TopicRequest] = words.array(TopicRequest, "0+")
+    response_partition_limit: int = words.int32("0+", default=2000)
+    cursor: Cursor | None = words.struct(Cursor, "0+", nullable="0+", default=None)
 
 
 class DescribeTopicPartitionsResponsePartition(Struct):
-    error_code: int = schema.int16("0+")
-    partition_index: int = schema.int32("0+")
-    leader_id: int = schema.int32("0+")
-    leader_epoch: int = schema.int32("0+", default=-1, ignorable=True)
-    replica_nodes: list[int] = schema.array(schema.int32, "0+")
-    isr_nodes: list[int] = schema.array(schema.int32, "0+")
-    eligible_leader_replicas: list[int] | None = schema.array(schema.int32, "0+", nullable="0+", default=None)
-    last_known_elr: list[int] | None = schema.array(schema.int32, "0+", nullable="0+", default=None)
-    offline_replicas: list[int] = schema.array(schema.int32, "0+", ignorable=True)
+    error_code: int = words.int16("0+")
+    partition_index: int = words.int32("0+")
+    leader_id: int = words.int32("0+")
+    leader_epoch: int = words.int32("0+", default=-1, ignorable=True)
+    replica_nodes: list[int] = words.array(words.int32, "0+")
+    isr_nodes: list[int] = words.array(words.int32, "0+")
+    eligible_leader_replicas: list[int] | None = words.array(words.int32, "0+", nullable="0+", default=None)
+    last_known_elr: list[int] | None = words.array(words.int32, "0+", nullable="0+", default=None)
+    offline_replicas: list[int] = words.array(words.int32, "0+", ignorable=True)
 
 
 class DescribeTopicPartitionsResponseTopic(Struct):
-    error_code: int = schema.int16("0+")
-    name: str | None = schema.string("0+", nullable="0+")
-    topic_id: bytes = schema.uuid("0+", ignorable=True)
-    is_internal: bool = schema.boolean("0+", ignorable=True)
-    partitions: list[DescribeTopicPartitionsResponsePartition] = schema.array(
+    error_code: int = words.int16("0+")
+    name: str | None = words.string("0+", nullable="0+")
+    topic_id: bytes = words.uuid("0+", ignorable=True)
+    is_internal: bool = words.boolean("0+", ignorable=True)
+    partitions: list[DescribeTopicPartitionsResponsePartition] = words.array(
         DescribeTopicPartitionsResponsePartition, "0+"
     )
-    topic_authorized_operations: int = schema.int32("0+", default=-2147483648)
+    topic_authorized_operations: int = words.int32("0+", default=-2147483648)
 
 
 class DescribeTopicPartitionsResponse(Message):
@@ -54,8 +54,8 @@ class DescribeTopicPartitionsResponse(Message):
     VERSIONS = (0, 0)
     FLEXIBLE_SINCE = 0
 
-    throttle_time_ms: int = schema.int32("0+", ignorable=True)
-    topics: list[DescribeTopicPartitionsResponseTopic] = schema.array(
+    throttle_time_ms: int = words.int32("0+", ignorable=True)
+    topics: list[DescribeTopicPartitionsResponseTopic] = words.array(
         DescribeTopicPartitionsResponseTopic, "0+"
     )
-    next_cursor: Cursor | None = schema.struct(Cursor, "0+", nullable="0+", default=None)
+    next_cursor: Cursor | None = words.struct(Cursor, "0+", nullable="0+", default=None)

@@ -3,8 +3,8 @@
 Written by tools/generate_messages.py from the protocol's schema; change that, not this.
 """
 
-from penstock.wire import schema
-from penstock.wire.schema import Message
+from penstock.schema import words
+from penstock.schema.words import Message
 
 
 class InitProducerIdRequest(Message):
@@ -12,12 +12,12 @@ class InitProducerIdRequest(Message):
     VERSIONS = (0, 6)
     FLEXIBLE_SINCE = 2
 
-    transactional_id: str | None = schema.string("0+", nullable="0+")
-    transaction_timeout_ms: int = schema.int32("0+")
-    producer_id: int = schema.int64("3+", default=-1)
-    producer_epoch: int = schema.int16("3+", default=-1)
-    enable2_pc: bool = schema.boolean("6+")
-    keep_prepared_txn: bool = schema.boolean("6+")
+    transactional_id: str | None = words.string("0+", nullable="0+")
+    transaction_timeout_ms: int = words.int32("0+")
+    producer_id: int = words.int64("3+", default=-1)
+    producer_epoch: int = words.int16("3+", default=-1)
+    enable2_pc: bool = words.boolean("6+")
+    keep_prepared_txn: bool = words.boolean("6+")
 
 
 class InitProducerIdResponse(Message):
@@ -25,9 +25,9 @@ class InitProducerIdResponse(Message):
     VERSIONS = (0, 6)
     FLEXIBLE_SINCE = 2
 
-    throttle_time_ms: int = schema.int32("0+", ignorable=True)
-    error_code: int = schema.int16("0+")
-    producer_id: int = schema.int64("0+", default=-1)
-    producer_epoch: int = schema.int16("0+")
-    ongoing_txn_producer_id: int = schema.int64("6+", default=-1)
-    ongoing_txn_producer_epoch: int = schema.int16("6+", default=-1)
+    throttle_time_ms: int = words.int32("0+", ignorable=True)
+    error_code: int = words.int16("0+")
+    producer_id: int = words.int64("0+", default=-1)
+    producer_epoch: int = words.int16("0+")
+    ongoing_txn_producer_id: int = words.int64("6+", default=-1)
+    ongoing_txn_producer_epoch: int = words.int16("6+", default=-1)

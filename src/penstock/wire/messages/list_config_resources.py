@@ -3,8 +3,8 @@
 Written by tools/generate_messages.py from the protocol's schema; change that, not this.
 """
 
-from penstock.wire import schema
-from penstock.wire.schema import Message, Struct
+from penstock.schema import words
+from penstock.schema.words import Message, Struct
 
 
 class ListConfigResourcesRequest(Message):
@@ -12,12 +12,12 @@ class ListConfigResourcesRequest(Message):
     VERSIONS = (0, 1)
     FLEXIBLE_SINCE = 0
 
-    resource_types: list[int] = schema.array(schema.int8, "1+")
+    resource_types: list[int] = words.array(words.int8, "1+")
 
 
 class ConfigResource(Struct):
-    resource_name: str = schema.string("0+")
-    resource_type: int = schema.int8("1+", default=16, ignorable=True)
+    resource_name: str = words.string("0+")
+    resource_type: int = words.int8("1+", default=16, ignorable=True)
 
 
 class ListConfigResourcesResponse(Message):
@@ -25,6 +25,6 @@ class ListConfigResourcesResponse(Message):
     VERSIONS = (0, 1)
     FLEXIBLE_SINCE = 0
 
-    throttle_time_ms: int = schema.int32("0+")
-    error_code: int = schema.int16("0+")
-    config_resources: list[ConfigResource] = schema.array(ConfigResource, "0+")
+    throttle_time_ms: int = words.int32("0+")
+    error_code: int = words.int16("0+")
+    config_resources: list[ConfigResource] = words.array(ConfigResource, "0+")

@@ -3,19 +3,19 @@
 Written by tools/generate_messages.py from the protocol's schema; change that, not this.
 """
 
-from penstock.wire import schema
-from penstock.wire.schema import Message, Struct
+from penstock.schema import words
+from penstock.schema.words import Message, Struct
 
 
 class ListOffsetsPartition(Struct):
-    partition_index: int = schema.int32("0+")
-    current_leader_epoch: int = schema.int32("4+", default=-1, ignorable=True)
-    timestamp: int = schema.int64("0+")
+    partition_index: int = words.int32("0+")
+    current_leader_epoch: int = words.int32("4+", default=-1, ignorable=True)
+    timestamp: int = words.int64("0+")
 
 
 class ListOffsetsTopic(Struct):
-    name: str = schema.string("0+")
-    partitions: list[ListOffsetsPartition] = schema.array(ListOffsetsPartition, "0+")
+    name: str = words.string("0+")
+    partitions: list[ListOffsetsPartition] = words.array(ListOffsetsPartition, "0+")
 
 
 class ListOffsetsRequest(Message):
@@ -23,23 +23,23 @@ class ListOffsetsRequest(Message):
     VERSIONS = (1, 11)
     FLEXIBLE_SINCE = 6
 
-    replica_id: int = schema.int32("0+")
-    isolation_level: int = schema.int8("2+")
-    topics: list[ListOffsetsTopic] = schema.array(ListOffsetsTopic, "0+")
-    timeout_ms: int = schema.int32("10+", ignorable=True)
+    replica_id: int = words.int32("0+")
+    isolation_level: int = words.int8("2+")
+    topics: list[ListOffsetsTopic] = words.array(ListOffsetsTopic, "0+")
+    timeout_ms: int = words.int32("10+", ignorable=True)
 
 
 class ListOffsetsPartitionResponse(Struct):
-    partition_index: int = schema.int32("0+")
-    error_code: int = schema.int16("0+")
-    timestamp: int = schema.int64("1+", default=-1)
-    offset: int = schema.int64("1+", default=-1)
-    leader_epoch: int = schema.int32("4+", default=-1)
+    partition_index: int = words.int32("0+")
+    error_code: int = words.int16("0+")
+    timestamp: int = words.int64("1+", default=-1)
+    offset: int = words.int64("1+", default=-1)
+    leader_epoch: int = words.int32("4+", default=-1)
 
 
 class ListOffsetsTopicResponse(Struct):
-    name: str = schema.string("0+")
-    partitions: list[ListOffsetsPartitionResponse] = schema.array(ListOffsetsPartitionResponse, "0+")
+    name: str = words.string("0+")
+    partitions: list[ListOffsetsPartitionResponse] = words.array(ListOffsetsPartitionResponse, "0+")
 
 
 class ListOffsetsResponse(Message):
@@ -47,5 +47,5 @@ class ListOffsetsResponse(Message):
     VERSIONS = (1, 11)
     FLEXIBLE_SINCE = 6
 
-    throttle_time_ms: int = schema.int32("2+", ignorable=True)
-    topics: list[ListOffsetsTopicResponse] = schema.array(ListOffsetsTopicResponse, "0+")
+    throttle_time_ms: int = words.int32("2+", ignorable=True)
+    topics: list[ListOffsetsTopicResponse] = words.array(ListOffsetsTopicResponse, "0+")

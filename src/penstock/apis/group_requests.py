@@ -1,0 +1,44 @@
+"""What the APIs of groups share: who asks, what the coordinator's refusals mean to a client."""
+
+from typing import Final
+
+from penstock.base.errors import ErrorCode, Refusal
+from penstock.core.groups.consumer import ConsumerGroups
+from penstock.core.groups.requests import Client
+from penstock.core.groups.shard import GroupShard
+from penstock.services.context import Call
+
+# What somebody may do with a group, as a set of bits: read, delete, describe, describe and alter its configs.
+GROUP_OPERATIONS: Final = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
+
+# In characters, which have four bytes each at most; and a string has at most 32,767.
+MESSAGE_LENGTH_MAX: Final = 8_000
+
+
+def client_of(call: Call) -> Client:
+    """The client, as people see it who look at a group. The slash is Kafka's."""
+    return Client(call.header.client_id or "", f"/{call.peer[0]}")
+
+
+def new_uuid(call: Call) -> str:
+    """A random id in the form that Java gives it, which tools print and cut."""
+    digits = call.services.world.entropy.random_bytes(16).hex()
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+
+
+def code_of(refusal: Refusal) -> ErrorCode:
+    """The error of a group's API; what does not fit into the coordinator's log is nothing a client can understand."""
+    if refusal.code is ErrorCode.MESSAGE_TOO_LARGE:
+        return ErrorCode.UNKNOWN_SERVER_ERROR
+    return refusal.code
+
+
+def message_of(refusal: Refusal) -> str | None:
+    """What the client is told beside the code. It may contain what the client sent, which may be long."""
+    return None if refusal.message is None else refusal.message[:MESSAGE_LENGTH_MAX]
+
+
+def consumer_groups(shard: GroupShard) -> ConsumerGroups:
+    """The side of a shard that knows the requests of the consumer protocol."""
+    assert isinstance(shard.consumer, ConsumerGroups)
+    return shard.consumer

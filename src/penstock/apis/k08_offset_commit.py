@@ -1,0 +1,98 @@
+"""OffsetCommit (key 8), v2-v10: where the members of a group, or somebody with a group for its offsets only, are.
+
+Topics are named up to version 9 and known by their ids from version 10 on. Topics and partitions that do not exist
+are refused here; all else is the group's to decide.
+"""
+
+from typing import NamedTuple
+
+from penstock.apis.group_requests import code_of
+from penstock.base.errors import ErrorCode, Refusal
+from penstock.cluster.metadata import Topic
+from penstock.core.groups.requests import Commit, OffsetToCommit
+from penstock.services.context import Call
+from penstock.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+
+REQUEST = OffsetCommitRequest
+VERSIONS = (2, 10)
+
+TOPIC_IDS_SINCE = 10
+
+
+class _Asked(NamedTuple):
+    """The answer as far as it is known, and what the coordinator has to say about it."""
+
+    response: OffsetCommitResponse
+    offsets: list[OffsetToCommit]
+    answers: list[OffsetCommitResponsePartition]  # one per offset
+
+
+async def handle(call: Call, request: OffsetCommitRequest) -> OffsetCommitResponse:
+    asked = _sort_out(call, request)
+    if not asked.offsets:
+        return asked.response
+    commit = Commit(
+        group_id=request.group_id,
+        offsets=asked.offsets,
+        member_id=request.member_id,
+        instance_id=request.group_instance_id,
+        generation=request.generation_id_or_member_epoch,
+        version=call.version,
+        retention_ms=request.retention_time_ms,
+    )
+    codes = await call.services.coordinators.groups.ask(
+        request.group_id, lambda shard, now_ms: shard.commit(commit, now_ms)
+    )
+    if isinstance(codes, Refusal):
+        codes = (_code_of(codes),) * len(asked.offsets)
+    for answer, code in zip(asked.answers, codes, strict=True):
+        answer.error_code = code
+    return asked.response
+
+
+def _sort_out(call: Call, request: OffsetCommitRequest) -> _Asked:
+    """Which of the offsets are of partitions that exist."""
+    asked = _Asked(OffsetCommitResponse(), [], [])
+    for topic in request.topics:
+        answer = OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id)
+        asked.response.topics.append(answer)
+        found = _find(call, topic)
+        for partition in topic.partitions:
+            told = OffsetCommitResponsePartition(partition_index=partition.partition_index)
+            answer.partitions.append(told)
+            if isinstance(found, ErrorCode):
+                told.error_code = found
+                continue
+            if not 0 <= partition.partition_index < len(found.partitions):
+                told.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                continue
+            asked.answers.append(told)
+            asked.offsets.append(
+                OffsetToCommit(
+                    topic=found.name,
+                    partition=partition.partition_index,
+                    offset=partition.committed_offset,
+                    leader_epoch=partition.committed_leader_epoch,
+                    metadata=partition.committed_metadata,
+                    topic_id=found.topic_id,
+                )
+            )
+    return asked
+
+
+def _find(call: Call, topic: OffsetCommitRequestTopic) -> Topic | ErrorCode:
+    if call.version >= TOPIC_IDS_SINCE:
+        return call.services.image.topic_by_id(topic.topic_id) or ErrorCode.UNKNOWN_TOPIC_ID
+    return call.services.image.topic(topic.name) or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _code_of(refusal: Refusal) -> ErrorCode:
+    if refusal.code is ErrorCode.MESSAGE_TOO_LARGE:
+        return ErrorCode.INVALID_COMMIT_OFFSET_SIZE
+    return code_of(refusal)

@@ -1,0 +1,42 @@
+"""SyncGroup (key 14), v0-v5: the leader of a classic group hands out assignments, and every member gets its own."""
+
+from penstock.apis.group_requests import code_of
+from penstock.base.errors import ErrorCode, Refusal
+from penstock.core.groups.requests import Sync
+from penstock.services.context import Call
+from penstock.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+REQUEST = SyncGroupRequest
+VERSIONS = (0, 5)
+WAITS = True
+
+PROTOCOL_REQUIRED_SINCE = 5
+
+
+async def handle(call: Call, request: SyncGroupRequest) -> SyncGroupResponse:
+    if call.version >= PROTOCOL_REQUIRED_SINCE and None in (request.protocol_type, request.protocol_name):
+        return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    if not request.group_id:
+        return SyncGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID)
+    sync = Sync(
+        group_id=request.group_id,
+        member_id=request.member_id,
+        generation=request.generation_id,
+        instance_id=request.group_instance_id,
+        protocol_type=request.protocol_type,
+        protocol=request.protocol_name,
+        assignments=[(one.member_id, one.assignment) for one in request.assignments],
+    )
+    synced = await call.services.coordinators.groups.ask(
+        request.group_id, lambda shard, now_ms: shard.sync(sync, now_ms)
+    )
+    if isinstance(synced, Refusal):
+        # As with a group that loads: the member joins again, and finds the group as it is now.
+        loading = synced.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        return SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS if loading else code_of(synced))
+    return SyncGroupResponse(
+        error_code=synced.error,
+        protocol_type=synced.protocol_type,
+        protocol_name=synced.protocol,
+        assignment=synced.assignment,
+    )

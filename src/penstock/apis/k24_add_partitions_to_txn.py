@@ -1,0 +1,98 @@
+"""AddPartitionsToTxn (key 24), v0-v5: partitions that a transaction will write to.
+
+Up to v3 it comes from clients, one transaction each; from v4 on from brokers, several at once, and `verify_only` asks
+whether partitions were added. A partition that does not exist keeps the others of its transaction from being added.
+"""
+
+from penstock.base.errors import ErrorCode, Refusal
+from penstock.base.ids import TopicPartition
+from penstock.core.transactions.requests import AddPartitions
+from penstock.core.transactions.transaction import VERSION_2, Identity, by_topic
+from penstock.services.context import Call
+from penstock.wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTopicResult,
+    AddPartitionsToTxnTransaction,
+)
+
+REQUEST = AddPartitionsToTxnRequest
+VERSIONS = (0, 5)
+WAITS = True
+
+FENCED_SINCE = 2  # before, PRODUCER_FENCED was not known
+SEVERAL_SINCE = 4
+
+
+async def handle(call: Call, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
+    if call.version >= SEVERAL_SINCE:
+        results = [
+            AddPartitionsToTxnResult(
+                transactional_id=transaction.transactional_id,
+                topic_results=await _answer(call, transaction),
+            )
+            for transaction in request.transactions
+        ]
+        return AddPartitionsToTxnResponse(results_by_transaction=results)
+    only = AddPartitionsToTxnTransaction(
+        transactional_id=request.v3_and_below_transactional_id,
+        producer_id=request.v3_and_below_producer_id,
+        producer_epoch=request.v3_and_below_producer_epoch,
+        topics=request.v3_and_below_topics,
+    )
+    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=await _answer(call, only))
+
+
+async def _answer(
+    call: Call, transaction: AddPartitionsToTxnTransaction
+) -> list[AddPartitionsToTxnTopicResult]:
+    partitions = _partitions(transaction.topics)
+    unknown = [where for where in partitions if isinstance(call.services.partitions.find(*where), ErrorCode)]
+    if unknown:
+        codes = dict.fromkeys(partitions, ErrorCode.OPERATION_NOT_ATTEMPTED)
+        codes.update(dict.fromkeys(unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+    else:
+        codes = await _ask(call, transaction, frozenset(partitions))
+    return _results(codes)
+
+
+async def _ask(
+    call: Call, transaction: AddPartitionsToTxnTransaction, partitions: frozenset[TopicPartition]
+) -> dict[TopicPartition, ErrorCode]:
+    transactional_id = transaction.transactional_id
+    identity = Identity(transaction.producer_id, transaction.producer_epoch)
+    if not transactional_id:
+        return dict.fromkeys(sorted(partitions), ErrorCode.INVALID_REQUEST)
+    if transaction.verify_only:
+        return await call.services.transactions.verifier.verify(transactional_id, identity, partitions)
+    version = VERSION_2 if call.version >= SEVERAL_SINCE else 0
+    wanted = AddPartitions(transactional_id, identity, partitions, version)
+    answer = await call.services.coordinators.transactions.ask(
+        transactional_id, lambda shard, now_ms: shard.add_partitions(wanted, now_ms)
+    )
+    code = answer.code if isinstance(answer, Refusal) else ErrorCode.NONE
+    if code is ErrorCode.PRODUCER_FENCED and call.version < FENCED_SINCE:
+        code = ErrorCode.INVALID_PRODUCER_EPOCH
+    return dict.fromkeys(sorted(partitions), code)
+
+
+def _partitions(topics: list[AddPartitionsToTxnTopic]) -> list[TopicPartition]:
+    return [TopicPartition(topic.name, index) for topic in topics for index in topic.partitions]
+
+
+def _results(codes: dict[TopicPartition, ErrorCode]) -> list[AddPartitionsToTxnTopicResult]:
+    return [
+        AddPartitionsToTxnTopicResult(
+            name=topic,
+            results_by_partition=[
+                AddPartitionsToTxnPartitionResult(
+                    partition_index=index, partition_error_code=codes[TopicPartition(topic, index)]
+                )
+                for index in indexes
+            ],
+        )
+        for topic, indexes in by_topic(codes).items()
+    ]

@@ -1,0 +1,50 @@
+"""EndTxn (key 26), v0-v5: commit or abort.
+
+From v5 on the answer has the epoch, or the producer id, under which the client goes on (transactions version 2). The
+answer comes when the outcome is certain; the markers are written afterwards.
+"""
+
+from penstock.base.errors import ErrorCode, Refusal, StorageError
+from penstock.core.transactions.requests import EndTransaction
+from penstock.core.transactions.transaction import (
+    NO_PRODUCER_ID,
+    VERSION_2,
+    Identity,
+    is_exhausted,
+)
+from penstock.services.context import Call
+from penstock.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
+
+REQUEST = EndTxnRequest
+VERSIONS = (0, 5)
+WAITS = True
+
+FENCED_SINCE = 2  # before, PRODUCER_FENCED was not known
+EPOCHS_SINCE = 5
+
+
+async def handle(call: Call, request: EndTxnRequest) -> EndTxnResponse:
+    if not request.transactional_id:
+        return EndTxnResponse(error_code=ErrorCode.INVALID_REQUEST)
+    spare_producer_id = NO_PRODUCER_ID
+    if call.version >= EPOCHS_SINCE and is_exhausted(request.producer_epoch):
+        try:
+            spare_producer_id = await call.services.producer_ids.take()
+        except StorageError:
+            return EndTxnResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    wanted = EndTransaction(
+        request.transactional_id,
+        Identity(request.producer_id, request.producer_epoch),
+        commit=request.committed,
+        client_version=VERSION_2 if call.version >= EPOCHS_SINCE else 0,
+        spare_producer_id=spare_producer_id,
+    )
+    answer = await call.services.coordinators.transactions.ask(
+        wanted.transactional_id, lambda shard, now_ms: shard.end(wanted, now_ms)
+    )
+    if isinstance(answer, Refusal):
+        fenced = answer.code is ErrorCode.PRODUCER_FENCED and call.version < FENCED_SINCE
+        return EndTxnResponse(error_code=ErrorCode.INVALID_PRODUCER_EPOCH if fenced else answer.code)
+    if call.version < EPOCHS_SINCE:
+        return EndTxnResponse()
+    return EndTxnResponse(producer_id=answer.producer_id, producer_epoch=answer.epoch)

@@ -1,0 +1,132 @@
+"""TxnOffsetCommit (key 28), v0-v5: offsets that count when the producer's transaction is committed.
+
+From v5 on the partition of __consumer_offsets is added to the transaction here (transactions version 2); before, it is
+verified that AddOffsetsToTxn did. Leaves out what a group checks of members and generations: `core.groups` does.
+"""
+
+from penstock.base.errors import ErrorCode, Refusal
+from penstock.base.ids import CONSUMER_OFFSETS
+from penstock.core.coordination import Decision, Producer
+from penstock.core.groups.requests import NO_TOPIC_ID, Commit, OffsetToCommit
+from penstock.core.groups.shard import GroupShard
+from penstock.core.transactions.transaction import Identity
+from penstock.core.verification import Verification
+from penstock.services.context import Call
+from penstock.services.partition import Partition
+from penstock.services.transactions.verifying import Beginning, produce_refusal
+from penstock.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+
+REQUEST = TxnOffsetCommitRequest
+VERSIONS = (0, 5)
+WAITS = True
+
+ABORTABLE_SINCE = 4  # clients know TRANSACTION_ABORTABLE
+ADDING_SINCE = 5  # clients of transactions version 2
+
+_NO_SEQUENCE = -1
+
+
+async def handle(call: Call, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
+    offsets = [
+        _offset(call, topic.name, partition) for topic in request.topics for partition in topic.partitions
+    ]
+    known = [_exists(call, offset) for offset in offsets]
+    commit = Commit(
+        group_id=request.group_id,
+        offsets=[offset for offset, is_known in zip(offsets, known, strict=True) if is_known],
+        member_id=request.member_id,
+        instance_id=request.group_instance_id,
+        generation=request.generation_id,
+    )
+    answers = iter(await _commit(call, request, commit) if commit.offsets else ())
+    codes = iter([next(answers) if is_known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for is_known in known])
+    return TxnOffsetCommitResponse(
+        topics=[
+            TxnOffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=[
+                    TxnOffsetCommitResponsePartition(
+                        partition_index=partition.partition_index, error_code=next(codes)
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _offset(call: Call, topic: str, partition: TxnOffsetCommitRequestPartition) -> OffsetToCommit:
+    known = call.services.image.topic(topic)
+    return OffsetToCommit(
+        topic,
+        partition.partition_index,
+        partition.committed_offset,
+        partition.committed_leader_epoch,
+        partition.committed_metadata,
+        NO_TOPIC_ID if known is None else known.topic_id,
+    )
+
+
+def _exists(call: Call, offset: OffsetToCommit) -> bool:
+    topic = call.services.image.topic(offset.topic)
+    return topic is not None and 0 <= offset.partition < len(topic.partitions)
+
+
+async def _commit(call: Call, request: TxnOffsetCommitRequest, commit: Commit) -> list[ErrorCode]:
+    """One code per offset, in order."""
+    groups = call.services.coordinators.groups
+    index = groups.index_for(commit.group_id)
+    partition = (
+        ErrorCode.NOT_COORDINATOR if index is None else call.services.partitions.find(CONSUMER_OFFSETS, index)
+    )
+    if isinstance(partition, ErrorCode):
+        return [ErrorCode.NOT_COORDINATOR] * len(commit.offsets)
+    identity = Identity(request.producer_id, request.producer_epoch)
+    verification = await _verify(call, request.transactional_id, identity, partition)
+    if isinstance(verification, ErrorCode):
+        refusal = produce_refusal(verification, knows_abortable=call.version >= ABORTABLE_SINCE)
+        return [_told(refusal.code)] * len(commit.offsets)
+
+    def decide(shard: GroupShard, now_ms: int) -> Decision[tuple[ErrorCode, ...]]:
+        if not _is_verified(partition, identity, verification):
+            return Decision.refused(ErrorCode.INVALID_TXN_STATE)
+        return shard.commit_in_transaction(commit, Producer(*identity), now_ms)
+
+    answer = await groups.ask(commit.group_id, decide)
+    if isinstance(answer, Refusal):
+        return [answer.code] * len(commit.offsets)
+    return list(answer)
+
+
+async def _verify(
+    call: Call, transactional_id: str, identity: Identity, partition: Partition
+) -> Verification | ErrorCode | None:
+    """What it takes for the transaction to begin in this partition of __consumer_offsets; None: it has begun."""
+    adds = call.version >= ADDING_SINCE
+    if partition.producers.is_in_transaction(*identity):
+        return None
+    if not adds and not partition.intake.verifies_transactions:
+        return None
+    verifier = call.services.transactions.verifier
+    beginning = Beginning(partition, _NO_SEQUENCE)
+    return (await verifier.ask(transactional_id, identity, [beginning], adds=adds))[partition]
+
+
+def _is_verified(partition: Partition, identity: Identity, verification: Verification | None) -> bool:
+    """Whether the transaction goes on here, or may begin: no marker has come since the coordinator was asked."""
+    producers = partition.producers
+    if producers.is_in_transaction(*identity) or not partition.intake.verifies_transactions:
+        return True
+    return producers.verifications.holds(identity.producer_id, verification)
+
+
+def _told(code: ErrorCode) -> ErrorCode:
+    """What a coordinator's client expects where a partition's would be told to try again."""
+    return ErrorCode.COORDINATOR_NOT_AVAILABLE if code is ErrorCode.NOT_ENOUGH_REPLICAS else code

@@ -1,0 +1,49 @@
+"""OffsetDelete (key 47), v0: forget what a group committed for partitions of topics it does not subscribe to."""
+
+from penstock.apis.group_requests import code_of
+from penstock.base.errors import ErrorCode, Refusal
+from penstock.core.groups.requests import DeleteOffsets
+from penstock.services.context import Call
+from penstock.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+
+REQUEST = OffsetDeleteRequest
+VERSIONS = (0, 0)
+
+
+async def handle(call: Call, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
+    image = call.services.image
+    known = [
+        (topic.name, partition.partition_index)
+        for topic in request.topics
+        for partition in topic.partitions
+        if image.topic(topic.name) is not None
+    ]
+    delete = DeleteOffsets(group_id=request.group_id, partitions=known)
+    codes = await call.services.coordinators.groups.ask(
+        request.group_id, lambda shard, _: shard.delete_offsets(delete)
+    )
+    if isinstance(codes, Refusal):
+        return OffsetDeleteResponse(error_code=code_of(codes))
+    outcomes = dict(zip(known, codes, strict=True))
+    return OffsetDeleteResponse(
+        topics=[
+            OffsetDeleteResponseTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetDeleteResponsePartition(
+                        partition_index=partition.partition_index,
+                        error_code=outcomes.get(
+                            (topic.name, partition.partition_index), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                        ),
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )

@@ -1,0 +1,61 @@
+"""ConsumerGroupHeartbeat (key 68), v0-v1: join, stay in and leave a group of the consumer protocol (KIP-848)."""
+
+from penstock.apis.group_requests import client_of, code_of, consumer_groups, message_of
+from penstock.base.errors import Refusal
+from penstock.base.ids import TopicId, format_id
+from penstock.core.groups.assignment import assignment_of, listed
+from penstock.core.groups.consumer_requests import ConsumerHeartbeat
+from penstock.services.context import Call
+from penstock.wire.messages.consumer_group_heartbeat import (
+    Assignment,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+
+REQUEST = ConsumerGroupHeartbeatRequest
+VERSIONS = (0, 1)
+WAITS = True
+
+
+async def handle(call: Call, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
+    heartbeat = _heartbeat(call, request)
+    answer = await call.services.coordinators.groups.ask(
+        request.group_id, lambda shard, now_ms: consumer_groups(shard).heartbeat(heartbeat, now_ms)
+    )
+    if isinstance(answer, Refusal):
+        return ConsumerGroupHeartbeatResponse(error_code=code_of(answer), error_message=message_of(answer))
+    return ConsumerGroupHeartbeatResponse(
+        member_id=answer.member_id,
+        member_epoch=answer.member_epoch,
+        heartbeat_interval_ms=answer.heartbeat_interval_ms,
+        assignment=None
+        if answer.assignment is None
+        else Assignment(
+            topic_partitions=[
+                TopicPartitions(topic_id=topic_id, partitions=partitions)
+                for topic_id, partitions in listed(answer.assignment)
+            ]
+        ),
+    )
+
+
+def _heartbeat(call: Call, request: ConsumerGroupHeartbeatRequest) -> ConsumerHeartbeat:
+    owned = request.topic_partitions
+    return ConsumerHeartbeat(
+        group_id=request.group_id,
+        member_id=request.member_id,
+        member_epoch=request.member_epoch,
+        client=client_of(call),
+        instance_id=request.instance_id,
+        rack_id=request.rack_id,
+        rebalance_timeout_ms=request.rebalance_timeout_ms,
+        subscribed_names=request.subscribed_topic_names,
+        subscribed_regex=request.subscribed_topic_regex,
+        server_assignor=request.server_assignor,
+        owned=None
+        if owned is None
+        else assignment_of((TopicId(topic.topic_id), topic.partitions) for topic in owned),
+        new_member_id=format_id(TopicId(call.services.world.entropy.random_bytes(16))),
+        version=call.version,
+    )

@@ -1,0 +1,105 @@
+"""`penstock consume --group`: reads as a member of a group, and commits what has been printed."""
+
+from penstock.base.errors import ErrorCode
+from penstock.base.ids import TopicPartition
+from penstock.cli.consume_print import Printer
+from penstock.client.client import Client
+from penstock.client.errors import AnsweredError
+from penstock.client.fetch import Fetched, FetchLimits, read_batches
+from penstock.client.group_consumer import GroupConsumer
+from penstock.client.membership import MemberSettings
+from penstock.client.offsets import LATEST, find_offsets
+
+# Small enough that the first records of a large topic show at once.
+LIMITS = FetchLimits(max_wait_ms=500, max_bytes=8 << 20, partition_max_bytes=1 << 20)
+
+# The group has gone on without us: what we printed will be printed once more, by whoever reads on.
+_GONE_ON = frozenset(
+    {
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.REBALANCE_IN_PROGRESS,
+        ErrorCode.STALE_MEMBER_EPOCH,
+        ErrorCode.FENCED_MEMBER_EPOCH,
+    }
+)
+
+
+class GroupReading:
+    """One member's reading, up to where its partitions ended when it got them, or on and on."""
+
+    def __init__(
+        self,
+        client: Client,
+        group_id: str,
+        topic: str,
+        *,
+        printer: Printer,
+        follow: bool,
+        begin_at: int,
+        committed_only: bool,
+    ) -> None:
+        self._client = client
+        self._settings = MemberSettings(group_id, (topic,))
+        self._printer = printer
+        self._follow = follow
+        self._begin_at = begin_at
+        self._committed_only = committed_only
+        self._stops: dict[TopicPartition, int] = {}
+
+    async def run(self) -> None:
+        consumer = await GroupConsumer.join(
+            self._client,
+            self._settings,
+            begin_at=self._begin_at,
+            limits=LIMITS,
+            committed_only=self._committed_only,
+        )
+        try:
+            while not self._printer.is_full and not await self._is_at_the_end(consumer):
+                answers = await consumer.poll()
+                for fetched in answers:
+                    self._take(consumer, fetched)
+                if not any(len(fetched.records) for fetched in answers):
+                    self._pass_what_is_empty(consumer, answers)
+                self._printer.show()
+                await _commit(consumer)
+        finally:
+            self._printer.close()
+            await consumer.close()
+
+    async def _is_at_the_end(self, consumer: GroupConsumer) -> bool:
+        positions = consumer.positions
+        if self._follow or not positions or positions.keys() != consumer.assignment:
+            return False
+        new = [partition for partition in positions if partition not in self._stops]
+        if new:
+            self._stops |= await find_offsets(
+                self._client, dict.fromkeys(new, LATEST), committed_only=self._committed_only
+            )
+        return all(offset >= self._stops[partition] for partition, offset in positions.items())
+
+    def _take(self, consumer: GroupConsumer, fetched: Fetched) -> None:
+        partition = fetched.partition
+        for header, batch in read_batches(fetched):
+            position = consumer.positions.get(partition)
+            if self._printer.is_full or position is None:
+                return
+            consumer.advance(
+                partition, self._printer.print_batch(partition, header, batch, from_offset=position)
+            )
+
+    def _pass_what_is_empty(self, consumer: GroupConsumer, answers: list[Fetched]) -> None:
+        """Compaction may leave nothing up to a stop that lies ahead: a broker that has nothing says nothing."""
+        for fetched in answers:
+            stop = self._stops.get(fetched.partition)
+            if stop is not None and fetched.high_watermark >= stop:
+                consumer.advance(fetched.partition, stop)
+
+
+async def _commit(consumer: GroupConsumer) -> None:
+    try:
+        await consumer.commit()
+    except AnsweredError as error:
+        if error.refusal.code not in _GONE_ON:
+            raise

@@ -1,0 +1,58 @@
+"""Prints records as they come, up to a number of them, and says on stderr how many there were."""
+
+import sys
+
+from penstock.base.ids import TopicPartition
+from penstock.cli.consume_format import Format
+from penstock.cli.progress import Progress
+from penstock.client.fetch import read_fetched
+from penstock.records.batch import BatchHeader
+
+
+class Printer:
+    """Where records go; `is_full` once there have been as many as were asked for."""
+
+    def __init__(self, as_text: Format, *, count_max: int | None) -> None:
+        self._as_text = as_text
+        self._count_left = count_max
+        self._record_count = 0
+        self._bytes_count = 0
+        # On a terminal the records themselves are the progress.
+        self._progress = Progress(watched=sys.stderr.isatty() and not sys.stdout.isatty())
+
+    @property
+    def is_full(self) -> bool:
+        return self._count_left == 0
+
+    def print_batch(
+        self,
+        partition: TopicPartition,
+        header: BatchHeader,
+        batch: memoryview,
+        *,
+        from_offset: int,
+        stop: int | None = None,
+    ) -> int:
+        """Print a batch's records from an offset on, up to a stop; the offset to go on at."""
+        lines = []
+        next_offset = header.next_offset
+        for record in read_fetched(batch, header, from_offset=from_offset):
+            if self._count_left == 0 or (stop is not None and record.offset >= stop):
+                next_offset = record.offset
+                break
+            lines.append(self._as_text(partition, record))
+            if self._count_left is not None:
+                self._count_left -= 1
+        if lines:
+            sys.stdout.write("\n".join(lines) + "\n")
+        self._record_count += len(lines)
+        self._bytes_count += header.size
+        return next_offset
+
+    def show(self) -> None:
+        """Let readers of our output see what has been printed."""
+        sys.stdout.flush()
+        self._progress.show(record_count=self._record_count, bytes_count=self._bytes_count)
+
+    def close(self) -> None:
+        self._progress.clear()

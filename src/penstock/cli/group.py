@@ -1,0 +1,249 @@
+"""`penstock group`: list, describe, reset, delete."""
+
+import difflib
+import sys
+import time
+from argparse import Namespace
+
+from penstock.base.errors import ErrorCode, Refusal, UserError
+from penstock.base.ids import TopicPartition
+from penstock.cli.group_description import describe, description_as_json, print_description
+from penstock.cli.group_reset import Move, apply, plan, print_plan
+from penstock.cli.output import count_of, print_json, print_lines, table
+from penstock.cli.parsing import (
+    Parser,
+    UsageError,
+    add_connection,
+    add_json,
+    add_verb,
+    add_verbs,
+    partition_list,
+)
+from penstock.cli.positions import parse_position
+from penstock.cli.session import connected, find_topics
+from penstock.client.client import Client
+from penstock.client.errors import AnsweredError
+from penstock.client.groups import GroupDescription, delete_groups, describe_groups, list_groups
+
+_PLACE = "beginning, end, an offset, -10 (from the end), -1h (ago), 2026-11-16T08:30, 1763281800000ms"
+
+
+def add_arguments(parser: Parser) -> None:
+    parser.usage = f"{parser.prog} VERB [options]"
+    verbs = add_verbs(parser)
+    verb = add_verb(verbs, "list", "list the cluster's groups", "[options]")
+    verb.add_argument(
+        "--state", action="append", default=[], metavar="STATE", help="only those, as Stable or Empty"
+    )
+    verb.add_argument(
+        "--type", action="append", default=[], metavar="TYPE", help="only those: classic or consumer"
+    )
+    _finish(verb, _list)
+
+    verb = add_verb(verbs, "describe", "show members, committed offsets and lag", "[GROUP ...] [options]")
+    verb.add_argument("names", metavar="GROUP", nargs="*", default=[], help="which; all if none is named")
+    _finish(verb, _describe)
+
+    verb = add_verb(
+        verbs, "reset", "move a group without members to another place", "GROUP --to PLACE [options]"
+    )
+    verb.add_argument("name", metavar="GROUP", help="which")
+    verb.add_signed_argument("--to", dest="place", metavar="PLACE", help=_PLACE)
+    verb.add_signed_argument(
+        "--by", dest="shift", type=int, metavar="N", help="so many records on, or back if negative"
+    )
+    verb.add_argument(
+        "--topic",
+        dest="topics",
+        action="append",
+        default=[],
+        metavar="TOPIC",
+        help="only this one, committed or not; may be repeated (default: all that are committed)",
+    )
+    verb.add_argument(
+        "-p", "--partition", type=partition_list, metavar="LIST", help="only these, as in 0,2,5-7"
+    )
+    verb.add_argument(
+        "-y", "--yes", action="store_true", help="do it; else it is only shown what would be done"
+    )
+    _finish(verb, _reset)
+
+    verb = add_verb(verbs, "delete", "delete groups and their offsets", "GROUP ... [options]")
+    verb.add_argument("names", metavar="GROUP", nargs="+", help="which; none of them may have members")
+    verb.add_argument("-y", "--yes", action="store_true", help="do not ask for confirmation")
+    verb.add_argument("--if-exists", action="store_true", help="be content if it is gone already")
+    _finish(verb, _delete)
+
+
+def run(arguments: Namespace) -> int:
+    code: int = arguments.act(arguments)
+    return code
+
+
+def _finish(verb: Parser, act: object) -> None:
+    add_connection(verb)
+    add_json(verb)
+    verb.set_defaults(act=act)
+
+
+def _list(arguments: Namespace) -> int:
+    with connected(arguments) as blocking:
+        groups = blocking.run(list_groups(blocking.client, states=arguments.state, types=arguments.type))
+    if arguments.json:
+        print_json(
+            [
+                {
+                    "group": each.group_id,
+                    "protocol": each.protocol.value,
+                    "state": each.state,
+                    "protocol_type": each.protocol_type,
+                }
+                for each in groups
+            ]
+        )
+    else:
+        print_lines(
+            table(
+                ("GROUP", "PROTOCOL", "STATE"),
+                ((each.group_id, each.protocol.value, each.state) for each in groups),
+            )
+        )
+    return 0
+
+
+def _describe(arguments: Namespace) -> int:
+    with connected(arguments) as blocking:
+        client = blocking.client
+        names = arguments.names or [each.group_id for each in blocking.run(list_groups(client))]
+        groups = blocking.run(_find_groups(client, names))
+        descriptions = blocking.run(describe(client, groups))
+    if arguments.json:
+        print_json([description_as_json(each) for each in descriptions])
+    else:
+        print_description(descriptions)
+    return 0
+
+
+def _reset(arguments: Namespace) -> int:
+    if (arguments.place is None) == (arguments.shift is None):
+        raise UsageError("say where: either --to PLACE or --by N")
+    if arguments.partition is not None and len(arguments.topics) != 1:
+        raise UsageError("--partition needs one --topic")
+    place = None
+    if arguments.place is not None:
+        place = parse_position(arguments.place, now_ms=time.time_ns() // 1_000_000)
+    with connected(arguments) as blocking:
+        client = blocking.client
+        blocking.run(_require_no_members(client, arguments.name))
+        chosen = blocking.run(_chosen(client, arguments.topics, arguments.partition))
+        moves = blocking.run(plan(client, arguments.name, chosen, place=place, shift=arguments.shift))
+        if not moves:
+            raise UserError(
+                f"group {arguments.name!r} has committed nothing; name the topics it is to begin with --topic"
+            )
+        if arguments.yes:
+            blocking.run(apply(client, arguments.name, moves))
+    _report_reset(arguments, moves)
+    return 0
+
+
+def _report_reset(arguments: Namespace, moves: list[Move]) -> None:
+    if arguments.json:
+        print_json(
+            {
+                "group": arguments.name,
+                "done": arguments.yes,
+                "partitions": [
+                    {
+                        "topic": each.partition.topic,
+                        "partition": each.partition.partition,
+                        "before": each.before,
+                        "after": each.after,
+                    }
+                    for each in moves
+                ],
+            }
+        )
+        return
+    print_plan(moves)
+    if arguments.yes:
+        print_lines([f"moved group {arguments.name}"])
+    else:
+        print_lines(["nothing has been changed; do it with --yes"])
+
+
+def _delete(arguments: Namespace) -> int:
+    names = list(dict.fromkeys(arguments.names))
+    with connected(arguments) as blocking:
+        client = blocking.client
+        if not arguments.yes and sys.stdin.isatty() and not _confirmed(names):
+            raise UserError("nothing was deleted")
+        results = blocking.run(delete_groups(client, names))
+        for name, refusal in results.items():
+            if refusal is None or (refusal.code == ErrorCode.GROUP_ID_NOT_FOUND and arguments.if_exists):
+                continue
+            if refusal.code == ErrorCode.GROUP_ID_NOT_FOUND:
+                raise blocking.run(_unknown_group(client, name))
+            if refusal.code == ErrorCode.NON_EMPTY_GROUP:
+                blocking.run(_require_no_members(client, name))
+            raise AnsweredError(refusal, f"cannot delete group {name!r}")
+    deleted = [name for name, refusal in results.items() if refusal is None]
+    if arguments.json:
+        print_json({"deleted": deleted})
+    else:
+        print_lines(f"deleted group {name}" for name in deleted)
+    return 0
+
+
+async def _find_groups(client: Client, names: list[str]) -> list[GroupDescription]:
+    found = await describe_groups(client, names) if names else {}
+    groups = []
+    for name in dict.fromkeys(names):
+        group = found[name]
+        if isinstance(group, Refusal):
+            if group.code == ErrorCode.GROUP_ID_NOT_FOUND:
+                raise await _unknown_group(client, name)
+            raise AnsweredError(group, f"describe group {name!r}")
+        groups.append(group)
+    return groups
+
+
+async def _unknown_group(client: Client, name: str) -> UserError:
+    existing = [group.group_id for group in await list_groups(client)]
+    nearest = difflib.get_close_matches(name, existing, n=1, cutoff=0.6)
+    hint = f"did you mean {nearest[0]!r}?" if nearest else "`penstock group list` shows those there are"
+    return UserError(f"there is no group {name!r}; {hint}")
+
+
+async def _require_no_members(client: Client, name: str) -> None:
+    """A group that does not exist has none either: it can be given a place to begin."""
+    group = (await describe_groups(client, [name]))[name]
+    if isinstance(group, Refusal) or not group.members:
+        return
+    who = ", ".join(f"{each.client_id} on {each.client_host.lstrip('/')}" for each in group.members[:3])
+    rest = len(group.members) - 3
+    more = f" and {rest} more" if rest > 0 else ""
+    raise UserError(
+        f"group {name!r} has {count_of(len(group.members), 'member')} ({who}{more}); stop them first, "
+        "or they would go on from where they are"
+    )
+
+
+async def _chosen(client: Client, names: list[str], partitions: list[int] | None) -> list[TopicPartition]:
+    chosen = []
+    for topic in await find_topics(client, names) if names else ():
+        count = len(topic.partitions)
+        for partition in partitions or range(count):
+            if partition >= count:
+                raise UserError(
+                    f"topic {topic.name} has no partition {partition}; the last one is {count - 1}"
+                )
+            chosen.append(TopicPartition(topic.name, partition))
+    return chosen
+
+
+def _confirmed(names: list[str]) -> bool:
+    what = f"group {names[0]}" if len(names) == 1 else f"the groups {', '.join(names)}"
+    sys.stderr.write(f"delete {what} and where it has got to? [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")

@@ -1,0 +1,238 @@
+"""Reads topics as a member of a group: what it is assigned, from where the group has got to.
+
+The caller polls, reads, says with `advance` how far it has read, and commits. What is taken away at a rebalance is
+committed first, as far as it was read.
+
+    consumer = await GroupConsumer.join(client, MemberSettings("billing", ("orders",)))
+    for fetched in await consumer.poll(): ...
+    consumer.advance(partition, next_offset)
+    await consumer.commit()
+    await consumer.close()
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Collection, Iterable
+from typing import Any
+
+from penstock.base.errors import ErrorCode
+from penstock.base.ids import TopicPartition
+from penstock.client.classic_member import ClassicMember
+from penstock.client.client import Client
+from penstock.client.consumer_member import ConsumerMember
+from penstock.client.errors import AnsweredError, ClientError
+from penstock.client.fetch import Fetched, FetchLimits
+from penstock.client.fetcher import Fetcher
+from penstock.client.group_offsets import Committed, Membership, commit_offsets, committed_offsets
+from penstock.client.groups import GroupProtocol
+from penstock.client.membership import Member, MemberSettings
+from penstock.client.offsets import EARLIEST, find_offsets
+from penstock.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+
+# The group has gone on without this member, or ahead of it.
+_GONE_ON = frozenset(
+    {
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.STALE_MEMBER_EPOCH,
+        ErrorCode.FENCED_MEMBER_EPOCH,
+    }
+)
+_LAST_WORD_MS = 5_000  # how long to try to commit what is being taken away
+
+
+class GroupConsumer:
+    """A member and its fetcher; made with `join`."""
+
+    def __init__(
+        self,
+        client: Client,
+        member_client: Client,
+        member: Member,
+        settings: MemberSettings,
+        *,
+        begin_at: int,
+        limits: FetchLimits | None,
+        committed_only: bool,
+    ) -> None:
+        self._client = client
+        self._member_client = member_client
+        self._member = member
+        self._settings = settings
+        self._begin_at = begin_at
+        self._committed_only = committed_only
+        self._fetcher = Fetcher(client, {}, limits=limits, committed_only=committed_only)
+        self._fetching: asyncio.Task[list[Fetched]] | None = None
+        self._uncommitted: dict[TopicPartition, int] = {}
+
+    @classmethod
+    async def join(
+        cls,
+        client: Client,
+        settings: MemberSettings,
+        *,
+        protocol: GroupProtocol | None = None,
+        begin_at: int = EARLIEST,
+        limits: FetchLimits | None = None,
+        committed_only: bool = False,
+    ) -> "GroupConsumer":
+        """A consumer that joins at its first poll; by the new protocol where the broker has it, unless told.
+
+        `begin_at` (EARLIEST or LATEST) is where it reads partitions that the group has not committed.
+        """
+        member_client = client.sibling()
+        member: Member
+        if protocol is None:
+            connection = await client.any_connection()
+            offered = connection.versions.offers(ConsumerGroupHeartbeatRequest)
+            protocol = GroupProtocol.CONSUMER if offered else GroupProtocol.CLASSIC
+        if protocol is GroupProtocol.CONSUMER:
+            member = ConsumerMember(member_client, settings)
+        else:
+            member = ClassicMember(member_client, settings)
+        return cls(
+            client,
+            member_client,
+            member,
+            settings,
+            begin_at=begin_at,
+            limits=limits,
+            committed_only=committed_only,
+        )
+
+    @property
+    def assignment(self) -> frozenset[TopicPartition]:
+        return self._member.assignment
+
+    @property
+    def membership(self) -> Membership:
+        """For committing offsets in a transaction."""
+        return self._member.membership
+
+    @property
+    def positions(self) -> dict[TopicPartition, int]:
+        """The next offset to read of each partition."""
+        return dict(self._fetcher.positions)
+
+    async def poll(self) -> list[Fetched]:
+        """The next answer with news of our partitions; empty when the group had to settle, or nothing came.
+
+        May be cancelled at any time: the next call goes on with what was begun.
+        """
+        news = self._member.news
+        if news.is_set:
+            try:
+                await self._member.settle(self._give_up)
+            except BaseException:
+                news.set()  # still to be done
+                raise
+        if not self._member.assignment <= self._fetcher.positions.keys():
+            await self._take_up()
+            return []
+        if not self._fetcher.positions:
+            await news.wait()
+            return []
+        if self._fetching is None:
+            self._fetching = self._client.loop.create_task(self._fetcher.poll(), name="fetches")
+        heard = news.wait()
+        waiting: list[asyncio.Future[Any]] = [self._fetching, heard]
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        heard.cancel()
+        if not self._fetching.done():
+            return []
+        task, self._fetching = self._fetching, None
+        return await self._readable(task.result())
+
+    def advance(self, partition: TopicPartition, offset: int) -> None:
+        """Everything below `offset` has been dealt with."""
+        if partition in self._fetcher.positions:
+            self._fetcher.advance(partition, offset)
+            self._uncommitted[partition] = offset
+
+    async def commit(self) -> None:
+        """Tell the group how far we have got; AnsweredError if it does not take that."""
+        await self._commit(self._uncommitted, patience_ms=None)
+
+    async def close(self, *, commit: bool = True, leave: bool = True) -> None:
+        """Commit what was read, leave the group, end the connections.
+
+        Who does not leave is missed by the group when its session runs out, and until then keeps its partitions.
+        """
+        if commit:
+            await self._give_up(self.assignment)
+        if self._fetching is not None:
+            self._fetching.cancel()
+            await asyncio.gather(self._fetching, return_exceptions=True)
+        await self._fetcher.close()
+        await (self._member.leave() if leave else self._member.fall_silent())
+        await self._member_client.close()
+
+    async def _give_up(self, partitions: Collection[TopicPartition]) -> None:
+        leaving = {each: self._uncommitted[each] for each in partitions if each in self._uncommitted}
+        # Too late, or nobody there: then whoever gets the partition reads again from the last commit.
+        with contextlib.suppress(ClientError):
+            await self._commit(leaving, patience_ms=_LAST_WORD_MS)
+        for partition in partitions:
+            self._uncommitted.pop(partition, None)
+            self._fetcher.leave(partition)
+
+    async def _commit(self, offsets: dict[TopicPartition, int], *, patience_ms: int | None) -> None:
+        if not offsets:
+            return
+        asked = dict(offsets)
+        results = await commit_offsets(
+            self._member_client,
+            self._settings.group_id,
+            {partition: Committed(offset) for partition, offset in asked.items()},
+            membership=self._member.membership,
+            patience_ms=patience_ms,
+        )
+        for partition, refusal in results.items():
+            if refusal is not None:
+                raise AnsweredError(refusal, f"commit {partition} for group {self._settings.group_id!r}")
+            if self._uncommitted.get(partition) == asked[partition]:
+                del self._uncommitted[partition]
+
+    async def _take_up(self) -> None:
+        """Find where to read what is newly assigned."""
+        new = sorted(self._member.assignment - self._fetcher.positions.keys())
+        if not new:
+            return
+        try:
+            known = await committed_offsets(
+                self._member_client,
+                self._settings.group_id,
+                new,
+                stable=True,
+                membership=self._member.membership,
+            )
+        except AnsweredError as error:
+            if error.refusal.code not in _GONE_ON:
+                raise
+            self._member.news.set()  # the next heartbeat, or join, tells what the group has come to
+            await self._client.pause(0)
+            return
+        unknown = {partition: self._begin_at for partition in new if partition not in known}
+        starts = {partition: committed.offset for partition, committed in known.items()}
+        if unknown:
+            starts |= await find_offsets(self._client, unknown, committed_only=self._committed_only)
+        for partition, offset in starts.items():
+            if partition in self._member.assignment:
+                self._fetcher.advance(partition, offset)
+
+    async def _readable(self, answers: Iterable[Fetched]) -> list[Fetched]:
+        """What of the answers is ours; a position that does not exist any more is set anew."""
+        mine = []
+        for fetched in answers:
+            if fetched.partition not in self._member.assignment:
+                continue
+            if fetched.refusal is None:
+                mine.append(fetched)
+                continue
+            assert fetched.refusal.code == ErrorCode.OFFSET_OUT_OF_RANGE
+            partition = fetched.partition
+            found = await find_offsets(
+                self._client, {partition: self._begin_at}, committed_only=self._committed_only
+            )
+            self._fetcher.advance(partition, found[partition])
+        return mine

@@ -1,0 +1,123 @@
+"""How a classic group rebalances: gather the members, begin a generation, wait for the leader's assignment.
+
+The first members of an empty group are given time for others to come (`group.initial.rebalance.delay.ms`): the delay
+begins again whenever somebody joined in it, but ends with the longest rebalance timeout among the members.
+"""
+
+from penstock.base.errors import ErrorCode
+from penstock.core.groups.classic import (
+    COMPLETING_REBALANCE,
+    EMPTY,
+    PREPARING_REBALANCE,
+    STABLE,
+    ClassicGroup,
+)
+from penstock.core.groups.classic_member import ClassicMember
+from penstock.core.groups.classic_protocols import elect
+from penstock.core.groups.effects import Effects
+from penstock.core.groups.requests import Joined, Synced
+
+
+class Rebalancing:
+    """The steps of a rebalance. None of them is durable until the generation is written."""
+
+    def __init__(self, *, initial_delay_ms: int) -> None:
+        self._initial_delay_ms = initial_delay_ms
+
+    def begin_or_go_on(self, group: ClassicGroup, now_ms: int, effects: Effects) -> None:
+        """Somebody came, went or changed: a settled group begins to rebalance, one that gathers may be complete."""
+        if group.state is not PREPARING_REBALANCE:
+            self.begin(group, now_ms, effects)
+        elif group.initial_rebalance_ends_ms is None and group.all_joined:
+            self.complete_join(group, now_ms, effects)
+
+    def begin(self, group: ClassicGroup, now_ms: int, effects: Effects) -> None:
+        """Ask everybody to join again."""
+        if group.state is COMPLETING_REBALANCE:
+            for member in group.members.values():
+                member.assignment = b""
+                if member.answer_sync(Synced(error=ErrorCode.REBALANCE_IN_PROGRESS), effects):
+                    group.await_heartbeat(member, now_ms)
+        group.unsynced.clear()
+        group.deadlines.cancel(group.sync_key)
+        is_initial = group.state is EMPTY
+        group.enter(PREPARING_REBALANCE, now_ms)
+        if is_initial:
+            longest_ms = max(group.rebalance_timeout_ms, self._initial_delay_ms)
+            group.initial_rebalance_ends_ms = now_ms + longest_ms
+            group.joined_in_delay = False
+            group.deadlines.set(group.join_key, now_ms + self._initial_delay_ms)
+        elif group.all_joined:
+            self.complete_join(group, now_ms, effects)
+        else:
+            group.deadlines.set(group.join_key, now_ms + group.rebalance_timeout_ms)
+
+    def join_time_is_up(self, group: ClassicGroup, now_ms: int, effects: Effects) -> None:
+        """The timer of the gathering: an initial one may be extended."""
+        ends_ms = group.initial_rebalance_ends_ms
+        if ends_ms is not None and group.joined_in_delay and now_ms < ends_ms:
+            group.joined_in_delay = False
+            group.deadlines.set(group.join_key, min(now_ms + self._initial_delay_ms, ends_ms))
+        else:
+            self.complete_join(group, now_ms, effects)
+
+    def complete_join(self, group: ClassicGroup, now_ms: int, effects: Effects) -> None:
+        """Whoever has not joined by now is out, but for static members: those may be restarting."""
+        group.deadlines.cancel(group.join_key)
+        for member in list(group.members.values()):
+            if member.joining is None and not member.is_static:
+                group.remove(member.member_id)
+        if group.members and not _elect_leader(group):
+            # Static members only, none of which came back yet: they have until their sessions end.
+            group.deadlines.set(group.join_key, now_ms + group.rebalance_timeout_ms)
+            return
+        group.initial_rebalance_ends_ms = None
+        group.generation += 1
+        group.unsynced.clear()
+        if not group.members:
+            group.protocol = None
+            group.leader = None
+            group.enter(EMPTY, now_ms)
+            effects.records.append(group.record())
+            return
+        group.protocol = elect(tuple(group.members.values()))
+        group.enter(COMPLETING_REBALANCE, now_ms)
+        for member in group.members.values():
+            member.answer_join(joined(group, member), effects)
+            member.is_new = False
+            group.await_heartbeat(member, now_ms)
+            group.unsynced.add(member.member_id)
+        group.deadlines.set(group.sync_key, now_ms + group.rebalance_timeout_ms)
+
+    def sync_time_is_up(self, group: ClassicGroup, now_ms: int, effects: Effects) -> None:
+        """Whoever has not asked for its assignment by now is out, and the others share anew."""
+        if group.state not in (COMPLETING_REBALANCE, STABLE) or not group.unsynced:
+            return
+        for member_id in sorted(group.unsynced):
+            group.remove(member_id)
+        self.begin(group, now_ms, effects)
+
+
+def joined(group: ClassicGroup, member: ClassicMember) -> Joined:
+    """The current generation, as this member is told of it."""
+    is_leader = group.leader == member.member_id
+    return Joined(
+        member_id=member.member_id,
+        generation=group.generation,
+        protocol_type=group.protocol_type,
+        protocol=group.protocol,
+        leader=group.leader or "",
+        members=group.members_for_leader() if is_leader else (),
+    )
+
+
+def _elect_leader(group: ClassicGroup) -> bool:
+    """Keep the leader if it joined, else take the first who did. False if nobody joined."""
+    leader = None if group.leader is None else group.members.get(group.leader)
+    if leader is not None and leader.joining is not None:
+        return True
+    for member in group.members.values():
+        if member.joining is not None:
+            group.leader = member.member_id
+            return True
+    return False

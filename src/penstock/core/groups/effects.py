@@ -1,0 +1,26 @@
+"""What a request comes to beside its own answer: records to write, and waiting requests that can be answered."""
+
+from typing import Any, TypeVar
+
+from penstock.base.errors import Refusal
+from penstock.core.coordination import Completion, Decision, Pending
+from penstock.records.internal.record import InternalRecord
+
+R = TypeVar("R")
+
+
+class Effects:
+    """Collected on the way through a group, then part of one decision."""
+
+    def __init__(self) -> None:
+        self.records: list[InternalRecord] = []
+        self.completions: list[Completion] = []
+
+    def __bool__(self) -> bool:
+        return bool(self.records or self.completions)
+
+    def complete(self, pending: Pending[Any], response: object) -> None:
+        self.completions.append(Completion(pending, response))
+
+    def decision(self, response: R | Refusal | Pending[R]) -> Decision[R]:
+        return Decision(response, tuple(self.records), tuple(self.completions))

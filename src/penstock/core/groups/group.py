@@ -1,0 +1,84 @@
+"""What offsets, listing and deleting ask of a group, whichever protocol its members speak."""
+
+from collections.abc import Collection, Iterable
+from enum import StrEnum
+from typing import Protocol
+
+from penstock.base.errors import ErrorCode
+from penstock.records.internal.record import InternalRecord
+
+CONSUMER_PROTOCOL_TYPE = "consumer"
+
+# What a request says that names no member, no generation.
+NO_MEMBER = ""
+NO_GENERATION = -1
+
+
+class GroupType(StrEnum):
+    """Who assigns: the members' leader, or the coordinator."""
+
+    CLASSIC = "classic"
+    CONSUMER = "consumer"
+
+
+class Group(Protocol):
+    """A group of either protocol. Checks answer NONE or the error of a refused request."""
+
+    @property
+    def group_id(self) -> str: ...
+
+    @property
+    def type(self) -> GroupType: ...
+
+    @property
+    def protocol_type(self) -> str:
+        """What its members do together: "consumer", "connect" and so on; empty where nobody ever joined."""
+        ...
+
+    @property
+    def state_name(self) -> str:
+        """As listings show it: Stable, Empty and so on."""
+        ...
+
+    @property
+    def is_empty(self) -> bool:
+        """Nobody is a member: offsets may be committed from outside, and the group may be deleted."""
+        ...
+
+    def check_commit(
+        self,
+        *,
+        member_id: str,
+        instance_id: str | None,
+        generation: int,
+        transactional: bool,
+        version: int,
+        partitions: Collection[tuple[bytes, int]],
+    ) -> ErrorCode:
+        """May these offsets be committed? The generation is the member epoch in the consumer protocol; the
+        version is that of the request, as older clients do not know all errors; partitions are by topic id."""
+        ...
+
+    def committed(self, *, member_id: str, now_ms: int) -> None:
+        """A commit of this member was accepted: a sign of life in the classic protocol."""
+        ...
+
+    def check_fetch(self, *, member_id: str | None, member_epoch: int) -> ErrorCode:
+        """May this member fetch offsets?"""
+        ...
+
+    def check_offset_delete(self) -> ErrorCode:
+        """May offsets of topics without subscribers be deleted?"""
+        ...
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        """Whether offsets of this topic are in use: not to be deleted, and not to expire."""
+        ...
+
+    def offsets_age_from_ms(self, commit_timestamp_ms: int) -> int | None:
+        """From when on the retention of an offset committed then is counted; None while it is not."""
+        ...
+
+    def tombstones(self) -> Iterable[InternalRecord]:
+        """What deletes the group, but for its offsets."""
+        ...

@@ -1,0 +1,54 @@
+"""Partitions that take part in a transaction: adding them, which begins it, and verifying that they were added."""
+
+from penstock.base.errors import ErrorCode
+from penstock.base.ids import TopicPartition
+from penstock.core.coordination import Decision
+from penstock.core.transactions.requests import AddPartitions
+from penstock.core.transactions.states import TransactionState
+from penstock.core.transactions.transaction import Identity, Transaction
+
+
+def add(known: Transaction | None, request: AddPartitions, now_ms: int) -> Decision[None]:
+    """Begin a transaction, or go on with it."""
+    refusal = _refusal(known, request.identity)
+    if refusal is not None:
+        return Decision.refused(refusal)
+    assert known is not None
+    is_open = known.state is TransactionState.ONGOING
+    if is_open and request.partitions <= known.partitions:
+        return Decision(None)
+    added = known.changed(
+        state=TransactionState.ONGOING,
+        partitions=known.partitions | request.partitions,
+        started_ms=known.started_ms if is_open else now_ms,
+        updated_ms=now_ms,
+        client_version=request.client_version,
+    )
+    return Decision(None, (added.record(),))
+
+
+def verify(
+    known: Transaction | None, identity: Identity, partitions: frozenset[TopicPartition]
+) -> Decision[dict[TopicPartition, ErrorCode]]:
+    """Which of the partitions take part in the transaction that this producer has open."""
+    refusal = _refusal(known, identity)
+    if refusal is not None:
+        return Decision.refused(refusal)
+    assert known is not None
+    return Decision(
+        {
+            partition: ErrorCode.NONE if partition in known.partitions else ErrorCode.TRANSACTION_ABORTABLE
+            for partition in sorted(partitions)
+        }
+    )
+
+
+def _refusal(known: Transaction | None, asked: Identity) -> ErrorCode | None:
+    if known is None or asked.producer_id not in (known.producer_id, known.holder.producer_id):
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    if asked != known.holder:
+        return ErrorCode.PRODUCER_FENCED
+    if known.state.is_prepared:
+        return ErrorCode.CONCURRENT_TRANSACTIONS
+    # A transaction that was handed on can only be ended.
+    return ErrorCode.INVALID_TXN_STATE if known.is_kept else None

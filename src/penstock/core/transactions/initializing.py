@@ -1,0 +1,116 @@
+"""InitProducerId: a producer takes over a transactional id, and whoever had it before is fenced.
+
+What is answered, by what is known of the id:
+
+    nothing                     the spare producer id, epoch 0
+    no transaction open         the same id with the next epoch; after 32,766 of them a new id with epoch 0
+    a transaction is open       it is aborted under a new epoch and the answer is CONCURRENT_TRANSACTIONS: the client
+                                asks again until that is done
+    ... and is to be kept       the next epoch for the client, which can then only end it (two-phase commit)
+    markers are being written   CONCURRENT_TRANSACTIONS
+
+A client that names the id and epoch it has is fenced if they are outdated; one that repeats a request whose answer
+got lost is answered the same again.
+"""
+
+from penstock.base.errors import ErrorCode, Refusal
+from penstock.core.coordination import Decision
+from penstock.core.transactions.ending import abort_and_fence, prepare
+from penstock.core.transactions.requests import Initialized, InitProducer
+from penstock.core.transactions.states import TransactionState
+from penstock.core.transactions.transaction import (
+    NO_EPOCH,
+    NO_PRODUCER_ID,
+    NO_TIME,
+    NO_TIMEOUT,
+    Identity,
+    Transaction,
+    is_exhausted,
+)
+
+
+def initialize(
+    known: Transaction | None, request: InitProducer, now_ms: int, *, replaced: Identity | None
+) -> Decision[Initialized]:
+    """`replaced` is whom the id's present epoch was given to, if that client had named itself."""
+    timeout_ms = NO_TIMEOUT if request.two_phase else request.timeout_ms
+    if known is None:
+        known = _unused(request, timeout_ms, now_ms)
+    current = request.current
+    if current is not None and not _may_be_current(known, current):
+        return Decision.refused(ErrorCode.PRODUCER_FENCED)
+    if known.state.is_prepared:
+        return Decision.refused(ErrorCode.CONCURRENT_TRANSACTIONS)
+    if known.state is TransactionState.ONGOING:
+        return _keep(known, request, now_ms) if request.keep_prepared else _abort(known, now_ms)
+    if current is None or known.producer_epoch == NO_EPOCH or current == known.identity:
+        following = _following(known, request)
+    elif current == replaced:
+        following = known.identity
+    else:
+        return Decision.refused(ErrorCode.PRODUCER_FENCED)
+    return _hand_over(known, following, timeout_ms, now_ms)
+
+
+def _unused(request: InitProducer, timeout_ms: int, now_ms: int) -> Transaction:
+    return Transaction(
+        transactional_id=request.transactional_id,
+        producer_id=request.spare_producer_id,
+        producer_epoch=NO_EPOCH,
+        timeout_ms=timeout_ms,
+        state=TransactionState.EMPTY,
+        updated_ms=now_ms,
+    )
+
+
+def _may_be_current(known: Transaction, current: Identity) -> bool:
+    """Whether the client has the id, or had it until its epochs were used up; the epoch is looked at later."""
+    if known.producer_epoch == NO_EPOCH or current.producer_id == known.producer_id:
+        return True
+    if known.is_kept and current.producer_id == known.next_producer_id:
+        return True
+    return current.producer_id == known.previous_producer_id and is_exhausted(current.epoch)
+
+
+def _abort(known: Transaction, now_ms: int) -> Decision[Initialized]:
+    return prepare(Refusal(ErrorCode.CONCURRENT_TRANSACTIONS), abort_and_fence(known, now_ms))
+
+
+def _keep(known: Transaction, request: InitProducer, now_ms: int) -> Decision[Initialized]:
+    """Leave the open transaction as it is, and let only the new client end it."""
+    holder = known.holder
+    if request.current is not None and request.current != holder:
+        return Decision.refused(ErrorCode.PRODUCER_FENCED)
+    if is_exhausted(holder.epoch + 1):
+        following = Identity(request.spare_producer_id, 0)
+    else:
+        following = Identity(holder.producer_id, holder.epoch + 1)
+    kept = known.changed(
+        next_producer_id=following.producer_id, next_producer_epoch=following.epoch, updated_ms=now_ms
+    )
+    return Decision(Initialized(following, ongoing=known.identity), (kept.record(),))
+
+
+def _following(known: Transaction, request: InitProducer) -> Identity:
+    if known.epoch_is_exhausted:
+        return Identity(request.spare_producer_id, 0)
+    return Identity(known.producer_id, known.producer_epoch + 1)
+
+
+def _hand_over(
+    known: Transaction, following: Identity, timeout_ms: int, now_ms: int
+) -> Decision[Initialized]:
+    is_same = following.producer_id == known.producer_id
+    handed_over = known.changed(
+        producer_id=following.producer_id,
+        producer_epoch=following.epoch,
+        previous_producer_id=known.previous_producer_id if is_same else known.producer_id,
+        next_producer_id=NO_PRODUCER_ID,
+        next_producer_epoch=NO_EPOCH,
+        timeout_ms=timeout_ms,
+        state=TransactionState.EMPTY,
+        partitions=frozenset(),
+        started_ms=NO_TIME,
+        updated_ms=now_ms,
+    )
+    return Decision(Initialized(following), (handed_over.record(),))

@@ -1,0 +1,46 @@
+"""The states of a transactional id. Numbers and names are Kafka's: the numbers are in the log, the names are told.
+
+    EMPTY ──► ONGOING ──► PREPARE_COMMIT ──► COMPLETE_COMMIT
+      │          │                              │
+      │          └──────► PREPARE_ABORT ──► COMPLETE_ABORT
+      └─────────────────────▲   (version 2 may abort what never began)
+
+From both COMPLETE states a new transaction begins (ONGOING), or a new producer (EMPTY).
+"""
+
+from enum import IntEnum
+
+
+class TransactionState(IntEnum):
+    """Where a transactional id stands."""
+
+    EMPTY = 0
+    ONGOING = 1
+    PREPARE_COMMIT = 2
+    PREPARE_ABORT = 3
+    COMPLETE_COMMIT = 4
+    COMPLETE_ABORT = 5
+    DEAD = 6
+    PREPARE_EPOCH_FENCE = 7
+
+    @property
+    def label(self) -> str:
+        """The state as DescribeTransactions and ListTransactions call it."""
+        return "".join(word.capitalize() for word in self.name.split("_"))
+
+    @property
+    def is_prepared(self) -> bool:
+        """The outcome is certain, and markers are being written."""
+        return self in (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
+
+    @property
+    def is_idle(self) -> bool:
+        """No transaction is open: one can begin, or the id can be forgotten."""
+        return self in (
+            TransactionState.EMPTY,
+            TransactionState.COMPLETE_COMMIT,
+            TransactionState.COMPLETE_ABORT,
+        )
+
+
+STATES_BY_LABEL = {state.label: state for state in TransactionState}

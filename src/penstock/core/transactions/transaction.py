@@ -1,0 +1,151 @@
+"""All that is known of one transactional id, as a value, and its record in __transaction_state."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from penstock.base.ids import TopicPartition
+from penstock.core.transactions.states import TransactionState
+from penstock.records.internal.record import InternalRecord
+from penstock.records.internal.transaction_shapes import (
+    PartitionsSchema,
+    TransactionLogKey,
+    TransactionLogValue,
+)
+
+NO_PRODUCER_ID = -1
+NO_EPOCH = -1
+NO_TIME = -1
+EPOCH_MAX = 2**15 - 1
+
+# The timeout of ids in two-phase commit: whoever prepared a transaction decides about it, however late.
+NO_TIMEOUT = 2**31 - 1
+
+VERSION_2 = 2
+
+
+class Identity(NamedTuple):
+    """A producer id and an epoch: together the right to write."""
+
+    producer_id: int
+    epoch: int
+
+
+NO_IDENTITY = Identity(NO_PRODUCER_ID, NO_EPOCH)
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """One transactional id and the transaction it is in, or was in last."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    timeout_ms: int
+    state: TransactionState
+    updated_ms: int
+    partitions: frozenset[TopicPartition] = frozenset()
+    started_ms: int = NO_TIME
+    # Who had it before the producer id changed; a client that did not hear of the change may ask again.
+    previous_producer_id: int = NO_PRODUCER_ID
+    # Who has it once this transaction is over. While it is ongoing: who alone may end it (two-phase commit).
+    next_producer_id: int = NO_PRODUCER_ID
+    next_producer_epoch: int = NO_EPOCH
+    client_version: int = 0
+
+    @property
+    def identity(self) -> Identity:
+        """Under which the open transaction, or the last one, was written."""
+        return Identity(self.producer_id, self.producer_epoch)
+
+    @property
+    def holder(self) -> Identity:
+        """Who may go on with the transaction, or end it."""
+        return Identity(self.next_producer_id, self.next_producer_epoch) if self.is_kept else self.identity
+
+    @property
+    def epoch_is_exhausted(self) -> bool:
+        """The last epoch is kept for fencing."""
+        return is_exhausted(self.producer_epoch)
+
+    @property
+    def is_kept(self) -> bool:
+        """An ongoing transaction was handed on to a new producer, which can only end it."""
+        return self.state is TransactionState.ONGOING and self.next_producer_epoch != NO_EPOCH
+
+    @property
+    def may_time_out(self) -> bool:
+        return self.state is TransactionState.ONGOING and self.timeout_ms != NO_TIMEOUT
+
+    def changed(self, **fields: Any) -> "Transaction":
+        return replace(self, **fields)
+
+    def record(self) -> InternalRecord:
+        """The record that makes this the state of the id."""
+        return InternalRecord(
+            TransactionLogKey(transactional_id=self.transactional_id),
+            TransactionLogValue(
+                producer_id=self.producer_id,
+                previous_producer_id=self.previous_producer_id,
+                next_producer_id=self.next_producer_id,
+                producer_epoch=self.producer_epoch,
+                next_producer_epoch=self.next_producer_epoch,
+                transaction_timeout_ms=self.timeout_ms,
+                transaction_status=self.state,
+                transaction_partitions=_by_topic(self.partitions) if self.partitions else None,
+                transaction_last_update_timestamp_ms=self.updated_ms,
+                transaction_start_timestamp_ms=self.started_ms,
+                client_transaction_version=self.client_version,
+            ),
+        )
+
+
+def tombstone(transactional_id: str) -> InternalRecord:
+    """The record that makes an id unknown."""
+    return InternalRecord(TransactionLogKey(transactional_id=transactional_id), None)
+
+
+def read_record(record: InternalRecord) -> tuple[str, Transaction | None]:
+    """An id and what a record makes of it; None: it is unknown from here on."""
+    key, value = record
+    assert isinstance(key, TransactionLogKey)
+    if value is None:
+        return key.transactional_id, None
+    assert isinstance(value, TransactionLogValue)
+    return key.transactional_id, Transaction(
+        transactional_id=key.transactional_id,
+        producer_id=value.producer_id,
+        producer_epoch=value.producer_epoch,
+        timeout_ms=value.transaction_timeout_ms,
+        state=TransactionState(value.transaction_status),
+        updated_ms=value.transaction_last_update_timestamp_ms,
+        partitions=frozenset(
+            TopicPartition(topic.topic, index)
+            for topic in value.transaction_partitions or ()
+            for index in topic.partition_ids
+        ),
+        started_ms=value.transaction_start_timestamp_ms,
+        previous_producer_id=value.previous_producer_id,
+        next_producer_id=value.next_producer_id,
+        next_producer_epoch=value.next_producer_epoch,
+        client_version=value.client_transaction_version,
+    )
+
+
+def is_exhausted(epoch: int) -> bool:
+    return epoch >= EPOCH_MAX - 1
+
+
+def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """Topics and their partitions' indexes, sorted."""
+    topics: dict[str, list[int]] = {}
+    for topic, index in sorted(partitions):
+        topics.setdefault(topic, []).append(index)
+    return topics
+
+
+def _by_topic(partitions: frozenset[TopicPartition]) -> list[PartitionsSchema]:
+    return [
+        PartitionsSchema(topic=topic, partition_ids=indexes)
+        for topic, indexes in by_topic(partitions).items()
+    ]

@@ -1,0 +1,72 @@
+"""Control batches: the markers that end a transaction in each of its partitions.
+
+A marker is a batch of one record with the transaction's producer id and epoch and without a sequence number. The
+record's key is a version and a type (0 abort, 1 commit), its value a version and the epoch of the coordinator that
+wrote it. Other types (Kafka has some for its own quorum) are not read here.
+"""
+
+from enum import IntEnum
+from struct import Struct
+from struct import error as StructError
+from typing import Final, NamedTuple
+
+from penstock.base.buffers import Buffer
+from penstock.records.batch import BatchHeader, read_header
+from penstock.records.builder import build_batch
+from penstock.records.errors import CorruptBatchError
+from penstock.records.record import Record, read_records
+
+_VERSION: Final = 0
+_KEY: Final = Struct(">hh")
+_VALUE: Final = Struct(">hi")
+_SIZE_MAX: Final = 1024  # of a marker's one record, which takes less than a hundred bytes
+
+
+class MarkerType(IntEnum):
+    """How a transaction ended."""
+
+    ABORT = 0
+    COMMIT = 1
+
+
+class Marker(NamedTuple):
+    """The end of a producer's transaction in one partition."""
+
+    type: MarkerType
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+
+    @property
+    def committed(self) -> bool:
+        return self.type is MarkerType.COMMIT
+
+
+def build_marker(marker: Marker, *, timestamp: int) -> bytes:
+    """The control batch for a marker, to be placed in a log like any other."""
+    key = _KEY.pack(_VERSION, marker.type)
+    value = _VALUE.pack(_VERSION, marker.coordinator_epoch)
+    return build_batch(
+        [Record(0, timestamp, key, value)],
+        producer_id=marker.producer_id,
+        producer_epoch=marker.producer_epoch,
+        transactional=True,
+        control=True,
+    )
+
+
+def read_marker(batch: Buffer, header: BatchHeader | None = None) -> Marker | None:
+    """The marker in a control batch; None for a control batch of another kind, or one that compaction emptied."""
+    header = header or read_header(batch)
+    assert header.is_control, "only control batches hold markers"
+    record = next(read_records(batch, limit=_SIZE_MAX), None)
+    if record is None:
+        return None
+    try:
+        _, type_ = _KEY.unpack_from(record.key or b"")
+        if type_ not in (MarkerType.ABORT, MarkerType.COMMIT):
+            return None
+        _, coordinator_epoch = _VALUE.unpack_from(record.value or b"")
+    except StructError:
+        raise CorruptBatchError("a transaction marker is cut short") from None
+    return Marker(MarkerType(type_), header.producer_id, header.producer_epoch, coordinator_epoch)

@@ -1,0 +1,85 @@
+"""A record of an internal topic: what a coordinator decides to write, and what it reads back.
+
+In bytes, a key is its type in 16 bits and then its fields; a value is its version in 16 bits and then its fields.
+No value is a tombstone: what the key stands for is gone. Which types there are and in which version a value is
+written, the `RecordFormat` of the topic knows.
+"""
+
+from collections.abc import Mapping
+from struct import Struct as Packed
+from typing import ClassVar, Final, NamedTuple
+
+from penstock.base.buffers import Buffer
+from penstock.base.errors import PeerError
+from penstock.schema.codec import decode, encode
+from penstock.schema.words import Versioned
+
+_NUMBER: Final = Packed(">h")
+_KEY_VERSION: Final = 0  # a key has but one: with another it would be another key
+
+
+class RecordKey(Versioned):
+    """The key of an internal record. Two are equal if all their fields are."""
+
+    TYPE: ClassVar[int]
+
+
+class RecordValue(Versioned):
+    """The value of an internal record."""
+
+
+class InternalRecord(NamedTuple):
+    """One change of a coordinator's durable state."""
+
+    key: RecordKey
+    value: RecordValue | None  # None: a tombstone
+
+
+class RecordType(NamedTuple):
+    """The shapes of one type of record, and the version in which its values are written."""
+
+    key: type[RecordKey]
+    value: type[RecordValue]
+    written_version: int
+
+
+class RecordFormat:
+    """The types of one internal topic's records."""
+
+    def __init__(self, *types: RecordType) -> None:
+        self._types: Mapping[int, RecordType] = {type_.key.TYPE: type_ for type_ in types}
+
+    def type_of(self, number: int) -> RecordType:
+        return self._types[number]
+
+    def encode(self, record: InternalRecord) -> tuple[bytes, bytes | None]:
+        """The key and the value as bytes."""
+        type_ = self.type_of(record.key.TYPE)
+        key = b"".join((_NUMBER.pack(type_.key.TYPE), *encode(record.key, _KEY_VERSION)))
+        if record.value is None:
+            return key, None
+        version = self.version_of(record.value, type_)
+        return key, b"".join((_NUMBER.pack(version), *encode(record.value, version)))
+
+    def version_of(self, value: RecordValue, type_: RecordType) -> int:
+        """The version in which a value is written."""
+        assert isinstance(value, type_.value), f"{type(value).__name__} under a {type_.key.__name__}"
+        return type_.written_version
+
+    def decode(self, key: Buffer, value: Buffer | None) -> InternalRecord | None:
+        """The record with these bytes, or None for a type that nobody here knows: a newer Kafka's, to be left
+        alone. PeerError if the bytes are no record."""
+        type_ = self._types.get(_number(key))
+        if type_ is None:
+            return None
+        decoded = decode(type_.key, _KEY_VERSION, key, _NUMBER.size)
+        if value is None:
+            return InternalRecord(decoded, None)
+        return InternalRecord(decoded, decode(type_.value, _number(value), value, _NUMBER.size))
+
+
+def _number(buffer: Buffer) -> int:
+    if len(buffer) < _NUMBER.size:
+        raise PeerError(f"an internal record's part of {len(buffer)} bytes")
+    number: int = _NUMBER.unpack_from(buffer)[0]
+    return number

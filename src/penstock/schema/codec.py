@@ -1,0 +1,67 @@
+"""Bodies to messages and back: `decode` and `encode`.
+
+Whatever a peer sends, `decode` returns a message or raises PeerError. It believes no announced size, and it
+counts elements: a megabyte of tiny structs is twenty in memory and takes a third of a second to read. Fields
+that a version lacks have their defaults; tagged fields that nobody knows are skipped. The reader or writer of a
+message and version is made at its first use.
+"""
+
+from collections.abc import Callable
+from struct import error as StructError
+from typing import Any, Final, TypeAlias, TypeVar
+
+from penstock.base.buffers import Buffer
+from penstock.base.errors import PeerError
+from penstock.schema.reading import make_reader
+from penstock.schema.words import Versioned
+from penstock.schema.writing import make_writer
+
+M = TypeVar("M", bound=Versioned)
+
+_Reader: TypeAlias = Callable[[Buffer, int, int], Any]
+
+# Array elements and tagged fields in one message. The metadata of a hundred thousand partitions has 700,000.
+ELEMENTS_MAX: Final = 1_000_000
+
+_readers: dict[tuple[type[Versioned], int], _Reader] = {}
+_writers: dict[tuple[type[Versioned], int], Callable[[Any], list[Buffer]]] = {}
+
+
+def decode(
+    shape: type[M], version: int, buffer: Buffer, position: int = 0, *, elements_max: int = ELEMENTS_MAX
+) -> M:
+    """The message that `buffer` holds at `position`; PeerError if there is none. What follows it is ignored."""
+    reader = _readers.get((shape, version)) or _new_reader(shape, version)
+    try:
+        message: M = reader(buffer, position, elements_max)
+    except (StructError, IndexError):
+        raise PeerError(f"{shape.__name__} v{version} ends early") from None
+    except UnicodeDecodeError as error:
+        raise PeerError(
+            f"{shape.__name__} v{version} has a string that is not UTF-8: {error.reason}"
+        ) from None
+    return message
+
+
+def encode(message: Versioned, version: int) -> list[Buffer]:
+    """The message's bytes as chunks, records not copied; ValueError if the version cannot carry it."""
+    shape = type(message)
+    writer = _writers.get((shape, version)) or _new_writer(shape, version)
+    try:
+        return writer(message)
+    except StructError as error:
+        raise ValueError(f"{shape.__name__} v{version}: {error}") from error
+
+
+def _new_reader(shape: type[Versioned], version: int) -> _Reader:
+    if not shape.has_version(version):
+        raise PeerError(f"{shape.__name__} has no version {version}")
+    reader = _readers[shape, version] = make_reader(shape, version)
+    return reader
+
+
+def _new_writer(shape: type[Versioned], version: int) -> Callable[[Any], list[Buffer]]:
+    if not shape.has_version(version):
+        raise ValueError(f"{shape.__name__} has no version {version}")
+    writer = _writers[shape, version] = make_writer(shape, version)
+    return writer

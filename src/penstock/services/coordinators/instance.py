@@ -1,0 +1,343 @@
+"""One loaded shard under one leader epoch: decisions are written, replayed and answered here, and timers run.
+
+From a decision to its append no other request comes between: all of `carry_out` runs on the loop, to the end. An
+answer that is safe at once is returned as it is, else a future for it.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Generator, Iterable
+from typing import Any, Final, Generic, TypeVar
+
+from penstock.base.errors import ErrorCode, Refusal
+from penstock.core.coordination import Answer, Completion, Decision, Pending, Producer, Shard, Work
+from penstock.records.batch import NO_PRODUCER
+from penstock.records.builder import NO_EPOCH, build_batch
+from penstock.records.control import Marker
+from penstock.records.internal.record import InternalRecord, RecordFormat
+from penstock.records.record import Record
+from penstock.services.intake import Refused
+from penstock.services.partition import Partition
+from penstock.world import World
+from penstock.world.loop import Timer
+from penstock.world.pacing import Pacer
+
+log = logging.getLogger("penstock.coordinators")
+
+S = TypeVar("S", bound=Shard)
+R = TypeVar("R")
+
+NOT_COORDINATOR: Final = Refusal(ErrorCode.NOT_COORDINATOR)
+
+# What became of a write, as a client of a coordinator is told; anything else means that the instance is of no use.
+_WRITE_ERRORS: Final = {
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.MESSAGE_TOO_LARGE,
+}
+
+_COMPLETED_AT_ONCE: Final = 50  # requests that have waited: writing an answer takes a tenth of a millisecond
+_TIMER_DELAY_S_MIN: Final = 0.001
+_TIMER_RETRY_S: Final = 0.5  # after a timer's decision could not be written
+
+
+class SteadyClock:
+    """Wall-clock milliseconds that never jump: the wall's at the start, and from then on the monotonic clock's."""
+
+    def __init__(self, world: World) -> None:
+        self._loop = world.loop
+        self._wall_ms = world.loop.now_ms()
+        self._since_s = world.loop.time()
+
+    def now_ms(self) -> int:
+        return self._wall_ms + int((self._loop.time() - self._since_s) * 1000)
+
+
+class Instance(Generic[S]):
+    """A shard, the partition it was loaded from, and whoever waits for an answer of it."""
+
+    def __init__(
+        self,
+        world: World,
+        partition: Partition,
+        shard: S,
+        record_format: RecordFormat,
+        *,
+        write_timeout_ms: int,
+        slice_ms: float,
+        on_effect: Callable[[Any], None],
+        on_dropped: "Callable[[Instance[S]], None]",
+    ) -> None:
+        self._loop = world.loop
+        self._clock = SteadyClock(world)
+        self._record_format = record_format
+        self._write_timeout_ms = write_timeout_ms
+        self._slice_ms = slice_ms
+        self._on_effect = on_effect
+        self._on_dropped = on_dropped
+        self._owed: dict[asyncio.Future[Any], None] = {}  # to be answered, whatever happens
+        self._pending: dict[Pending[Any], asyncio.Future[Any]] = {}
+        self._tasks: dict[asyncio.Task[None], None] = {}
+        self._timer: Timer | None = None
+        self._timer_due_ms = 0
+        self._expiring = False
+        self.partition = partition
+        self.leader_epoch = partition.leader_epoch
+        self.shard = shard
+        self.replayed_offset = 0
+        self.dropped = False
+
+    def begin(self, replayed_offset: int) -> None:
+        """The log has been replayed up to here: requests may come."""
+        self.replayed_offset = replayed_offset
+        self.shard.loaded(self._clock.now_ms())
+        self._arm()
+
+    # Requests.
+
+    def ask(self, request: Callable[[S, int], Answer[R]]) -> "R | Refusal | asyncio.Future[R | Refusal]":
+        """What the shard answers, or a future for it."""
+        try:
+            answer = request(self.shard, self._clock.now_ms())
+            if isinstance(answer, Generator):
+                future = self._promise()
+                self._start(self._answer_later(answer, future))
+                return future
+            outcome = self.carry_out(answer)
+            self._arm()
+        except Exception:
+            self.drop()  # what is not durable may be half changed; what is, is in the log
+            raise
+        return outcome
+
+    async def _answer_later(
+        self, answer: Generator[None, None, Decision[R]], future: "asyncio.Future[R | Refusal]"
+    ) -> None:
+        decision = await self._drive(answer)
+        if not self.dropped:
+            outcome = self.carry_out(decision)
+            self._arm()
+            if isinstance(outcome, asyncio.Future):
+                outcome.add_done_callback(lambda done: _settle(future, done.result()))
+            else:
+                _settle(future, outcome)
+
+    # Decisions.
+
+    def carry_out(self, decision: Decision[R]) -> "R | Refusal | asyncio.Future[R | Refusal]":
+        """Write and replay what was decided; the answer, or a future for it."""
+        refusal = self._write(decision) if decision.records else None
+        if refusal is not None:
+            # What the shard meant to tell them is not so; it does not know any more that they wait.
+            for pending, _ in decision.completes:
+                self._complete(Completion(pending, refusal))
+            if decision.work is not None:
+                self._lost_work()
+            return refusal
+        if decision.work is not None:
+            self._start(self._carry_out_later(decision.work))
+        response = decision.response
+        is_safe = self.partition.high_watermark >= self.replayed_offset
+        if is_safe and not isinstance(response, Pending):
+            self._became_safe(decision)
+            return response
+        answer = self._promise()
+        if isinstance(response, Pending):
+            self._pending[response] = answer
+            answer.add_done_callback(lambda _: self._pending.pop(response, None))
+        if is_safe:
+            self._became_safe(decision)
+        else:
+            self._when_safe(decision, answer)
+        return answer
+
+    def _write(self, decision: Decision[Any]) -> Refusal | None:
+        partition = self.partition
+        refused = partition.in_sync_refusal()
+        if refused is not None:
+            return self._refusal(refused.code)
+        now_ms = self._loop.now_ms()
+        batch = self._batch(decision.records, decision.producer, now_ms)
+        appended = partition.append_own(batch, leader_epoch=self.leader_epoch, now_ms=now_ms)
+        if isinstance(appended, Refused):
+            return self._refusal(appended.code)
+        self.replayed_offset = appended.next_offset
+        try:
+            for offset, record in enumerate(decision.records, appended.base_offset):
+                self.shard.replay(record, offset=offset, producer=decision.producer)
+        except BaseException:
+            self.drop()  # half a batch is in the state, and the whole of it in the log
+            raise
+        return None
+
+    def _batch(self, records: tuple[InternalRecord, ...], producer: Producer | None, now_ms: int) -> bytes:
+        return build_batch(
+            [
+                Record(offset, now_ms, *self._record_format.encode(record))
+                for offset, record in enumerate(records)
+            ],
+            producer_id=NO_PRODUCER if producer is None else producer.id,
+            producer_epoch=NO_EPOCH if producer is None else producer.epoch,
+            transactional=producer is not None,
+        )
+
+    def _refusal(self, code: ErrorCode) -> Refusal:
+        told = _WRITE_ERRORS.get(code)
+        if told is not None:
+            return Refusal(told)
+        log.warning("%s: the coordinator could not write: %s; it is loaded again", self.partition, code.name)
+        self.drop()
+        return NOT_COORDINATOR
+
+    def _when_safe(self, decision: Decision[Any], answer: "asyncio.Future[Any]") -> None:
+        def reached(waited: "asyncio.Future[ErrorCode]") -> None:
+            code = waited.result()
+            if self.dropped:
+                return
+            if code is not ErrorCode.NONE:
+                refusal = self._refusal(code)
+                _settle(answer, refusal)
+                for pending, _ in decision.completes:
+                    self._complete(Completion(pending, refusal))
+                return
+            self._became_safe(decision)
+            if not isinstance(decision.response, Pending):
+                _settle(answer, decision.response)
+
+        waited = self.partition.wait_for(self.replayed_offset, timeout_ms=self._write_timeout_ms)
+        waited.add_done_callback(reached)
+
+    def _became_safe(self, decision: Decision[Any]) -> None:
+        completes = decision.completes
+        for completion in completes[:_COMPLETED_AT_ONCE]:
+            self._complete(completion)
+        if len(completes) > _COMPLETED_AT_ONCE:
+            self._start(self._complete_later(completes[_COMPLETED_AT_ONCE:]))
+        for effect in decision.effects:
+            self._on_effect(effect)
+
+    async def _complete_later(self, completes: tuple[Completion, ...]) -> None:
+        """Whoever is answered is busy with it in the loop's next turn: some in each, so that others get theirs."""
+        for start in range(0, len(completes), _COMPLETED_AT_ONCE):
+            await self._loop.sleep(0)
+            for completion in completes[start : start + _COMPLETED_AT_ONCE]:
+                self._complete(completion)
+
+    def _complete(self, completion: Completion) -> None:
+        future = self._pending.get(completion.pending)
+        if future is not None:  # else whoever waited has gone
+            _settle(future, completion.response)
+
+    def marker_written(self, marker: Marker, *, offset: int) -> None:
+        """The end of a transaction was appended to the partition, past this instance."""
+        self.replayed_offset = offset + 1
+        producer = Producer(marker.producer_id, marker.producer_epoch)
+        self.shard.replay_marker(producer, committed=marker.committed, offset=offset)
+        self._arm()
+
+    # Long work and timers.
+
+    async def _carry_out_later(self, work: Work) -> None:
+        decision = await self._drive(work)
+        if decision is None or self.dropped:
+            return
+        if isinstance(self.carry_out(decision), Refusal):
+            self._lost_work()
+        self._arm()
+
+    def _lost_work(self) -> None:
+        """The shard believes that something is being worked out; only one that is loaded anew asks for it again."""
+        log.warning("%s: what was being worked out could not be written; it is loaded again", self.partition)
+        self.drop()
+
+    async def _drive(self, work: Generator[None, None, R]) -> R:
+        pacer = Pacer(self._loop, slice_ms=self._slice_ms)
+        while True:
+            try:
+                next(work)
+            except StopIteration as stop:
+                result: R = stop.value
+                return result
+            await pacer.pause()
+
+    def _arm(self, *, delay_s_min: float = 0.0) -> None:
+        """Have `expire` called when the shard has something due."""
+        due_ms = None if self.dropped or self._expiring else self.shard.deadline()
+        if due_ms is None or (self._timer is not None and self._timer_due_ms <= due_ms):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        delay_s = max(delay_s_min, (due_ms - self._clock.now_ms()) / 1000, _TIMER_DELAY_S_MIN)
+        self._timer_due_ms = due_ms
+        self._timer = self._loop.call_later(delay_s, self._due)
+
+    def _due(self) -> None:
+        self._timer = None
+        self._expiring = True
+        self._start(self._expire())
+
+    async def _expire(self) -> None:
+        done = await self._carry_out_all(self.shard.expire(self._clock.now_ms()))
+        self._expiring = False
+        self._arm(delay_s_min=0.0 if done else _TIMER_RETRY_S)
+
+    def carry_out_soon(self, decisions: Iterable[Decision[None]]) -> "asyncio.Task[None]":
+        """Each is carried out before the next is asked for."""
+        return self._start(self._carry_out_and_arm(decisions))
+
+    async def _carry_out_and_arm(self, decisions: Iterable[Decision[None]]) -> None:
+        await self._carry_out_all(decisions)
+        self._arm()
+
+    async def _carry_out_all(self, decisions: Iterable[Decision[None]]) -> bool:
+        """False if one could not be, and so those after it were not."""
+        pacer = Pacer(self._loop, slice_ms=self._slice_ms)
+        for decision in decisions:
+            if isinstance(self.carry_out(decision), Refusal) or self.dropped:
+                return False
+            await pacer.pause()
+        return True
+
+    def _start(self, coroutine: Any) -> "asyncio.Task[None]":
+        task = self._loop.create_task(self._guarded(coroutine))
+        self._tasks[task] = None
+
+        def forget(task: asyncio.Task[None]) -> None:
+            del self._tasks[task]
+            coroutine.close()  # if the task was cancelled before it began
+
+        task.add_done_callback(forget)
+        return task
+
+    async def _guarded(self, coroutine: Any) -> None:
+        try:
+            await coroutine
+        except Exception:
+            log.exception("%s: the coordinator failed; it is loaded again", self.partition)
+            self.drop()
+
+    # The end.
+
+    def drop(self) -> None:
+        """Of no use any more: whoever waits is sent to look for the coordinator again."""
+        if self.dropped:
+            return
+        self.dropped = True
+        if self._timer is not None:
+            self._timer.cancel()
+        for task in list(self._tasks):
+            task.cancel()
+        for future in list(self._owed):
+            _settle(future, NOT_COORDINATOR)
+        self._on_dropped(self)
+
+    def _promise(self) -> "asyncio.Future[Any]":
+        future: asyncio.Future[Any] = self._loop.create_future()
+        self._owed[future] = None
+        future.add_done_callback(lambda done: self._owed.pop(done, None))
+        return future
+
+
+def _settle(future: "asyncio.Future[Any]", outcome: Any) -> None:
+    if not future.done():  # its connection may be gone
+        future.set_result(outcome)

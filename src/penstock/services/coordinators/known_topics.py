@@ -1,0 +1,31 @@
+"""The metadata image as groups see it: which topics there are, and how many partitions each has."""
+
+from collections.abc import Sequence
+
+from penstock.base.ids import TopicId
+from penstock.cluster.metadata import MetadataImage, Topic
+from penstock.core.groups.subscriptions import KnownTopic
+
+
+class KnownTopics:
+    """Implements `subscriptions.Topics`."""
+
+    def __init__(self, image: MetadataImage) -> None:
+        self._image = image
+
+    @property
+    def version(self) -> int:
+        return self._image.topics_version
+
+    def named(self, name: str) -> KnownTopic | None:
+        return _known(self._image.topic(name))
+
+    def with_id(self, topic_id: TopicId) -> KnownTopic | None:
+        return _known(self._image.topic_by_id(topic_id))
+
+    def names(self) -> Sequence[str]:
+        return [topic.name for topic in self._image.topics()]
+
+
+def _known(topic: Topic | None) -> KnownTopic | None:
+    return None if topic is None else KnownTopic(topic.name, topic.topic_id, len(topic.partitions))

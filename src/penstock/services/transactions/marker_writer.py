@@ -1,0 +1,149 @@
+"""From a certain outcome to its end: markers to every partition of a transaction, then COMPLETE in the log.
+
+A partition that cannot take its marker now is tried again, without an end: until then the transaction stays prepared
+and readers of committed records wait. Only a partition that is gone needs none, and one that has seen a newer epoch of
+the producer has it already. If this broker is no longer the coordinator, the next one begins again from its log.
+"""
+
+import asyncio
+import logging
+from typing import Final
+
+from penstock.base.errors import ErrorCode
+from penstock.base.ids import TRANSACTION_STATE, TopicPartition
+from penstock.core.transactions.shard import TransactionShard
+from penstock.core.transactions.states import TransactionState
+from penstock.core.transactions.transaction import Identity, Transaction
+from penstock.records.control import Marker, MarkerType
+from penstock.services.coordinators.coordinator import Coordinator
+from penstock.services.partitions import Partitions
+from penstock.services.transactions.markers import Markers
+from penstock.world import World
+from penstock.world.pacing import Pacer
+
+log = logging.getLogger("penstock.transactions")
+
+_WRITE_TIMEOUT_MS: Final = 30_000
+_RETRY_S_MIN: Final = 0.05
+_RETRY_S_MAX: Final = 2.0
+
+# The partition is gone, or has this marker, or a later one, already.
+_NOTHING_TO_DO: Final = (
+    ErrorCode.NONE,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.INVALID_PRODUCER_EPOCH,
+)
+
+
+class MarkerWriter:
+    """Ends every prepared transaction it is told of, each once however often it is told."""
+
+    def __init__(
+        self,
+        world: World,
+        partitions: Partitions,
+        coordinator: Coordinator[TransactionShard],
+        markers: Markers,
+        *,
+        slice_ms: float,
+    ) -> None:
+        self._world = world
+        self._partitions = partitions
+        self._coordinator = coordinator
+        self._markers = markers
+        self._slice_ms = slice_ms
+        self._under_way: dict[tuple[str, Identity], asyncio.Task[None]] = {}
+        self._stopped = False
+
+    def begin(self, prepared: Transaction) -> None:
+        """The transaction's outcome is certain."""
+        key = prepared.transactional_id, prepared.identity
+        if key in self._under_way or self._stopped:
+            return
+        name = f"end the transaction of {prepared.transactional_id}"
+        task = self._world.loop.create_task(self._finish(prepared), name=name)
+        self._under_way[key] = task
+        task.add_done_callback(lambda done: self._done(key, done))
+
+    def _done(self, key: tuple[str, Identity], task: "asyncio.Task[None]") -> None:
+        del self._under_way[key]
+        if not task.cancelled() and task.exception() is not None:
+            log.error("the transaction of %s was not ended", key[0], exc_info=task.exception())
+
+    async def ended(self, transactional_id: str, *, timeout_s: float) -> None:
+        """Wait until the id's last transaction is over, or for some time."""
+        under_way = self._under_way.items()
+        task = next((task for (name, _), task in under_way if name == transactional_id), None)
+        if task is not None:
+            timeout: asyncio.Future[None] = self._world.loop.create_future()
+            timer = self._world.loop.call_later(timeout_s, timeout.cancel)
+            try:
+                await asyncio.wait([task, timeout], return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                timer.cancel()
+                timeout.cancel()
+
+    async def stop(self) -> None:
+        """End nothing more: what is prepared stays so, and is ended after the next start."""
+        self._stopped = True
+        tasks = list(self._under_way.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _finish(self, prepared: Transaction) -> None:
+        coordinator_epoch = self._coordinator_epoch(prepared.transactional_id)
+        if coordinator_epoch is None:
+            return
+        commits = prepared.state is TransactionState.PREPARE_COMMIT
+        marker = Marker(
+            MarkerType.COMMIT if commits else MarkerType.ABORT, *prepared.identity, coordinator_epoch
+        )
+        if await self._write_everywhere(marker, prepared):
+            await self._coordinator.ask(
+                prepared.transactional_id,
+                lambda shard, now_ms: shard.complete(prepared.transactional_id, prepared.identity, now_ms),
+            )
+
+    def _coordinator_epoch(self, transactional_id: str) -> int | None:
+        """The leader epoch of the partition in which the id is; None if that is not here any more."""
+        index = self._coordinator.index_for(transactional_id)
+        partition = None if index is None else self._partitions.find(TRANSACTION_STATE, index)
+        return None if partition is None or isinstance(partition, ErrorCode) else partition.leader_epoch
+
+    async def _write_everywhere(self, marker: Marker, prepared: Transaction) -> bool:
+        """False if this broker turned out not to be the coordinator any more."""
+        pacer = Pacer(self._world.loop, slice_ms=self._slice_ms)
+        missing = sorted(prepared.partitions)
+        delay_s = _RETRY_S_MIN
+        while missing:
+            outcomes = []
+            for where in missing:
+                outcomes.append((where, self._append(marker, where, prepared.client_version)))
+                await pacer.pause()
+            failed = []
+            for where, outcome in outcomes:
+                code = outcome if isinstance(outcome, ErrorCode) else await outcome
+                if code is ErrorCode.TRANSACTION_COORDINATOR_FENCED:
+                    return False
+                if code not in _NOTHING_TO_DO:
+                    failed.append(where)
+            missing = failed
+            if missing:
+                if delay_s == _RETRY_S_MIN:
+                    log.warning(
+                        "the transaction of %s waits for %s", prepared.transactional_id, _names(missing)
+                    )
+                await self._world.loop.sleep(delay_s)
+                pacer.begin()
+                delay_s = min(2 * delay_s, _RETRY_S_MAX)
+        return True
+
+    def _append(
+        self, marker: Marker, where: TopicPartition, version: int
+    ) -> "ErrorCode | asyncio.Future[ErrorCode]":
+        return self._markers.append(marker, where, version=version, timeout_ms=_WRITE_TIMEOUT_MS)
+
+
+def _names(partitions: list[TopicPartition]) -> str:
+    return ", ".join(map(str, partitions))

@@ -1,0 +1,48 @@
+"""The end of a transaction in one partition of this broker."""
+
+import asyncio
+from collections.abc import Callable
+
+from penstock.base.errors import ErrorCode
+from penstock.base.ids import CONSUMER_OFFSETS, TopicPartition
+from penstock.records.control import Marker
+from penstock.services.intake import Refused
+from penstock.services.partitions import Partitions
+from penstock.world import World
+
+
+class Markers:
+    """Writes markers to partitions, and tells the groups' coordinator of those that end commits of offsets."""
+
+    def __init__(
+        self, world: World, partitions: Partitions, offsets_marker_written: Callable[..., None]
+    ) -> None:
+        self._world = world
+        self._partitions = partitions
+        self._offsets_marker_written = offsets_marker_written
+
+    async def write(
+        self, marker: Marker, where: TopicPartition, *, version: int, timeout_ms: int
+    ) -> ErrorCode:
+        """NONE once the marker is safe."""
+        outcome = self.append(marker, where, version=version, timeout_ms=timeout_ms)
+        return outcome if isinstance(outcome, ErrorCode) else await outcome
+
+    def append(
+        self, marker: Marker, where: TopicPartition, *, version: int, timeout_ms: int
+    ) -> "ErrorCode | asyncio.Future[ErrorCode]":
+        """What came of it, or a future for that: NONE once the marker is safe."""
+        partition = self._partitions.find(*where)
+        if isinstance(partition, ErrorCode):
+            return partition
+        refusal = partition.in_sync_refusal()
+        if refusal is not None:
+            return refusal.code
+        outcome = partition.append_marker(marker, version=version, now_ms=self._world.loop.now_ms())
+        if isinstance(outcome, Refused):
+            return outcome.code
+        if where.topic == CONSUMER_OFFSETS:
+            self._offsets_marker_written(where.partition, marker, offset=outcome.base_offset)
+        if partition.high_watermark >= outcome.next_offset:
+            return ErrorCode.NONE
+        return partition.wait_for(outcome.next_offset, timeout_ms=timeout_ms)

@@ -1,0 +1,133 @@
+"""Asking the coordinator before the first batch of a transaction is taken into a partition.
+
+Clients of version 2 never say which partitions they write to: the partition's leader adds it for them. What older
+clients should have added before is verified; that keeps a batch that comes late, after its transaction has ended, from
+opening a transaction that nobody will ever end. The coordinator's errors become such that producers know what to do:
+to try again where that helps, and to abort where it does not.
+
+A marker that comes to the partition while the coordinator is asked may be of the transaction before, or of the very
+one that was asked about: then the question is asked again.
+"""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple, TypeAlias
+
+from penstock.base.errors import ErrorCode, Refusal
+from penstock.base.ids import TopicPartition
+from penstock.core.transactions.requests import AddPartitions
+from penstock.core.transactions.shard import TransactionShard
+from penstock.core.transactions.transaction import VERSION_2, Identity
+from penstock.core.verification import Verification
+from penstock.services.coordinators.coordinator import Coordinator
+from penstock.services.partition import Partition
+from penstock.services.transactions.marker_writer import MarkerWriter
+
+# How long a client that begins its next transaction waits here for the last one's markers, before it is sent away.
+_ENDING_TIMEOUT_S: Final = 1.0
+
+_TRY_AGAIN: Final = (
+    ErrorCode.CONCURRENT_TRANSACTIONS,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+)
+
+_ATTEMPTS: Final = 5
+
+# By partition: what a batch needs to begin a transaction there, or why it may not.
+Verified: TypeAlias = dict[Partition, Verification | ErrorCode]
+
+
+class Beginning(NamedTuple):
+    """A batch that would be the first of its producer's transaction in a partition."""
+
+    partition: Partition
+    sequence: int
+
+    @property
+    def where(self) -> TopicPartition:
+        return TopicPartition(self.partition.topic, self.partition.index)
+
+
+class Verifier:
+    """Asks about transactions on behalf of partitions, and of the groups' coordinator."""
+
+    def __init__(self, coordinator: Coordinator[TransactionShard], marker_writer: MarkerWriter) -> None:
+        self._coordinator = coordinator
+        self._marker_writer = marker_writer
+
+    async def ask(
+        self, transactional_id: str, identity: Identity, beginning: Sequence[Beginning], *, adds: bool
+    ) -> Verified:
+        """Add the partitions (`adds`: the client is of version 2), or verify that the client did."""
+        for _ in range(_ATTEMPTS):
+            taken = {batch.partition: _take(batch, identity, bumps_epochs=adds) for batch in beginning}
+            where = frozenset(batch.where for batch in beginning)
+            if adds:
+                codes = dict.fromkeys(sorted(where), await self.add(transactional_id, identity, where))
+            else:
+                codes = await self.verify(transactional_id, identity, where)
+            verified: Verified = {}
+            for batch in beginning:
+                code, verification = codes[batch.where], taken[batch.partition]
+                verified[batch.partition] = verification if code is ErrorCode.NONE else code
+                if code is not ErrorCode.NONE and code not in _TRY_AGAIN:
+                    batch.partition.producers.verifications.release(identity.producer_id, verification)
+            if all(_counts(batch, identity, verified[batch.partition]) for batch in beginning):
+                break
+        return verified
+
+    async def add(
+        self, transactional_id: str, identity: Identity, partitions: frozenset[TopicPartition]
+    ) -> ErrorCode:
+        """Make partitions part of the transaction of a version 2 client; NONE if they are."""
+        request = AddPartitions(transactional_id, identity, partitions, VERSION_2)
+        answer = await self._add(request)
+        if isinstance(answer, Refusal) and answer.code is ErrorCode.CONCURRENT_TRANSACTIONS:
+            # The client's last transaction is over for it, and its markers are just being written.
+            await self._marker_writer.ended(transactional_id, timeout_s=_ENDING_TIMEOUT_S)
+            answer = await self._add(request)
+        return answer.code if isinstance(answer, Refusal) else ErrorCode.NONE
+
+    async def _add(self, request: AddPartitions) -> Refusal | None:
+        return await self._coordinator.ask(
+            request.transactional_id, lambda shard, now_ms: shard.add_partitions(request, now_ms)
+        )
+
+    async def verify(
+        self, transactional_id: str, identity: Identity, partitions: frozenset[TopicPartition]
+    ) -> dict[TopicPartition, ErrorCode]:
+        """Which partitions an older client has added: NONE, TRANSACTION_ABORTABLE, or why nobody knows."""
+        answer = await self._coordinator.ask(
+            transactional_id, lambda shard, _: shard.verify(transactional_id, identity, partitions)
+        )
+        if isinstance(answer, Refusal):
+            return dict.fromkeys(sorted(partitions), answer.code)
+        return answer
+
+
+def _take(batch: Beginning, identity: Identity, *, bumps_epochs: bool) -> Verification:
+    verifications = batch.partition.producers.verifications
+    producer_id, epoch = identity
+    return verifications.begin(producer_id, epoch=epoch, sequence=batch.sequence, bumps_epochs=bumps_epochs)
+
+
+def _counts(batch: Beginning, identity: Identity, answer: Verification | ErrorCode) -> bool:
+    """Whether nothing has happened to the partition that makes the coordinator's answer an old one."""
+    producers = batch.partition.producers
+    if isinstance(answer, ErrorCode) or producers.is_in_transaction(*identity):
+        return True
+    return producers.verifications.holds(identity.producer_id, answer)
+
+
+def produce_refusal(code: ErrorCode, *, knows_abortable: bool) -> Refusal:
+    """The coordinator's error as a produce request tells it."""
+    if code in _TRY_AGAIN:
+        # Older clients do not expect the others; this one they try again, without asking for metadata first.
+        reason = f"the transaction could not be verified yet: {code.name}"
+        return Refusal(ErrorCode.NOT_ENOUGH_REPLICAS, reason)
+    if code is ErrorCode.PRODUCER_FENCED:
+        return Refusal(ErrorCode.INVALID_PRODUCER_EPOCH)
+    if code is ErrorCode.TRANSACTION_ABORTABLE and not knows_abortable:
+        return Refusal(ErrorCode.INVALID_TXN_STATE, "the partition was not added to the transaction")
+    return Refusal(code)

@@ -1,0 +1,38 @@
+"""A transactional producer: does the transactions of a plan, whole."""
+
+from penstock.base.ids import TopicPartition
+from penstock.client.errors import AnsweredError, ClientError
+from penstock.client.transactional_producer import FencedError
+from penstock.sim.checkers import Message
+from penstock.sim.coordinated_actors import TransactorPlan
+from penstock.sim.entries import Transact
+from penstock.sim.workload.journal import Journal
+from penstock.sim.workload.recording import RecordingClient
+from penstock.sim.workload.transacting import Part, Transacting
+
+
+class Transactor:
+    """Does what it is told to."""
+
+    def __init__(self, plan: TransactorPlan, client: RecordingClient, journal: Journal) -> None:
+        self._journal = journal
+        self._transacting = Transacting(plan.name, client, journal, timeout_ms=plan.timeout_ms)
+
+    async def transact(self, entry: Transact) -> None:
+        parts = [
+            Part(
+                TopicPartition(topic, partition),
+                tuple(Message(self._journal.number()) for _ in range(entry.count)),
+            )
+            for topic, partition in zip(entry.topics, entry.partitions, strict=True)
+        ]
+        try:
+            committed = await self._transacting.run(
+                parts, commits=entry.commits, pause_s=entry.pause_ms / 1000
+            )
+            outcome = "ok" if committed else "aborted"
+        except AnsweredError as error:
+            outcome = error.refusal.code.name
+        except (ClientError, FencedError) as error:
+            outcome = type(error).__name__
+        self._journal.count(entry.kind, outcome)

@@ -1,0 +1,107 @@
+"""The aborted transactions of one segment: what a reader that reads committed has to leave out.
+
+`<offset>.txnindex` is Kafka's: one entry per abort marker in the segment, in their order: version 0, producer id,
+first offset, offset of the marker, and the last stable offset once the marker was in. A segment without aborted
+transactions has no file. Entries are made from batches, in memory; the file is written when the segment is closed.
+"""
+
+from bisect import bisect_left
+from struct import Struct
+
+from penstock.base.buffers import Buffer
+from penstock.records.producer import AbortedTransaction
+from penstock.world.disk import Disk, File, read_file
+
+_ENTRY = Struct(">hqqqq")
+ENTRY_SIZE = _ENTRY.size
+_VERSION = 0
+_LAST_OFFSET = Struct(">q")
+_LAST_OFFSET_POSITION = 18
+
+
+class AbortedIndex:
+    """The entries of one segment, packed: a producer that aborts all the time must not fill the memory."""
+
+    __slots__ = ("_entries", "changed", "is_broken")
+
+    def __init__(self, entries: Buffer = b"") -> None:
+        self._entries = bytearray(entries)
+        self.changed = False  # since it was last written
+        self.is_broken = False  # what the file held made no sense: everything has to be made again
+
+    @classmethod
+    def load(cls, disk: Disk, path: str) -> "AbortedIndex":
+        """What a file holds; an empty index that `is_broken` where it cannot be right. May block."""
+        content = read_file(disk, path)
+        if _makes_sense(content):
+            return cls(content)
+        broken = cls()
+        broken.is_broken = broken.changed = True
+        return broken
+
+    def __len__(self) -> int:
+        return len(self._entries) // ENTRY_SIZE
+
+    def __getitem__(self, index: int) -> AbortedTransaction:
+        _, *fields = _ENTRY.unpack_from(self._entries, index * ENTRY_SIZE)
+        return AbortedTransaction(*fields)
+
+    @property
+    def last_offset(self) -> int:
+        """Of the last marker; there has to be one."""
+        return self._last_offset(len(self) - 1)
+
+    def add(self, aborted: AbortedTransaction) -> None:
+        assert not len(self) or self._last_offset(len(self) - 1) < aborted.last_offset
+        self._entries += _ENTRY.pack(_VERSION, *aborted)
+        self.changed = True
+
+    def collect(self, found: list[AbortedTransaction], *, from_offset: int, upto_offset: int) -> bool:
+        """Add what overlaps with a range of offsets; True if later segments can have no more of it."""
+        for index in range(self._first_at_or_after(from_offset), len(self)):
+            aborted = self[index]
+            if aborted.first_offset < upto_offset:
+                found.append(aborted)
+            if aborted.last_stable_offset >= upto_offset:
+                return True
+        return False
+
+    def truncate_to(self, offset: int) -> None:
+        """Forget the entries whose marker is at or behind `offset`."""
+        size = self._first_at_or_after(offset) * ENTRY_SIZE
+        if size < len(self._entries):
+            del self._entries[size:]
+            self.changed = True
+
+    def write(self, disk: Disk, path: str) -> list[File]:
+        """Put the entries into the file, if that has others. What comes back has to be synced, then closed."""
+        if not self.changed:
+            return []
+        self.changed = self.is_broken = False
+        disk.remove(path)
+        if not self._entries:
+            return []
+        file = disk.open(path, create=True)
+        file.append([bytes(self._entries)])
+        return [file]
+
+    def _first_at_or_after(self, offset: int) -> int:
+        """The first entry whose marker is not before `offset`."""
+        return bisect_left(range(len(self)), offset, key=self._last_offset)
+
+    def _last_offset(self, index: int) -> int:
+        position = index * ENTRY_SIZE + _LAST_OFFSET_POSITION
+        last_offset: int = _LAST_OFFSET.unpack_from(self._entries, position)[0]
+        return last_offset
+
+
+def _makes_sense(content: bytes) -> bool:
+    """Whether these can be entries: at least one, for else there is no file; whole, of a known version, in order."""
+    if not content or len(content) % ENTRY_SIZE:
+        return False
+    before = -1
+    for version, _, first_offset, last_offset, _ in _ENTRY.iter_unpack(content):
+        if version != _VERSION or not (first_offset <= last_offset and before < last_offset):
+            return False
+        before = last_offset
+    return True

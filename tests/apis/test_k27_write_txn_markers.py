@@ -1,0 +1,102 @@
+"""WriteTxnMarkers: the end of a transaction, written from outside; and DescribeProducers, which shows it."""
+
+from typing import Any
+
+import pytest
+
+from penstock.base.errors import ErrorCode
+from penstock.wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from penstock.wire.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
+from tests.apis.requests import new_producer_id
+from tests.apis.transactional import TransactionalProducer, read_committed
+from tests.raw_client import RawClient, batch_of
+
+NONE = ErrorCode.NONE
+
+
+@pytest.fixture
+def producer(client: RawClient, topic: str) -> TransactionalProducer:
+    client.create_topic(topic, partitions=2)
+    return TransactionalProducer(client)
+
+
+def write_marker(
+    producer: TransactionalProducer,
+    topic: str,
+    *,
+    commit: bool = False,
+    epoch: int | None = None,
+    coordinator_epoch: int = 0,
+    partition: int = 0,
+    version: int = 2,
+    transaction_version: int = 0,
+) -> int:
+    marker = WritableTxnMarker(
+        producer_id=producer.id,
+        producer_epoch=producer.epoch if epoch is None else epoch,
+        transaction_result=commit,
+        topics=[WritableTxnMarkerTopic(name=topic, partition_indexes=[partition])],
+        coordinator_epoch=coordinator_epoch,
+        transaction_version=transaction_version,
+    )
+    answer = producer.client.ask(WriteTxnMarkersRequest(markers=[marker]), version).markers[0]
+    assert answer.producer_id == producer.id
+    return int(answer.topics[0].partitions[0].error_code)
+
+
+def producers_of(client: RawClient, topic: str, partition: int = 0) -> Any:
+    request = DescribeProducersRequest(topics=[TopicRequest(name=topic, partition_indexes=[partition])])
+    return client.ask(request, 0).topics[0].partitions[0]
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_a_hanging_transaction_is_ended_from_outside(
+    producer: TransactionalProducer, client: RawClient, topic: str, commit: bool
+):
+    producer.send(topic, b"hanging")
+    assert write_marker(producer, topic, commit=commit, version=1) == NONE
+    assert read_committed(client, topic) == ([b"hanging"] if commit else [])
+
+
+def test_markers_that_come_too_late_are_refused(producer: TransactionalProducer, topic: str):
+    producer.send(topic)
+    assert write_marker(producer, topic, epoch=producer.epoch - 1) == ErrorCode.INVALID_PRODUCER_EPOCH
+    same_epoch = write_marker(producer, topic, transaction_version=2)
+    assert same_epoch == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert write_marker(producer, topic, coordinator_epoch=7) == NONE
+    fenced = write_marker(producer, topic, coordinator_epoch=6)
+    assert fenced == ErrorCode.TRANSACTION_COORDINATOR_FENCED
+
+
+def test_a_partition_that_does_not_exist_is_told(producer: TransactionalProducer, topic: str):
+    assert write_marker(producer, topic, partition=9) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_producers_are_described_with_their_open_transactions(
+    producer: TransactionalProducer, client: RawClient, topic: str
+):
+    client.produce(topic, batch_of(b"plain"))
+    producer.send(topic, b"a", b"b")
+    (active,) = producers_of(client, topic).active_producers
+    assert (active.producer_id, active.producer_epoch) == (producer.id, producer.epoch)
+    assert (active.last_sequence, active.last_timestamp) == (1, 1_000)
+    assert (active.current_txn_start_offset, active.coordinator_epoch) == (1, -1)
+    producer.finish(commit=True)
+    (active,) = producers_of(client, topic).active_producers
+    assert (active.producer_epoch, active.last_sequence) == (producer.epoch, -1)
+    assert active.current_txn_start_offset == -1
+    assert active.coordinator_epoch >= 0
+    assert producers_of(client, topic, 1).active_producers == []
+    assert producers_of(client, topic, 9).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_idempotent_producers_are_described_too(client: RawClient, topic: str):
+    client.create_topic(topic)
+    producer_id = new_producer_id(client)
+    client.produce(topic, batch_of(b"x", producer_id=producer_id, producer_epoch=0, base_sequence=0))
+    (active,) = producers_of(client, topic).active_producers
+    assert (active.producer_id, active.current_txn_start_offset) == (producer_id, -1)

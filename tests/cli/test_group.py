@@ -1,0 +1,56 @@
+"""`penstock group` and `penstock txn` called the wrong way, or where no broker runs. The rest is in tests/foreign."""
+
+import pytest
+
+from tests.cli.running import Penstock
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("group", "reset", "g"), "say where: either --to PLACE or --by N"),
+        (("group", "reset", "g", "--to", "end", "--by", "3"), "say where: either --to PLACE or --by N"),
+        (("group", "reset", "g", "--to", "nowhere"), "'nowhere' is no place in a topic"),
+        (("group", "reset", "g", "--to", "end", "-p", "1"), "--partition needs one --topic"),
+        (("txn", "abort"), "say which: either ID, or --partition and --producer-id"),
+        (("txn", "abort", "--partition", "orders-0"), "say which"),
+        (
+            ("txn", "abort", "--partition", "orders", "--producer-id", "1"),
+            "'orders' is no partition like orders-0",
+        ),
+        (("txn", "list", "--older-than", "soon"), "'soon' is no time like 90s, 15m or 1h"),
+        (("consume", "t", "-g", "g", "--to", "end"), "a group says itself what is read: leave out --to"),
+        (("consume", "t", "-g", "g", "-p", "0"), "leave out --partition"),
+        (("consume", "t", "-g", "g", "--from", "7"), "a group says itself where to read on"),
+    ],
+)
+def test_a_command_called_the_wrong_way_says_what_is_missing(
+    offline: Penstock, words: tuple[str, ...], said: str
+) -> None:
+    outcome = offline(*words)
+    assert outcome.code == 2
+    assert said in outcome.err
+    assert outcome.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("group", "list"),
+        ("group", "describe", "g"),
+        ("group", "reset", "g", "--to", "end"),
+        ("group", "delete", "g"),
+        ("txn", "list"),
+        ("txn", "describe", "x"),
+        ("txn", "abort", "x"),
+        ("consume", "t", "-g", "g"),
+    ],
+    ids=" ".join,
+)
+def test_where_no_broker_runs_one_line_says_so(offline: Penstock, words: tuple[str, ...]) -> None:
+    outcome = offline(*words)
+    assert outcome.code == 1
+    assert outcome.err.startswith(
+        "penstock: cannot reach localhost:1: connection refused; is a broker running"
+    )
+    assert outcome.err.count("\n") == 1

@@ -1,0 +1,35 @@
+"""Tests that share something costly, as Apache Kafka, run in one process; all others wherever there is room.
+
+pytest-xdist does this by itself (`--dist loadgroup`), but not with pytest 9.2, which no longer lets it put the group's
+name behind a test's. So the groups are read from the files: a whole module is in one, or in none.
+"""
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from xdist.scheduler import LoadScopeScheduling
+
+_ROOT = Path(__file__).resolve().parent.parent
+_MARK = re.compile(r'^pytestmark = .*?xdist_group\("([^"]+)"\)', re.DOTALL | re.MULTILINE)
+
+
+class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc, unused-ignore]
+    """A group at a time, the largest first."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        module, _, _ = nodeid.partition("::")
+        return _group_of(module) or nodeid
+
+
+@cache
+def _group_of(module: str) -> str | None:
+    found = _MARK.search((_ROOT / module).read_text())
+    return None if found is None else found[1]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
+    return GroupScheduling(config, log)

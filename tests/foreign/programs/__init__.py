@@ -1,0 +1,1 @@
+"""Programs in Java that tests start: WordCount, with Kafka Streams."""

@@ -1,0 +1,169 @@
+"""Internal records: Kafka's bytes, read and written, and what is no record."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.base.errors import PeerError
+from penstock.records.internal import group_records, group_shapes, transaction_records
+from penstock.records.internal.group_shapes import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    LegacyOffsetCommitKey,
+    MemberMetadata,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+from penstock.records.internal.record import InternalRecord, RecordKey, RecordValue
+from penstock.records.internal.transaction_shapes import (
+    PartitionsSchema,
+    TransactionLogKey,
+    TransactionLogValue,
+)
+from tests.wire.shapes import any_of
+
+OFFSET_KEY = bytes.fromhex("0001 0001 67 0001 74 00000002")  # group g, topic t, partition 2
+
+
+def types() -> list[tuple[type[RecordKey], type[RecordValue]]]:
+    keys = [
+        shape
+        for shape in vars(group_shapes).values()
+        if isinstance(shape, type) and issubclass(shape, RecordKey) and shape is not RecordKey
+    ]
+    return [(key, getattr(group_shapes, key.__name__.removesuffix("Key") + "Value")) for key in keys]
+
+
+def test_an_offset_is_written_as_kafka_writes_it() -> None:
+    key, value = group_records.encode(
+        InternalRecord(
+            OffsetCommitKey(group="g", topic="t", partition=2),
+            OffsetCommitValue(
+                offset=5, leader_epoch=1, metadata="m", commit_timestamp=7, topic_id=bytes(range(16))
+            ),
+        )
+    )
+    assert key == OFFSET_KEY
+    assert value == bytes.fromhex(
+        "0004 0000000000000005 00000001 02 6d 0000000000000007 01 00 10 000102030405060708090a0b0c0d0e0f"
+    )
+
+
+def test_an_offset_with_an_expiry_of_its_own_is_written_in_the_version_that_has_one() -> None:
+    record = InternalRecord(
+        OffsetCommitKey(group="g", topic="t", partition=2),
+        OffsetCommitValue(offset=5, metadata="", commit_timestamp=7, expire_timestamp=9),
+    )
+    _, value = group_records.encode(record)
+    assert value == bytes.fromhex("0001 0000000000000005 0000 0000000000000007 0000000000000009")
+    assert group_records.decode(OFFSET_KEY, value) == record
+
+
+def test_a_classic_group_is_written_in_version_3() -> None:
+    member = MemberMetadata(
+        member_id="m",
+        group_instance_id=None,
+        client_id="c",
+        client_host="/h",
+        rebalance_timeout=1,
+        session_timeout=2,
+        subscription=b"s",
+        assignment=b"a",
+    )
+    record = InternalRecord(
+        GroupMetadataKey(group="g"),
+        GroupMetadataValue(
+            protocol_type="consumer",
+            generation=3,
+            protocol="range",
+            leader="m",
+            current_state_timestamp=4,
+            members=[member],
+        ),
+    )
+    key, value = group_records.encode(record)
+    assert key == bytes.fromhex("0002 0001 67")
+    assert value is not None
+    assert value[:2] == b"\0\3"
+    assert group_records.decode(key, value) == record
+
+
+def test_a_transaction_is_written_in_version_1() -> None:
+    record = InternalRecord(
+        TransactionLogKey(transactional_id="t"),
+        TransactionLogValue(
+            producer_id=1,
+            previous_producer_id=2,
+            next_producer_id=-1,
+            producer_epoch=3,
+            next_producer_epoch=4,
+            transaction_timeout_ms=5,
+            transaction_status=1,
+            transaction_partitions=[PartitionsSchema(topic="x", partition_ids=[0, 1])],
+            transaction_last_update_timestamp_ms=6,
+            transaction_start_timestamp_ms=7,
+            client_transaction_version=2,
+        ),
+    )
+    key, value = transaction_records.encode(record)
+    assert key == bytes.fromhex("0000 0001 74")
+    assert value is not None
+    assert value[:2] == b"\0\1"
+    assert transaction_records.decode(key, value) == record
+
+
+def test_no_value_is_a_tombstone() -> None:
+    record = InternalRecord(OffsetCommitKey(group="g", topic="t", partition=2), None)
+    assert group_records.encode(record) == (OFFSET_KEY, None)
+    assert group_records.decode(OFFSET_KEY, None) == record
+
+
+def test_the_oldest_form_of_an_offset_is_read() -> None:
+    key = b"\0\0" + OFFSET_KEY[2:]
+    value = bytes.fromhex("0000 0000000000000005 0001 6d 0000000000000007")
+    record = group_records.decode(key, value)
+    assert record is not None
+    assert record.key == LegacyOffsetCommitKey(group="g", topic="t", partition=2)
+
+
+@pytest.mark.parametrize("type_", [9, 15, 17, 99, 32767])
+def test_a_type_that_nobody_here_knows_is_none(type_: int) -> None:
+    assert group_records.decode(type_.to_bytes(2, "big") + b"whatever", b"\0\0whatever") is None
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (b"", None),
+        (b"\0", None),
+        (b"\0\1\0", None),
+        (OFFSET_KEY[:-1], None),
+        (OFFSET_KEY, b""),
+        (OFFSET_KEY, b"\0\4"),
+        (OFFSET_KEY, b"\0\x09" + bytes(50)),
+    ],
+)
+def test_what_is_no_record_is_refused(key: bytes, value: bytes | None) -> None:
+    with pytest.raises(PeerError):
+        group_records.decode(key, value)
+
+
+def test_a_value_under_the_wrong_key_is_our_own_mistake() -> None:
+    with pytest.raises(AssertionError, match="GroupMetadataValue under a OffsetCommitKey"):
+        group_records.encode(InternalRecord(OffsetCommitKey(), GroupMetadataValue()))
+
+
+@pytest.mark.parametrize(("key_shape", "value_shape"), types(), ids=lambda shape: shape.__name__)
+def test_every_record_is_read_as_it_was_written(
+    key_shape: type[RecordKey], value_shape: type[RecordValue]
+) -> None:
+    version = group_records.GROUP_RECORDS.version_of(
+        value_shape(), group_records.GROUP_RECORDS.type_of(key_shape.TYPE)
+    )
+
+    @settings(max_examples=30)
+    @given(st.builds(InternalRecord, any_of(key_shape, 0), any_of(value_shape, version)))
+    def written_and_read(record: InternalRecord) -> None:
+        assert group_records.decode(*group_records.encode(record)) == record
+
+    written_and_read()

@@ -1,0 +1,140 @@
+"""Asking the coordinator before a transaction begins in a partition, while things happen there."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from penstock.base.errors import ErrorCode, Refusal
+from penstock.core.producers import ProducerStates
+from penstock.core.transactions.transaction import Identity
+from penstock.core.verification import Verification
+from penstock.records.batch import CONTROL, TRANSACTIONAL, BatchHeader
+from penstock.records.control import Marker, MarkerType
+from penstock.services.transactions.verifying import Beginning, Verifier, produce_refusal
+
+ME = Identity(7, 1)
+
+
+class Partition:
+    """As much of a partition as a verifier looks at."""
+
+    topic = "t"
+    index = 0
+
+    def __init__(self) -> None:
+        self.producers = ProducerStates()
+
+    def take_marker(self) -> None:
+        attributes = CONTROL | TRANSACTIONAL
+        header = BatchHeader(0, 100, 0, 2, 0, attributes, 0, 1000, 1000, *ME, -1, 1)
+        self.producers.replay_marker(header, Marker(MarkerType.COMMIT, *ME, 0))
+
+
+class ScriptedCoordinator:
+    """Gives prepared answers; each may have something happen first."""
+
+    def __init__(self, *answers: Any, before: Callable[[int], None] = lambda number: None) -> None:
+        self._answers = list(answers)
+        self._before = before
+        self.asked = 0
+
+    async def ask(self, key: str, request: Any) -> Any:
+        self._before(self.asked)
+        self.asked += 1
+        return self._answers.pop(0)
+
+
+class NoMarkers:
+    """A marker writer that has nothing to do."""
+
+    def __init__(self) -> None:
+        self.waited_for: list[str] = []
+
+    async def ended(self, transactional_id: str, *, timeout_s: float) -> None:
+        self.waited_for.append(transactional_id)
+
+
+@pytest.fixture
+def partition() -> Partition:
+    return Partition()
+
+
+def ask(coordinator: ScriptedCoordinator, partition: Partition, *, adds: bool) -> Verification | ErrorCode:
+    verifier = Verifier(coordinator, NoMarkers())  # type: ignore[arg-type]
+    beginning = [Beginning(partition, 0)]  # type: ignore[arg-type]
+    answers = asyncio.run(verifier.ask("me", ME, beginning, adds=adds))
+    return next(iter(answers.values()))
+
+
+def test_what_was_taken_before_the_answer_counts(partition: Partition):
+    verification = ask(ScriptedCoordinator(None), partition, adds=True)
+    assert isinstance(verification, Verification)
+    assert partition.producers.verifications.holds(ME.producer_id, verification)
+
+
+def test_a_marker_that_comes_meanwhile_has_the_question_asked_again(partition: Partition):
+    """It may have been the one of the transaction before, or of the very one that was asked about."""
+    coordinator = ScriptedCoordinator(
+        None, None, before=lambda number: None if number else partition.take_marker()
+    )
+    verification = ask(coordinator, partition, adds=True)
+    assert coordinator.asked == 2
+    assert isinstance(verification, Verification)
+    assert partition.producers.verifications.holds(ME.producer_id, verification)
+
+
+def test_what_is_asked_again_may_be_refused_then(partition: Partition):
+    where = Beginning(partition, 0).where  # type: ignore[arg-type]
+    coordinator = ScriptedCoordinator(
+        {where: ErrorCode.NONE},
+        Refusal(ErrorCode.PRODUCER_FENCED),
+        before=lambda number: None if number else partition.take_marker(),
+    )
+    assert ask(coordinator, partition, adds=False) is ErrorCode.PRODUCER_FENCED
+
+
+def test_nothing_stays_of_a_question_that_was_answered_with_no(partition: Partition):
+    coordinator = ScriptedCoordinator(Refusal(ErrorCode.INVALID_PRODUCER_ID_MAPPING))
+    assert ask(coordinator, partition, adds=True) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert len(partition.producers.verifications) == 0
+
+
+def test_a_question_that_will_be_asked_again_keeps_its_lowest_sequence(partition: Partition):
+    coordinator = ScriptedCoordinator(Refusal(ErrorCode.NOT_COORDINATOR))
+    assert ask(coordinator, partition, adds=True) is ErrorCode.NOT_COORDINATOR
+    assert len(partition.producers.verifications) == 1
+
+
+def test_a_partition_that_gets_one_marker_after_the_other_is_not_asked_about_for_ever(partition: Partition):
+    coordinator = ScriptedCoordinator(*[None] * 100, before=lambda _: partition.take_marker())
+    verification = ask(coordinator, partition, adds=True)
+    assert coordinator.asked < 10
+    assert isinstance(verification, Verification)
+    assert not partition.producers.verifications.holds(ME.producer_id, verification)
+
+
+def test_the_next_transaction_waits_for_the_end_of_the_last(partition: Partition):
+    markers = NoMarkers()
+    coordinator = ScriptedCoordinator(Refusal(ErrorCode.CONCURRENT_TRANSACTIONS), None)
+    verifier = Verifier(coordinator, markers)  # type: ignore[arg-type]
+    assert asyncio.run(verifier.add("me", ME, frozenset())) is ErrorCode.NONE
+    assert markers.waited_for == ["me"]
+
+
+@pytest.mark.parametrize(
+    ("code", "knows_abortable", "told"),
+    [
+        (ErrorCode.CONCURRENT_TRANSACTIONS, True, ErrorCode.NOT_ENOUGH_REPLICAS),
+        (ErrorCode.NOT_COORDINATOR, True, ErrorCode.NOT_ENOUGH_REPLICAS),
+        (ErrorCode.PRODUCER_FENCED, True, ErrorCode.INVALID_PRODUCER_EPOCH),
+        (ErrorCode.TRANSACTION_ABORTABLE, True, ErrorCode.TRANSACTION_ABORTABLE),
+        (ErrorCode.TRANSACTION_ABORTABLE, False, ErrorCode.INVALID_TXN_STATE),
+        (ErrorCode.INVALID_PRODUCER_ID_MAPPING, True, ErrorCode.INVALID_PRODUCER_ID_MAPPING),
+    ],
+)
+def test_producers_are_told_what_they_know_how_to_deal_with(
+    code: ErrorCode, knows_abortable: bool, told: ErrorCode
+):
+    assert produce_refusal(code, knows_abortable=knows_abortable).code is told

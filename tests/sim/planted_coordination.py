@@ -1,0 +1,146 @@
+"""Faults planted by hand in groups and transactions, to see whether the simulation sees them.
+
+Each is a small change of the broker's code while it runs. `SEEN_FROM` has, for each, a seed of `coordination_plan` in
+which it is seen; `python -m tests.sim.find_planted_coordination` searches again, from seed 0 on.
+"""
+
+from typing import Any
+
+import pytest
+
+from penstock.base.errors import ErrorCode
+from penstock.core.coordination import Pending
+from penstock.core.groups.classic_rebalance import Rebalancing
+from penstock.core.groups.offsets import Offsets
+from penstock.core.transactions import ending
+from penstock.core.transactions.shard import TransactionShard
+from penstock.records.control import Marker
+from penstock.services.coordinators import loading
+from penstock.services.coordinators.instance import Instance
+from penstock.services.partition import Partition
+from penstock.services.transactions.verifying import Verifier
+from penstock.storage.checking import SegmentCheck
+from tests.sim.planted import Plant, Planted
+
+SEEDS_MAX = 500
+
+PLANTED: list[Planted] = []
+
+
+def planted(plant: Plant) -> Plant:
+    PLANTED.append(Planted(plant.__name__, plant))
+    return plant
+
+
+@planted
+def answered_before_the_high_watermark_passes(patch: pytest.MonkeyPatch) -> None:
+    """A coordinator answers as soon as what it decided is in its log, synced or not."""
+
+    def when_safe(self: Instance[Any], decision: Any, answer: Any) -> None:
+        self._became_safe(decision)
+        if not isinstance(decision.response, Pending):
+            answer.set_result(decision.response)
+
+    patch.setattr(Instance, "_when_safe", when_safe)
+
+
+@planted
+def markers_forgotten_after_a_restart(patch: pytest.MonkeyPatch) -> None:
+    """A transaction that was prepared when the broker went down is never ended."""
+
+    def expire(self: TransactionShard, now_ms: int) -> Any:
+        return (decision for decision in genuine(self, now_ms) if decision.records)
+
+    genuine = TransactionShard.expire
+    patch.setattr(TransactionShard, "expire", expire)
+
+
+@planted
+def open_transactions_shown(patch: pytest.MonkeyPatch) -> None:
+    """Readers of committed data get all up to the high watermark."""
+    patch.setattr(Partition, "last_stable_offset", property(lambda self: self.high_watermark))
+
+
+@planted
+def aborted_transactions_not_told(patch: pytest.MonkeyPatch) -> None:
+    """Readers of committed data are not told what to leave out."""
+    patch.setattr(Partition, "aborted_transactions", lambda self, **_: [])
+
+
+@planted
+def epoch_not_bumped(patch: pytest.MonkeyPatch) -> None:
+    """The next transaction goes on in the epoch of the last one."""
+    patch.setattr(ending, "_settled_identity", lambda known, **_: {"producer_epoch": known.producer_epoch})
+
+
+@planted
+def verification_skipped(patch: pytest.MonkeyPatch) -> None:
+    """Partitions take transactional batches without the coordinator's knowledge."""
+
+    async def add(self: Verifier, *_: Any) -> ErrorCode:
+        return ErrorCode.NONE
+
+    patch.setattr(Verifier, "add", add)
+
+
+@planted
+def generation_not_bumped(patch: pytest.MonkeyPatch) -> None:
+    """A rebalance of a classic group leaves its generation as it was."""
+
+    def complete_join(self: Rebalancing, group: Any, *more: Any) -> None:
+        if group.generation > 1:
+            group.generation -= 1
+        genuine(self, group, *more)
+
+    genuine = Rebalancing.complete_join
+    patch.setattr(Rebalancing, "complete_join", complete_join)
+
+
+@planted
+def offsets_count_before_their_transaction_is_committed(patch: pytest.MonkeyPatch) -> None:
+    """What is committed in a transaction counts at once, however that ends."""
+
+    def replay(self: Offsets, key: Any, value: Any, *, log_offset: int, producer_id: int | None) -> None:
+        genuine(self, key, value, log_offset=log_offset, producer_id=None)
+        if producer_id is not None:
+            self._pending.setdefault(producer_id, {})
+
+    genuine = Offsets.replay
+    patch.setattr(Offsets, "replay", replay)
+
+
+@planted
+def ends_of_transactions_not_loaded(patch: pytest.MonkeyPatch) -> None:
+    """A group's coordinator that loads passes over markers: offsets of transactions stay pending."""
+
+    def replay(shard: Any, found: Any, *more: Any) -> None:
+        if not isinstance(found, Marker):
+            genuine(shard, found, *more)
+
+    genuine = loading._replay
+    patch.setattr(loading, "_replay", replay)
+
+
+@planted
+def holes_kept_in_logs_of_coordinators(patch: pytest.MonkeyPatch) -> None:
+    """What a power cut tore out of a coordinator's log stays there as damage, and nobody can load it."""
+    patch.setattr(SegmentCheck, "_has_ended", False)
+
+
+def planted_by_name(name: str) -> Planted:
+    return next(each for each in PLANTED if each.name == name)
+
+
+# A seed in which each is seen.
+SEEN_FROM: dict[str, int] = {
+    "answered_before_the_high_watermark_passes": 25,
+    "markers_forgotten_after_a_restart": 0,
+    "open_transactions_shown": 0,
+    "aborted_transactions_not_told": 0,
+    "epoch_not_bumped": 0,
+    "verification_skipped": 0,
+    "generation_not_bumped": 8,
+    "offsets_count_before_their_transaction_is_committed": 63,
+    "ends_of_transactions_not_loaded": 8,
+    "holes_kept_in_logs_of_coordinators": 448,
+}
