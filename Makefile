@@ -22,7 +22,7 @@ help:
 	@echo "make tools   what the foreign tests and the benchmarks need: Apache Kafka, ZooKeeper, kcat"
 	@echo "make bench   Penstock beside Apache Kafka"
 	@echo "make sim     fresh seeds in the simulated world; SEEDS=1000 for more"
-	@echo "make mutants which seed sees each fault planted in tests/sim/planted.py"
+	@echo "make mutants which seed sees each fault planted in tests/sim"
 	@echo "make chaos   transactions while broker and workers are killed: CHAOS_SECONDS (180), CHAOS_SEED"
 	@echo "make lock    resolve the dependencies again"
 
@@ -50,7 +50,6 @@ sim: ready-dev
 
 mutants: ready-dev
 	$(BIN)/python -m tests.sim.find_planted
-	$(BIN)/python -m tests.sim.find_planted_coordination
 
 chaos: ready-dev
 	$(BIN)/python -m tests.chaos

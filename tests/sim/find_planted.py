@@ -1,51 +1,77 @@
 """Looks, for each planted fault, whether a seed sees it: `python -m tests.sim.find_planted [NAME ...]`.
 
-The seed that is kept comes first. What is found goes into `planted.SEEN_FROM`. Those that have a plan instead are
-looked for only by name.
+The seed that is kept comes first. What is found goes into `SEEN_FROM`, of `planted` or of `planted_coordination`. Those
+that have a plan instead are looked for only by name.
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import pytest
 
-from penstock.sim.plan import make_plan
+from penstock.sim.coordination_plan import make_coordination_plan
+from penstock.sim.plan import Plan, make_plan
 from penstock.sim.run import run_plan
-from tests.sim.planted import SEEDS_MAX, SEEN_FROM, Planted, planted_by_name
+from tests.sim import planted, planted_coordination
+from tests.sim.planted import Planted
 
 
-def first_seed(fault: Planted) -> tuple[int, str] | None:
+class Family(NamedTuple):
+    """Faults, and the plans in which they are looked for."""
+
+    faults: list[Planted]
+    seen_from: dict[str, int]
+    make: Callable[[int], Plan]
+    seeds_max: int
+
+
+FAMILIES = (
+    Family(planted.PLANTED, planted.SEEN_FROM, make_plan, planted.SEEDS_MAX),
+    Family(
+        planted_coordination.PLANTED,
+        planted_coordination.SEEN_FROM,
+        make_coordination_plan,
+        planted_coordination.SEEDS_MAX,
+    ),
+)
+
+
+def first_seed(fault: Planted, family: Family) -> tuple[int, str] | None:
     """A seed whose run is wrong with the fault planted, and in which way."""
     with pytest.MonkeyPatch.context() as patch:
         fault.plant(patch)
-        for seed in in_order(fault):
-            outcome = run_plan(make_plan(seed))
+        for seed in in_order(fault, family):
+            outcome = run_plan(family.make(seed))
             if not outcome.ok:
                 return seed, str(outcome.problems[0])
     return None
 
 
-def in_order(fault: Planted) -> Iterator[int]:
+def in_order(fault: Planted, family: Family) -> Iterator[int]:
     """The seed that is kept, then those whose plans have what the fault needs, then all others."""
-    kept = SEEN_FROM.get(fault.name)
+    kept = family.seen_from.get(fault.name)
     if kept is not None:
         yield kept
     likely, others = [], []
-    for seed in range(SEEDS_MAX):
-        (likely if fault.is_likely(make_plan(seed)) else others).append(seed)
+    for seed in range(family.seeds_max):
+        (likely if fault.is_likely(family.make(seed)) else others).append(seed)
     yield from likely
     yield from others
 
 
 def main(names: list[str]) -> int:
     missed = 0
-    for fault in map(planted_by_name, names or SEEN_FROM):
-        found = first_seed(fault)
-        if found is None:
-            missed += 1
-            print(f"{fault.name}: not seen in {SEEDS_MAX} seeds", flush=True)
-        else:
-            print(f'    "{fault.name}": {found[0]},  # {found[1]}', flush=True)
+    for family in FAMILIES:
+        for fault in family.faults:
+            if fault.name not in (names or family.seen_from):
+                continue
+            found = first_seed(fault, family)
+            if found is None:
+                missed += 1
+                print(f"{fault.name}: not seen in {family.seeds_max} seeds", flush=True)
+            else:
+                print(f'    "{fault.name}": {found[0]},  # {found[1]}', flush=True)
     return 1 if missed else 0
 
 

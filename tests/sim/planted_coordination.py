@@ -1,7 +1,7 @@
 """Faults planted by hand in groups and transactions, to see whether the simulation sees them.
 
 Each is a small change of the broker's code while it runs. `SEEN_FROM` has, for each, a seed of `coordination_plan` in
-which it is seen; `python -m tests.sim.find_planted_coordination` searches again, from seed 0 on.
+which it is seen; `python -m tests.sim.find_planted` searches again.
 """
 
 from typing import Any
@@ -125,10 +125,6 @@ def ends_of_transactions_not_loaded(patch: pytest.MonkeyPatch) -> None:
 def holes_kept_in_logs_of_coordinators(patch: pytest.MonkeyPatch) -> None:
     """What a power cut tore out of a coordinator's log stays there as damage, and nobody can load it."""
     patch.setattr(SegmentCheck, "_has_ended", False)
-
-
-def planted_by_name(name: str) -> Planted:
-    return next(each for each in PLANTED if each.name == name)
 
 
 # A seed in which each is seen.

@@ -1,6 +1,5 @@
 """`penstock group`: list, describe, reset, delete."""
 
-import difflib
 import sys
 import time
 from argparse import Namespace
@@ -13,19 +12,22 @@ from penstock.cli.output import count_of, print_json, print_lines, table
 from penstock.cli.parsing import (
     Parser,
     UsageError,
-    add_connection,
-    add_json,
     add_verb,
     add_verbs,
+    finish_verb,
     partition_list,
+    run_verb,
 )
 from penstock.cli.positions import parse_position
-from penstock.cli.session import connected, find_topics
+from penstock.cli.session import connected, find_topics, unknown
 from penstock.client.client import Client
 from penstock.client.errors import AnsweredError
 from penstock.client.groups import GroupDescription, delete_groups, describe_groups, list_groups
 
 _PLACE = "beginning, end, an offset, -10 (from the end), -1h (ago), 2026-11-16T08:30, 1763281800000ms"
+
+
+run = run_verb
 
 
 def add_arguments(parser: Parser) -> None:
@@ -38,11 +40,11 @@ def add_arguments(parser: Parser) -> None:
     verb.add_argument(
         "--type", action="append", default=[], metavar="TYPE", help="only those: classic or consumer"
     )
-    _finish(verb, _list)
+    finish_verb(verb, _list)
 
     verb = add_verb(verbs, "describe", "show members, committed offsets and lag", "[GROUP ...] [options]")
     verb.add_argument("names", metavar="GROUP", nargs="*", default=[], help="which; all if none is named")
-    _finish(verb, _describe)
+    finish_verb(verb, _describe)
 
     verb = add_verb(
         verbs, "reset", "move a group without members to another place", "GROUP --to PLACE [options]"
@@ -66,24 +68,13 @@ def add_arguments(parser: Parser) -> None:
     verb.add_argument(
         "-y", "--yes", action="store_true", help="do it; else it is only shown what would be done"
     )
-    _finish(verb, _reset)
+    finish_verb(verb, _reset)
 
     verb = add_verb(verbs, "delete", "delete groups and their offsets", "GROUP ... [options]")
     verb.add_argument("names", metavar="GROUP", nargs="+", help="which; none of them may have members")
     verb.add_argument("-y", "--yes", action="store_true", help="do not ask for confirmation")
     verb.add_argument("--if-exists", action="store_true", help="be content if it is gone already")
-    _finish(verb, _delete)
-
-
-def run(arguments: Namespace) -> int:
-    code: int = arguments.act(arguments)
-    return code
-
-
-def _finish(verb: Parser, act: object) -> None:
-    add_connection(verb)
-    add_json(verb)
-    verb.set_defaults(act=act)
+    finish_verb(verb, _delete)
 
 
 def _list(arguments: Namespace) -> int:
@@ -210,9 +201,7 @@ async def _find_groups(client: Client, names: list[str]) -> list[GroupDescriptio
 
 async def _unknown_group(client: Client, name: str) -> UserError:
     existing = [group.group_id for group in await list_groups(client)]
-    nearest = difflib.get_close_matches(name, existing, n=1, cutoff=0.6)
-    hint = f"did you mean {nearest[0]!r}?" if nearest else "`penstock group list` shows those there are"
-    return UserError(f"there is no group {name!r}; {hint}")
+    return unknown("group", name, existing, "penstock group list")
 
 
 async def _require_no_members(client: Client, name: str) -> None:

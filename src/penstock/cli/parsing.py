@@ -4,7 +4,7 @@ import argparse
 import os
 import shutil
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
 from penstock.base.errors import UserError
@@ -101,6 +101,18 @@ def add_connection(parser: argparse.ArgumentParser) -> None:
 
 def add_json(parser: argparse.ArgumentParser, text: str = "print JSON instead of a table") -> None:
     parser.add_argument("--json", action="store_true", help=text)
+
+
+def finish_verb(verb: Parser, act: Callable[[argparse.Namespace], int]) -> None:
+    """What every verb has, and the function that does it; `run_verb` calls that."""
+    add_connection(verb)
+    add_json(verb)
+    verb.set_defaults(act=act)
+
+
+def run_verb(arguments: argparse.Namespace) -> int:
+    code: int = arguments.act(arguments)
+    return code
 
 
 def name_and_value(text: str) -> tuple[str, str]:

@@ -43,6 +43,11 @@ async def find_topics(client: Client, names: Sequence[str]) -> list[Topic]:
 
 async def unknown_topic(client: Client, name: str) -> UserError:
     existing = [topic.name for topic in await client.refresh(None)]
+    return unknown("topic", name, existing, "penstock topic list")
+
+
+def unknown(what: str, name: str, existing: Sequence[str], listing: str) -> UserError:
+    """There is nothing of that name: what may have been meant, or which command lists what there is."""
     nearest = difflib.get_close_matches(name, existing, n=1, cutoff=0.6)
-    hint = f"did you mean {nearest[0]!r}?" if nearest else "`penstock topic list` shows those there are"
-    return UserError(f"there is no topic {name!r}; {hint}")
+    hint = f"did you mean {nearest[0]!r}?" if nearest else f"`{listing}` shows those there are"
+    return UserError(f"there is no {what} {name!r}; {hint}")

@@ -9,12 +9,12 @@ from penstock.cli.output import count_of, print_json, print_lines, table
 from penstock.cli.parsing import (
     Parser,
     UsageError,
-    add_connection,
-    add_json,
     add_verb,
     add_verbs,
+    finish_verb,
     name_and_value,
     positive,
+    run_verb,
 )
 from penstock.cli.session import connected, find_topics, unknown_topic
 from penstock.cli.topic_description import describe, description_as_json, print_description
@@ -24,13 +24,15 @@ from penstock.client.configs import Resource, ResourceType, alter_configs
 from penstock.client.errors import AnsweredError
 from penstock.client.topics import BROKER_DEFAULT, NewTopic, create_partitions, create_topics, delete_topics
 
+run = run_verb
+
 
 def add_arguments(parser: Parser) -> None:
     parser.usage = f"{parser.prog} VERB [options]"
     verbs = add_verbs(parser)
     verb = add_verb(verbs, "list", "list the cluster's topics", "[options]")
     verb.add_argument("--internal", action="store_true", help="list the cluster's own topics too")
-    _finish(verb, _list)
+    finish_verb(verb, _list)
 
     verb = add_verb(
         verbs,
@@ -45,7 +47,7 @@ def add_arguments(parser: Parser) -> None:
         default=[],
         help="which; all that are not internal if none is named",
     )
-    _finish(verb, _describe)
+    finish_verb(verb, _describe)
 
     verb = add_verb(verbs, "create", "create a topic", "TOPIC [options]")
     verb.add_argument("name", metavar="TOPIC", help="letters, digits, '.', '_' and '-'")
@@ -60,7 +62,7 @@ def add_arguments(parser: Parser) -> None:
     _add_config(verb)
     verb.add_argument("--if-not-exists", action="store_true", help="be content if it is there already")
     verb.add_argument("--validate-only", action="store_true", help="only ask whether it could be created")
-    _finish(verb, _create)
+    finish_verb(verb, _create)
 
     verb = add_verb(verbs, "alter", "add partitions, set configs or reset them", "TOPIC [options]")
     verb.add_argument("name", metavar="TOPIC", help="which")
@@ -73,18 +75,13 @@ def add_arguments(parser: Parser) -> None:
         default=[],
         help="back to what the broker has; may be repeated",
     )
-    _finish(verb, _alter)
+    finish_verb(verb, _alter)
 
     verb = add_verb(verbs, "delete", "delete topics and all their records", "TOPIC ... [options]")
     verb.add_argument("names", metavar="TOPIC", nargs="+", help="which")
     verb.add_argument("-y", "--yes", action="store_true", help="do not ask for confirmation")
     verb.add_argument("--if-exists", action="store_true", help="be content if it is gone already")
-    _finish(verb, _delete)
-
-
-def run(arguments: Namespace) -> int:
-    code: int = arguments.act(arguments)
-    return code
+    finish_verb(verb, _delete)
 
 
 def _add_counts(verb: Parser, text: str) -> None:
@@ -100,12 +97,6 @@ def _add_config(verb: Parser) -> None:
         default=[],
         help="a topic config; may be repeated",
     )
-
-
-def _finish(verb: Parser, act: object) -> None:
-    add_connection(verb)
-    add_json(verb)
-    verb.set_defaults(act=act)
 
 
 def _list(arguments: Namespace) -> int:

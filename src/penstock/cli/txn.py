@@ -1,6 +1,5 @@
 """`penstock txn`: list, describe, abort."""
 
-import difflib
 import time
 from argparse import ArgumentTypeError, Namespace
 
@@ -10,13 +9,13 @@ from penstock.cli.output import count_of, print_json, print_lines, table
 from penstock.cli.parsing import (
     Parser,
     UsageError,
-    add_connection,
-    add_json,
     add_verb,
     add_verbs,
+    finish_verb,
     not_negative,
+    run_verb,
 )
-from penstock.cli.session import connected, find_topics
+from penstock.cli.session import connected, find_topics, unknown
 from penstock.client.client import Client
 from penstock.client.errors import AnsweredError
 from penstock.client.transactions import (
@@ -32,6 +31,9 @@ from penstock.client.transactions import (
 _OPEN = ("Ongoing", "PrepareCommit", "PrepareAbort")
 
 
+run = run_verb
+
+
 def add_arguments(parser: Parser) -> None:
     parser.usage = f"{parser.prog} VERB [options]"
     verbs = add_verbs(parser)
@@ -41,13 +43,13 @@ def add_arguments(parser: Parser) -> None:
     verb.add_argument(
         "--older-than", type=_seconds, metavar="TIME", help="open for longer, as 90s, 15m or 1h"
     )
-    _finish(verb, _list)
+    finish_verb(verb, _list)
 
     verb = add_verb(
         verbs, "describe", "show a transactional id's producer and partitions", "ID ... [options]"
     )
     verb.add_argument("ids", metavar="ID", nargs="+", help="which")
-    _finish(verb, _describe)
+    finish_verb(verb, _describe)
 
     verb = add_verb(
         verbs, "abort", "end a transaction that hangs", "ID | --partition TOPIC-N --producer-id P [options]"
@@ -62,18 +64,7 @@ def add_arguments(parser: Parser) -> None:
         help="abort in this partition only what no coordinator knows of any more",
     )
     verb.add_argument("--producer-id", type=not_negative, metavar="P", help="whose; `txn describe` shows it")
-    _finish(verb, _abort)
-
-
-def run(arguments: Namespace) -> int:
-    code: int = arguments.act(arguments)
-    return code
-
-
-def _finish(verb: Parser, act: object) -> None:
-    add_connection(verb)
-    add_json(verb)
-    verb.set_defaults(act=act)
+    finish_verb(verb, _abort)
 
 
 def _list(arguments: Namespace) -> int:
@@ -183,9 +174,7 @@ async def _find(client: Client, ids: list[str]) -> list[TransactionDescription]:
 
 async def _unknown_id(client: Client, name: str) -> UserError:
     existing = [each.transactional_id for each in await list_transactions(client)]
-    nearest = difflib.get_close_matches(name, existing, n=1, cutoff=0.6)
-    hint = f"did you mean {nearest[0]!r}?" if nearest else "`penstock txn list` shows those there are"
-    return UserError(f"there is no transactional id {name!r}; {hint}")
+    return unknown("transactional id", name, existing, "penstock txn list")
 
 
 async def _abort_in(client: Client, partition: TopicPartition, producer_id: int) -> None:
