@@ -4,7 +4,8 @@ Topics are named up to version 9 and known by their ids from version 10 on. Topi
 are refused here; all else is the group's to decide.
 """
 
-from typing import NamedTuple
+from collections.abc import Awaitable, Coroutine
+from typing import Any, NamedTuple
 
 from penstock.apis.group_requests import code_of
 from penstock.base.errors import ErrorCode, Refusal
@@ -33,7 +34,9 @@ class _Asked(NamedTuple):
     answers: list[OffsetCommitResponsePartition]  # one per offset
 
 
-async def handle(call: Call, request: OffsetCommitRequest) -> OffsetCommitResponse:
+def handle(
+    call: Call, request: OffsetCommitRequest
+) -> OffsetCommitResponse | Coroutine[Any, Any, OffsetCommitResponse]:
     asked = _sort_out(call, request)
     if not asked.offsets:
         return asked.response
@@ -46,9 +49,21 @@ async def handle(call: Call, request: OffsetCommitRequest) -> OffsetCommitRespon
         version=call.version,
         retention_ms=request.retention_time_ms,
     )
-    codes = await call.services.coordinators.groups.ask(
+    codes = call.services.coordinators.groups.ask_at_once(
         request.group_id, lambda shard, now_ms: shard.commit(commit, now_ms)
     )
+    if isinstance(codes, tuple):  # a Refusal is one too
+        return _tell(asked, codes)
+    return _tell_later(asked, codes)
+
+
+async def _tell_later(
+    asked: _Asked, codes: Awaitable[tuple[ErrorCode, ...] | Refusal]
+) -> OffsetCommitResponse:
+    return _tell(asked, await codes)
+
+
+def _tell(asked: _Asked, codes: tuple[ErrorCode, ...] | Refusal) -> OffsetCommitResponse:
     if isinstance(codes, Refusal):
         codes = (_code_of(codes),) * len(asked.offsets)
     for answer, code in zip(asked.answers, codes, strict=True):

@@ -21,6 +21,7 @@ Time comes in as `now_ms`: wall-clock milliseconds that never jump (steady since
 
 from collections.abc import Generator, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from struct import Struct
 from typing import Any, Final, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
@@ -31,6 +32,7 @@ R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 
 _UTF16_UNIT: Final = Struct(">H")
+_PARTITIONS_REMEMBERED: Final = 1_000  # of keys of up to 32 KiB, though hardly any is that long
 
 
 class Producer(NamedTuple):
@@ -81,6 +83,7 @@ Work: TypeAlias = Generator[None, None, "Decision[None] | None"]
 Answer: TypeAlias = Decision[R] | Generator[None, None, Decision[R]]
 
 
+@lru_cache(maxsize=_PARTITIONS_REMEMBERED)
 def partition_for(key: str, partition_count: int) -> int:
     """Which partition of the internal topic looks after a group or transactional id: Java's hash of a string."""
     hashed = 0

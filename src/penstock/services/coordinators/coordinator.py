@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Generic, TypeVar
 
 from penstock.base.broker_settings import PENSTOCK_DECOMPRESSED_BYTES_MAX, PENSTOCK_LOOP_SLICE_MS
@@ -82,10 +82,18 @@ class Coordinator(Generic[S]):
 
     async def ask(self, key: str, request: Callable[[S, int], Answer[R]]) -> R | Refusal:
         """What the shard that looks after `key` answers, once it is safe."""
+        answer = self.ask_at_once(key, request)
+        return await answer if isinstance(answer, Awaitable) else answer
+
+    def ask_at_once(
+        self, key: str, request: Callable[[S, int], Answer[R]]
+    ) -> "R | Refusal | Awaitable[R | Refusal]":
+        """The same for those who are asked often: no coroutine is made where the answer is there already."""
         index = self.index_for(key)
         if index is None:
             return NOT_COORDINATOR
-        return await self.ask_partition(index, request)
+        instance = self._loaded(index)
+        return self.ask_partition(index, request) if instance is None else instance.ask(request)
 
     async def ask_partition(self, index: int, request: Callable[[S, int], Answer[R]]) -> R | Refusal:
         """As `ask`, of the shard with that number."""
