@@ -10,10 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
 _ROOT = Path(__file__).resolve().parent.parent
 _MARK = re.compile(r'^pytestmark = .*?xdist_group\("([^"]+)"\)', re.DOTALL | re.MULTILINE)
+
+
+# How long an example takes says more about what else the machine does.
+settings.register_profile("any machine", settings.default, deadline=None)
+settings.load_profile("any machine")
 
 
 class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc, unused-ignore]

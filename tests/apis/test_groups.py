@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from penstock.base.errors import ErrorCode
+from penstock.schema.codec import decode, encode
 from penstock.testing import EmbeddedBroker
+from penstock.wire.headers import RequestHeader, frame_request
 from penstock.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from penstock.wire.messages.consumer_group_heartbeat import TopicPartitions
 from penstock.wire.messages.delete_groups import DeleteGroupsRequest
@@ -27,7 +29,11 @@ from penstock.wire.messages.offset_delete import (
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
-from penstock.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
+from penstock.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestTopic,
+    OffsetFetchResponse,
+)
 from penstock.wire.messages.sync_group import SyncGroupRequestAssignment, SyncGroupResponse
 from tests.apis.groups import SETTINGS, committed, join, new_group, stable
 from tests.apis.requests import delete_topic, topic_id
@@ -203,6 +209,25 @@ def test_offsets_of_a_group_without_members_are_kept(client: RawClient, group: s
     assert (answer.committed_offset, answer.metadata, answer.committed_leader_epoch) == (5, "note", 0)
     everything = client.ask(fetching(group, None), 9).groups[0].topics
     assert [(topic.name, len(topic.partitions)) for topic in everything] == [(known_topic, 1)]
+
+
+def test_commits_that_come_together_are_answered_in_order_and_so_is_what_follows(
+    client: RawClient, group: str, known_topic: str
+) -> None:
+    commits = [committing(group, known_topic, offset) for offset in range(1, 51)]
+    requests = [*commits, fetching(group, known_topic, 0), committing(group, known_topic, 99)]
+    client.socket.sendall(
+        b"".join(
+            bytes(piece)
+            for number, request in enumerate(requests)
+            for piece in frame_request(RequestHeader(request.API_KEY, 9, number, "raw"), encode(request, 9))
+        )
+    )
+    frames = [client.receive_frame() for _ in requests]
+    assert [int.from_bytes(frame[:4], "big") for frame in frames] == list(range(len(requests)))
+    fetched = decode(OffsetFetchResponse, 9, frames[50], 5)
+    assert fetched.groups[0].topics[0].partitions[0].committed_offset == 50
+    assert committed(client, group, known_topic) == 99
 
 
 def test_offsets_are_committed_and_fetched_by_topic_id(

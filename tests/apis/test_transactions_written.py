@@ -27,6 +27,17 @@ def test_a_client_of_version_2_adds_partitions_by_writing_to_them(
     assert [(t.topic, t.partitions) for t in described.topics] == [(topic, [0, 2])]
 
 
+@pytest.mark.parametrize("count", [1, 10, 11])
+def test_every_partition_of_a_transaction_gets_one_marker(client: RawClient, topic: str, count: int):
+    client.create_topic(topic, partitions=count)
+    producer = TransactionalProducer(client)
+    for partition in range(count):
+        assert producer.send(topic, b"x", partition=partition).error_code == NONE
+    producer.finish(commit=True)
+    assert [end_offset(client, topic, partition) for partition in range(count)] == [2] * count
+    assert all(read_committed(client, topic, partition=partition) == [b"x"] for partition in range(count))
+
+
 def test_an_older_client_must_have_added_the_partition(producer: TransactionalProducer, topic: str):
     assert producer.send(topic, version=OLD).error_code == ErrorCode.TRANSACTION_ABORTABLE
     assert producer.send(topic, version=10).error_code == ErrorCode.INVALID_TXN_STATE

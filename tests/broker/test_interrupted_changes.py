@@ -2,13 +2,15 @@
 
 import asyncio
 import errno
+import itertools
 import threading
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from penstock.base.errors import ErrorCode
+from penstock.base.errors import ErrorCode, Refusal
+from penstock.storage.log import Log
 from penstock.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from penstock.wire.messages.create_topics import (
     CreatableReplicaAssignment,
@@ -214,3 +216,37 @@ def test_checkpoints_that_are_being_written_do_not_bring_a_deleted_topic_back(
     for name in ("log-start-offset-checkpoint", "recovery-point-offset-checkpoint"):
         file = broker.disk.open(name)
         assert file.read(0, file.size) == b"0\n0\n"
+
+
+def test_others_have_their_turns_while_offsets_are_noted_and_a_topic_that_goes_meanwhile_does_not_come_back(
+    broker: ControlledBroker, client: RawClient, monkeypatch: pytest.MonkeyPatch
+):
+    client.create_topic("t", partitions=40)
+    services = broker.broker.services
+    genuine = Log.checkpoint_offset.fget
+    noted: list[int] = []
+    turns = 0
+
+    def note(log: Log) -> Any:
+        noted.append(turns)
+        return genuine(log)
+
+    async def story() -> None:
+        nonlocal turns
+        seconds = itertools.count()
+        # Whoever looks at the clock has been at work for long.
+        broker._shifted.time = lambda: float(next(seconds))
+        writing = asyncio.ensure_future(services.partitions.write_checkpoints())
+        deleting = asyncio.ensure_future(services.controller.delete_topic("t"))
+        while not (writing.done() and deleting.done()):
+            turns += 1
+            await asyncio.sleep(0)
+        await writing
+        assert not isinstance(await deleting, Refusal)
+
+    monkeypatch.setattr(Log, "checkpoint_offset", property(note))
+    broker.run(story)
+    assert len(set(noted)) == 40
+    broker.run(broker.background.write_checkpoints)
+    file = broker.disk.open("recovery-point-offset-checkpoint")
+    assert file.read(0, file.size) == b"0\n0\n"

@@ -2,8 +2,8 @@
 
 import pytest
 
-from penstock.records.batch import crc_holds, read_header
-from penstock.records.builder import build_batch, recompress
+from penstock.records.batch import CONTROL, TRANSACTIONAL, crc_holds, read_header
+from penstock.records.builder import build_batch, build_plain_batch, recompress
 from penstock.records.compression import Codec
 from penstock.records.errors import CorruptBatchError, DecompressionLimitError
 from penstock.records.record import Record, read_records
@@ -72,6 +72,17 @@ def test_an_empty_batch_remembers_its_producer_and_is_a_header_alone():
     assert (header.last_offset, header.last_sequence, header.max_timestamp) == (42, 10, NOW_MS)
     assert header.base_timestamp == -1
     assert crc_holds(batch, 0, header)
+
+
+@pytest.mark.parametrize("count", [1, 2, 100])
+@pytest.mark.parametrize("value", [None, b"", b"v", bytes(2000)])
+def test_a_plain_batch_is_the_batch_of_its_records(count, value):
+    pairs = [(b"k" * number, value) for number in range(count)]
+    records = [Record(number, NOW_MS, *pair) for number, pair in enumerate(pairs)]
+    assert build_plain_batch(pairs, timestamp=NOW_MS) == build_batch(records)
+    assert build_plain_batch(
+        pairs, timestamp=NOW_MS, attributes=TRANSACTIONAL | CONTROL, producer_id=5, producer_epoch=6
+    ) == build_batch(records, transactional=True, control=True, producer_id=5, producer_epoch=6)
 
 
 def test_offsets_that_do_not_rise_are_our_own_bug():

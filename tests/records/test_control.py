@@ -44,6 +44,15 @@ def test_a_control_batch_of_another_kind_holds_no_marker() -> None:
     assert read_marker(control(bytes.fromhex("0000 0002"), b"leader")) is None
 
 
+@pytest.mark.parametrize("value", ["0000 00000005", "0001 00000005", "0000 00000005 ff"])
+@pytest.mark.parametrize("key", ["0000 0001", "0001 0001", "0000 0001 ff"])
+@pytest.mark.parametrize("headers", [(), (("h", b""),)])
+def test_a_marker_is_understood_however_its_record_is_laid_out(key: str, value: str, headers: object) -> None:
+    record = Record(0, 1, bytes.fromhex(key), bytes.fromhex(value), headers)
+    batch = build_batch([record], producer_id=7, producer_epoch=3, transactional=True, control=True)
+    assert read_marker(batch) == MARKER
+
+
 def test_a_marker_that_compaction_took_away_is_none() -> None:
     emptied = build_batch([], last_offset_delta=0, producer_id=1, transactional=True, control=True)
     assert read_marker(emptied) is None

@@ -14,6 +14,7 @@ from penstock.records.internal.group_shapes import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
+from penstock.records.internal.often_written import encode_offset, encode_transaction
 from penstock.records.internal.record import InternalRecord, RecordKey, RecordValue
 from penstock.records.internal.transaction_shapes import (
     PartitionsSchema,
@@ -167,3 +168,71 @@ def test_every_record_is_read_as_it_was_written(
         assert group_records.decode(*group_records.encode(record)) == record
 
     written_and_read()
+
+
+SHORT_AND_LONG = st.one_of(st.text(max_size=8), st.integers(120, 130).map("x".__mul__))
+OFFSETS = st.builds(
+    InternalRecord,
+    st.builds(
+        OffsetCommitKey, group=SHORT_AND_LONG, topic=SHORT_AND_LONG, partition=st.integers(0, 2**31 - 1)
+    ),
+    st.builds(
+        OffsetCommitValue,
+        offset=st.integers(-1, 2**63 - 1),
+        leader_epoch=st.integers(-1, 2**31 - 1),
+        metadata=SHORT_AND_LONG,
+        commit_timestamp=st.integers(-1, 2**63 - 1),
+        expire_timestamp=st.just(-1) | st.integers(-1, 2**63 - 1),
+        topic_id=st.just(bytes(16)) | st.binary(min_size=16, max_size=16),
+    ),
+)
+PRODUCER_IDS = st.just(-1) | st.integers(-1, 2**63 - 1)
+EPOCHS = st.just(-1) | st.integers(-1, 2**15 - 1)
+TRANSACTIONS = st.builds(
+    InternalRecord,
+    st.builds(TransactionLogKey, transactional_id=SHORT_AND_LONG),
+    st.builds(
+        TransactionLogValue,
+        producer_id=PRODUCER_IDS,
+        previous_producer_id=PRODUCER_IDS,
+        next_producer_id=PRODUCER_IDS,
+        producer_epoch=EPOCHS,
+        next_producer_epoch=EPOCHS,
+        transaction_timeout_ms=st.integers(0, 2**31 - 1),
+        transaction_status=st.integers(0, 7),
+        transaction_partitions=st.none()
+        | st.lists(
+            st.builds(
+                PartitionsSchema,
+                topic=SHORT_AND_LONG,
+                partition_ids=st.one_of(
+                    st.lists(st.integers(0, 2**31 - 1), max_size=3),
+                    st.integers(120, 130).map(range).map(list),
+                ),
+            ),
+            max_size=3,
+        ),
+        transaction_last_update_timestamp_ms=st.integers(-1, 2**63 - 1),
+        transaction_start_timestamp_ms=st.integers(-1, 2**63 - 1),
+        client_transaction_version=st.integers(0, 2),
+    ),
+)
+
+
+@given(OFFSETS)
+def test_an_offset_is_written_by_straight_line_code_as_by_its_schema(record: InternalRecord) -> None:
+    assert group_records.encode(record) == group_records.GROUP_RECORDS.encode_by_schema(record)
+
+
+@given(TRANSACTIONS)
+def test_a_transaction_is_written_by_straight_line_code_as_by_its_schema(record: InternalRecord) -> None:
+    formats = transaction_records.TRANSACTION_RECORDS
+    assert formats.encode(record) == formats.encode_by_schema(record)
+
+
+def test_what_is_written_often_is_seldom_left_to_the_schema() -> None:
+    offset = OffsetCommitValue(offset=1, metadata="m" * 126, commit_timestamp=7, topic_id=bytes(range(16)))
+    assert encode_offset(OffsetCommitKey(group="g", topic="t", partition=2), offset) is not None
+    topics = [PartitionsSchema(topic="t" * 126, partition_ids=list(range(126)))]
+    value = TransactionLogValue(producer_id=1, producer_epoch=2, transaction_partitions=topics)
+    assert encode_transaction(TransactionLogKey(transactional_id="x" * 200), value) is not None

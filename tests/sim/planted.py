@@ -268,15 +268,16 @@ def start_not_written_before_segments_go(patch: pytest.MonkeyPatch) -> None:
     async def nothing(self: Partitions) -> None:
         pass
 
-    genuine = DataDirectory.note_offsets
+    genuine = DataDirectory.note_offsets_stepwise
 
-    def note_offsets(self: DataDirectory, logs: Any) -> None:
-        genuine(self, logs)
-        for partition, log in logs.items():
+    def note_offsets(self: DataDirectory, logs: Any) -> Any:
+        logs = list(logs)
+        yield from genuine(self, logs)
+        for partition, log in logs:
             if log.start_offset == log.segments[0].base_offset:
                 self._start_offsets.pop(partition, None)
 
-    patch.setattr(DataDirectory, "note_offsets", note_offsets)
+    patch.setattr(DataDirectory, "note_offsets_stepwise", note_offsets)
     patch.setattr(Partitions, "write_start_offsets", nothing)
 
 

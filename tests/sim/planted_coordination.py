@@ -17,6 +17,7 @@ from penstock.core.transactions.shard import TransactionShard
 from penstock.records.control import Marker
 from penstock.services.coordinators import loading
 from penstock.services.coordinators.instance import Instance
+from penstock.services.coordinators.writing import Writer
 from penstock.services.partition import Partition
 from penstock.services.transactions.verifying import Verifier
 from penstock.storage.checking import SegmentCheck
@@ -42,6 +43,24 @@ def answered_before_the_high_watermark_passes(patch: pytest.MonkeyPatch) -> None
             answer.set_result(decision.response)
 
     patch.setattr(Instance, "_when_safe", when_safe)
+
+
+@planted
+def gathered_and_not_written(patch: pytest.MonkeyPatch) -> None:
+    """What several clients decided in one turn of the loop is answered, and never reaches the log."""
+
+    def flush(self: Writer) -> ErrorCode:
+        if self.has_gathered:
+            self.discard()
+            self._on_flushed(ErrorCode.NONE)
+        return ErrorCode.NONE
+
+    def answered(self: Instance[Any], code: ErrorCode) -> None:
+        unsafe, self._unsafe = self._unsafe, []
+        self._reached(unsafe, code)
+
+    patch.setattr(Writer, "flush", flush)
+    patch.setattr(Instance, "_flushed", answered)
 
 
 @planted
@@ -130,6 +149,7 @@ def holes_kept_in_logs_of_coordinators(patch: pytest.MonkeyPatch) -> None:
 # A seed in which each is seen.
 SEEN_FROM: dict[str, int] = {
     "answered_before_the_high_watermark_passes": 25,
+    "gathered_and_not_written": 2,
     "markers_forgotten_after_a_restart": 0,
     "open_transactions_shown": 0,
     "aborted_transactions_not_told": 0,

@@ -3,11 +3,13 @@
 A module holds `VERSIONS` (the lowest and highest version it answers), `REQUEST` (the message class) and
 `handle(call, request)`, which returns the response, a coroutine that will, or None where nothing is to be sent
 back. While a coroutine runs, the connection's next request waits; wrapped in `Late`, it says that all that depends on
-order is done, and only the answer is late. `WAITS = True` says that coroutines only wait for others, and are broken
-off when the client goes away; all else is finished, so that no change is left half made. `handle_unsupported(call)`,
-where there is one, answers (in version 0) requests of other versions. There is nothing to register: being in this
-directory is enough, and the version ranges are what ApiVersions tells clients; `ADVERTISED_ONLY_WITH` names settings
-without which a version, and those above it, are kept from them.
+order is done, and only the answer is late; `Held` is a `Late` that the client's next request ends. `WAITS = True` says
+that coroutines only wait for others, and are broken off when the client goes away; all else is finished, so that no
+change is left half made. `PATIENT = True` says that requests take turns (`broker.turns`): nobody's records wait for
+them, and many may come at once. `handle_unsupported(call)`, where there is one, answers (in version 0) requests of
+other versions. There is nothing to register: being in this directory is enough, and the version ranges are what
+ApiVersions tells clients; `ADVERTISED_ONLY_WITH` names settings without which a version, and those above it, are kept
+from them.
 """
 
 import importlib
@@ -38,6 +40,7 @@ class Api(NamedTuple):
     handle: Handler
     handle_unsupported: Callable[[Call], Any] | None
     waits: bool
+    patient: bool
     seconds: Histogram
     needs: Mapping[int, Setting[bool]]  # versions that are offered only where a setting is on
 
@@ -96,6 +99,7 @@ def _discover(metrics: Metrics) -> list[Api]:
                 handle=module.handle,
                 handle_unsupported=getattr(module, "handle_unsupported", None),
                 waits=getattr(module, "WAITS", False),
+                patient=getattr(module, "PATIENT", False),
                 seconds=metrics.histogram(
                     "penstock_request_seconds", "Time from a request's arrival to its answer.", api=name
                 ),

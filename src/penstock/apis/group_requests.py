@@ -1,12 +1,16 @@
-"""What the APIs of groups share: who asks, what the coordinator's refusals mean to a client."""
+"""What the APIs of groups share: who asks, when an answer is there, what a refusal means to a client."""
 
-from typing import Final
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Final, TypeVar
 
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.core.groups.consumer import ConsumerGroups
 from penstock.core.groups.requests import Client
 from penstock.core.groups.shard import GroupShard
 from penstock.services.context import Call
+
+Answered = TypeVar("Answered")
+Response = TypeVar("Response")
 
 # What somebody may do with a group, as a set of bits: read, delete, describe, describe and alter its configs.
 GROUP_OPERATIONS: Final = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
@@ -17,13 +21,27 @@ MESSAGE_LENGTH_MAX: Final = 8_000
 
 def client_of(call: Call) -> Client:
     """The client, as people see it who look at a group. The slash is Kafka's."""
-    return Client(call.header.client_id or "", f"/{call.peer[0]}")
+    return Client(call.header.client_id or "", f"/{call.client.host}")
 
 
 def new_uuid(call: Call) -> str:
     """A random id in the form that Java gives it, which tools print and cut."""
     digits = call.services.world.entropy.random_bytes(16).hex()
     return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+
+
+def when_answered(
+    answer: Answered | Refusal | Awaitable[Answered | Refusal],
+    respond: Callable[[Answered | Refusal], Response],
+) -> Response | Coroutine[Any, Any, Response]:
+    """The response if the coordinator's answer is there already, which saves a task; else a coroutine for it."""
+    return _respond_later(answer, respond) if isinstance(answer, Awaitable) else respond(answer)
+
+
+async def _respond_later(
+    answer: Awaitable[Answered | Refusal], respond: Callable[[Answered | Refusal], Response]
+) -> Response:
+    return respond(await answer)
 
 
 def code_of(refusal: Refusal) -> ErrorCode:

@@ -124,7 +124,7 @@ def _response(call: Call, request: MetadataRequest, topics: list[MetadataRespons
     response = MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=b.node_id, host=b.host, port=b.port, rack=b.rack)
-            for b in image.addresses(call.listener)
+            for b in image.addresses(call.client.listener)
         ],
         cluster_id=image.cluster_id,
         controller_id=image.controller_id,

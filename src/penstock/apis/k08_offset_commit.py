@@ -4,14 +4,16 @@ Topics are named up to version 9 and known by their ids from version 10 on. Topi
 are refused here; all else is the group's to decide.
 """
 
+import asyncio
 from collections.abc import Awaitable, Coroutine
+from functools import partial
 from typing import Any, NamedTuple
 
 from penstock.apis.group_requests import code_of
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.cluster.metadata import Topic
 from penstock.core.groups.requests import Commit, OffsetToCommit
-from penstock.services.context import Call
+from penstock.services.context import Call, Soon
 from penstock.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestTopic,
@@ -36,7 +38,7 @@ class _Asked(NamedTuple):
 
 def handle(
     call: Call, request: OffsetCommitRequest
-) -> OffsetCommitResponse | Coroutine[Any, Any, OffsetCommitResponse]:
+) -> OffsetCommitResponse | Soon | Coroutine[Any, Any, OffsetCommitResponse]:
     asked = _sort_out(call, request)
     if not asked.offsets:
         return asked.response
@@ -54,6 +56,8 @@ def handle(
     )
     if isinstance(codes, tuple):  # a Refusal is one too
         return _tell(asked, codes)
+    if isinstance(codes, asyncio.Future):
+        return Soon(codes, partial(_tell, asked))
     return _tell_later(asked, codes)
 
 

@@ -1,6 +1,9 @@
 """JoinGroup (key 11), v0-v9: become a member of a classic group, and wait until all are there."""
 
-from penstock.apis.group_requests import client_of, code_of, new_uuid
+from collections.abc import Coroutine
+from typing import Any
+
+from penstock.apis.group_requests import client_of, code_of, new_uuid, when_answered
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.core.groups.requests import Join, Joined, SupportedProtocol
 from penstock.schema.words import STRING_BYTES_MAX
@@ -10,6 +13,7 @@ from penstock.wire.messages.join_group import JoinGroupRequest, JoinGroupRespons
 REQUEST = JoinGroupRequest
 VERSIONS = (0, 9)
 WAITS = True
+PATIENT = True
 
 REBALANCE_TIMEOUT_SINCE = 1
 MEMBER_ID_REQUIRED_SINCE = 4
@@ -17,19 +21,19 @@ NULL_PROTOCOL_SINCE = 7
 SKIP_ASSIGNMENT_SINCE = 9
 
 
-async def handle(call: Call, request: JoinGroupRequest) -> JoinGroupResponse:
+def handle(
+    call: Call, request: JoinGroupRequest
+) -> JoinGroupResponse | Coroutine[Any, Any, JoinGroupResponse]:
     if not request.group_id:
         return _response(call, Joined(error=ErrorCode.INVALID_GROUP_ID, member_id=request.member_id))
     join = _join(call, request)
     if _name_bytes(join) + len(join.new_member_suffix) >= STRING_BYTES_MAX:
         # Nobody could be told its member id.
         return _response(call, Joined(error=ErrorCode.INVALID_REQUEST, member_id=request.member_id))
-    joined = await call.services.coordinators.groups.ask(
+    joined = call.services.coordinators.groups.ask_at_once(
         request.group_id, lambda shard, now_ms: shard.join(join, now_ms)
     )
-    if isinstance(joined, Refusal):
-        joined = Joined(error=code_of(joined), member_id=request.member_id)
-    return _response(call, joined)
+    return when_answered(joined, lambda joined: _respond(call, request, joined))
 
 
 def _join(call: Call, request: JoinGroupRequest) -> Join:
@@ -55,6 +59,12 @@ def _name_bytes(join: Join) -> int:
     """How long that is with which the id of a new member begins."""
     name = join.client.client_id if join.instance_id is None else join.instance_id
     return len(name.encode())
+
+
+def _respond(call: Call, request: JoinGroupRequest, joined: Joined | Refusal) -> JoinGroupResponse:
+    if isinstance(joined, Refusal):
+        joined = Joined(error=code_of(joined), member_id=request.member_id)
+    return _response(call, joined)
 
 
 def _response(call: Call, joined: Joined) -> JoinGroupResponse:

@@ -1,6 +1,9 @@
 """LeaveGroup (key 13), v0-v5: members leave a classic group, or an administrator removes them."""
 
-from penstock.apis.group_requests import code_of
+from collections.abc import Coroutine, Sequence
+from typing import Any
+
+from penstock.apis.group_requests import code_of, when_answered
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.core.groups.requests import Leave, Leaving
 from penstock.services.context import Call
@@ -9,11 +12,14 @@ from penstock.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResp
 REQUEST = LeaveGroupRequest
 VERSIONS = (0, 5)
 WAITS = True
+PATIENT = True
 
 SEVERAL_MEMBERS_SINCE = 3
 
 
-async def handle(call: Call, request: LeaveGroupRequest) -> LeaveGroupResponse:
+def handle(
+    call: Call, request: LeaveGroupRequest
+) -> LeaveGroupResponse | Coroutine[Any, Any, LeaveGroupResponse]:
     if not request.group_id:
         return LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID)
     several = call.version >= SEVERAL_MEMBERS_SINCE
@@ -23,9 +29,15 @@ async def handle(call: Call, request: LeaveGroupRequest) -> LeaveGroupResponse:
         else [Leaving(request.member_id)]
     )
     leave = Leave(group_id=request.group_id, members=members)
-    codes = await call.services.coordinators.groups.ask(
+    codes = call.services.coordinators.groups.ask_at_once(
         request.group_id, lambda shard, now_ms: shard.leave(leave, now_ms)
     )
+    return when_answered(codes, lambda codes: _respond(members, codes, several=several))
+
+
+def _respond(
+    members: Sequence[Leaving], codes: tuple[ErrorCode, ...] | Refusal, *, several: bool
+) -> LeaveGroupResponse:
     if isinstance(codes, Refusal):
         if codes.code is not ErrorCode.UNKNOWN_MEMBER_ID:
             return LeaveGroupResponse(error_code=code_of(codes))

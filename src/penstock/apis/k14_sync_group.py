@@ -1,19 +1,25 @@
 """SyncGroup (key 14), v0-v5: the leader of a classic group hands out assignments, and every member gets its own."""
 
-from penstock.apis.group_requests import code_of
+from collections.abc import Coroutine
+from typing import Any
+
+from penstock.apis.group_requests import code_of, when_answered
 from penstock.base.errors import ErrorCode, Refusal
-from penstock.core.groups.requests import Sync
+from penstock.core.groups.requests import Sync, Synced
 from penstock.services.context import Call
 from penstock.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 REQUEST = SyncGroupRequest
 VERSIONS = (0, 5)
 WAITS = True
+PATIENT = True
 
 PROTOCOL_REQUIRED_SINCE = 5
 
 
-async def handle(call: Call, request: SyncGroupRequest) -> SyncGroupResponse:
+def handle(
+    call: Call, request: SyncGroupRequest
+) -> SyncGroupResponse | Coroutine[Any, Any, SyncGroupResponse]:
     if call.version >= PROTOCOL_REQUIRED_SINCE and None in (request.protocol_type, request.protocol_name):
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if not request.group_id:
@@ -27,9 +33,13 @@ async def handle(call: Call, request: SyncGroupRequest) -> SyncGroupResponse:
         protocol=request.protocol_name,
         assignments=[(one.member_id, one.assignment) for one in request.assignments],
     )
-    synced = await call.services.coordinators.groups.ask(
+    synced = call.services.coordinators.groups.ask_at_once(
         request.group_id, lambda shard, now_ms: shard.sync(sync, now_ms)
     )
+    return when_answered(synced, _respond)
+
+
+def _respond(synced: Synced | Refusal) -> SyncGroupResponse:
     if isinstance(synced, Refusal):
         # As with a group that loads: the member joins again, and finds the group as it is now.
         loading = synced.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

@@ -16,6 +16,7 @@ from penstock.wire.messages.describe_groups import (
 REQUEST = DescribeGroupsRequest
 VERSIONS = (0, 6)
 WAITS = True
+PATIENT = True
 
 NOT_FOUND_SINCE = 6
 

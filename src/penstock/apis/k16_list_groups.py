@@ -8,6 +8,7 @@ from penstock.wire.messages.list_groups import ListedGroup, ListGroupsRequest, L
 REQUEST = ListGroupsRequest
 VERSIONS = (0, 5)
 WAITS = True
+PATIENT = True
 
 
 async def handle(call: Call, request: ListGroupsRequest) -> ListGroupsResponse:

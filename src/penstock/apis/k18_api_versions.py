@@ -34,6 +34,7 @@ _SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?\Z")
 def handle(call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse:
     if call.version >= SOFTWARE_NAME_SINCE and not _names_are_valid(request):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+    call.client.software_name = request.client_software_name
     return ApiVersionsResponse(
         api_keys=[
             ApiVersion(api_key=key, min_version=lowest, max_version=highest)

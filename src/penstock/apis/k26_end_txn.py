@@ -4,6 +4,11 @@ From v5 on the answer has the epoch, or the producer id, under which the client 
 answer comes when the outcome is certain; the markers are written afterwards.
 """
 
+import asyncio
+from collections.abc import Awaitable, Coroutine
+from functools import partial
+from typing import Any
+
 from penstock.base.errors import ErrorCode, Refusal, StorageError
 from penstock.core.transactions.requests import EndTransaction
 from penstock.core.transactions.transaction import (
@@ -12,7 +17,7 @@ from penstock.core.transactions.transaction import (
     Identity,
     is_exhausted,
 )
-from penstock.services.context import Call
+from penstock.services.context import Call, Soon
 from penstock.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 
 REQUEST = EndTxnRequest
@@ -23,15 +28,33 @@ FENCED_SINCE = 2  # before, PRODUCER_FENCED was not known
 EPOCHS_SINCE = 5
 
 
-async def handle(call: Call, request: EndTxnRequest) -> EndTxnResponse:
+def handle(call: Call, request: EndTxnRequest) -> EndTxnResponse | Soon | Coroutine[Any, Any, EndTxnResponse]:
     if not request.transactional_id:
         return EndTxnResponse(error_code=ErrorCode.INVALID_REQUEST)
-    spare_producer_id = NO_PRODUCER_ID
     if call.version >= EPOCHS_SINCE and is_exhausted(request.producer_epoch):
-        try:
-            spare_producer_id = await call.services.producer_ids.take()
-        except StorageError:
-            return EndTxnResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return _end_with_another_producer_id(call, request)
+    answer = _ask(call, request, spare_producer_id=NO_PRODUCER_ID)
+    if isinstance(answer, asyncio.Future):
+        return Soon(answer, partial(_response, call.version))
+    return _when_answered(call, answer) if isinstance(answer, Awaitable) else _response(call.version, answer)
+
+
+async def _end_with_another_producer_id(call: Call, request: EndTxnRequest) -> EndTxnResponse:
+    try:
+        spare_producer_id = await call.services.producer_ids.take()
+    except StorageError:
+        return EndTxnResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    answer = _ask(call, request, spare_producer_id=spare_producer_id)
+    return _response(call.version, await answer if isinstance(answer, Awaitable) else answer)
+
+
+async def _when_answered(call: Call, answer: Awaitable[Identity | Refusal]) -> EndTxnResponse:
+    return _response(call.version, await answer)
+
+
+def _ask(
+    call: Call, request: EndTxnRequest, *, spare_producer_id: int
+) -> Identity | Refusal | Awaitable[Identity | Refusal]:
     wanted = EndTransaction(
         request.transactional_id,
         Identity(request.producer_id, request.producer_epoch),
@@ -39,12 +62,15 @@ async def handle(call: Call, request: EndTxnRequest) -> EndTxnResponse:
         client_version=VERSION_2 if call.version >= EPOCHS_SINCE else 0,
         spare_producer_id=spare_producer_id,
     )
-    answer = await call.services.coordinators.transactions.ask(
+    return call.services.coordinators.transactions.ask_at_once(
         wanted.transactional_id, lambda shard, now_ms: shard.end(wanted, now_ms)
     )
+
+
+def _response(version: int, answer: Identity | Refusal) -> EndTxnResponse:
     if isinstance(answer, Refusal):
-        fenced = answer.code is ErrorCode.PRODUCER_FENCED and call.version < FENCED_SINCE
+        fenced = answer.code is ErrorCode.PRODUCER_FENCED and version < FENCED_SINCE
         return EndTxnResponse(error_code=ErrorCode.INVALID_PRODUCER_EPOCH if fenced else answer.code)
-    if call.version < EPOCHS_SINCE:
+    if version < EPOCHS_SINCE:
         return EndTxnResponse()
     return EndTxnResponse(producer_id=answer.producer_id, producer_epoch=answer.epoch)

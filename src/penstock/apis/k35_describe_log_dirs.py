@@ -13,6 +13,7 @@ from penstock.wire.messages.describe_log_dirs import (
 
 REQUEST = DescribeLogDirsRequest
 VERSIONS = (1, 5)
+PATIENT = True
 
 
 def handle(call: Call, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:

@@ -11,6 +11,7 @@ from penstock.wire.messages.describe_cluster import (
 
 REQUEST = DescribeClusterRequest
 VERSIONS = (0, 2)
+PATIENT = True
 
 BROKERS = 1
 CONTROLLERS = 2
@@ -32,7 +33,7 @@ def handle(call: Call, request: DescribeClusterRequest) -> DescribeClusterRespon
         controller_id=image.controller_id,
         brokers=[
             DescribeClusterBroker(broker_id=b.node_id, host=b.host, port=b.port, rack=b.rack)
-            for b in image.addresses(call.listener)
+            for b in image.addresses(call.client.listener)
         ],
     )
     if request.include_cluster_authorized_operations:

@@ -12,6 +12,7 @@ from penstock.wire.messages.describe_producers import (
 
 REQUEST = DescribeProducersRequest
 VERSIONS = (0, 0)
+PATIENT = True
 
 
 def handle(call: Call, request: DescribeProducersRequest) -> DescribeProducersResponse:

@@ -13,6 +13,7 @@ from penstock.wire.messages.describe_transactions import (
 REQUEST = DescribeTransactionsRequest
 VERSIONS = (0, 0)
 WAITS = True
+PATIENT = True
 
 
 async def handle(call: Call, request: DescribeTransactionsRequest) -> DescribeTransactionsResponse:

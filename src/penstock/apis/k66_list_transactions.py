@@ -16,6 +16,7 @@ from penstock.wire.messages.list_transactions import (
 REQUEST = ListTransactionsRequest
 VERSIONS = (0, 2)
 WAITS = True
+PATIENT = True
 
 
 async def handle(call: Call, request: ListTransactionsRequest) -> ListTransactionsResponse:

@@ -1,10 +1,13 @@
 """ConsumerGroupHeartbeat (key 68), v0-v1: join, stay in and leave a group of the consumer protocol (KIP-848)."""
 
-from penstock.apis.group_requests import client_of, code_of, consumer_groups, message_of
+from collections.abc import Coroutine
+from typing import Any
+
+from penstock.apis.group_requests import client_of, code_of, consumer_groups, message_of, when_answered
 from penstock.base.errors import Refusal
 from penstock.base.ids import TopicId, format_id
 from penstock.core.groups.assignment import assignment_of, listed
-from penstock.core.groups.consumer_requests import ConsumerHeartbeat
+from penstock.core.groups.consumer_requests import ConsumerHeartbeat, HeartbeatAnswer
 from penstock.services.context import Call
 from penstock.wire.messages.consumer_group_heartbeat import (
     Assignment,
@@ -16,13 +19,20 @@ from penstock.wire.messages.consumer_group_heartbeat import (
 REQUEST = ConsumerGroupHeartbeatRequest
 VERSIONS = (0, 1)
 WAITS = True
+PATIENT = True
 
 
-async def handle(call: Call, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
+def handle(
+    call: Call, request: ConsumerGroupHeartbeatRequest
+) -> ConsumerGroupHeartbeatResponse | Coroutine[Any, Any, ConsumerGroupHeartbeatResponse]:
     heartbeat = _heartbeat(call, request)
-    answer = await call.services.coordinators.groups.ask(
+    answer = call.services.coordinators.groups.ask_at_once(
         request.group_id, lambda shard, now_ms: consumer_groups(shard).heartbeat(heartbeat, now_ms)
     )
+    return when_answered(answer, _respond)
+
+
+def _respond(answer: HeartbeatAnswer | Refusal) -> ConsumerGroupHeartbeatResponse:
     if isinstance(answer, Refusal):
         return ConsumerGroupHeartbeatResponse(error_code=code_of(answer), error_message=message_of(answer))
     return ConsumerGroupHeartbeatResponse(

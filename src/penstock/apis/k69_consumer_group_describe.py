@@ -17,6 +17,7 @@ from penstock.wire.messages.consumer_group_describe import (
 REQUEST = ConsumerGroupDescribeRequest
 VERSIONS = (0, 1)
 WAITS = True
+PATIENT = True
 
 CLASSIC = 0
 CONSUMER = 1

@@ -16,6 +16,7 @@ from penstock.wire.messages.describe_topic_partitions import (
 
 REQUEST = DescribeTopicPartitionsRequest
 VERSIONS = (0, 0)
+PATIENT = True
 
 
 def handle(call: Call, request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:

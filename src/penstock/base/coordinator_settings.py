@@ -42,6 +42,12 @@ OFFSETS_COMMIT_TIMEOUT_MS = integer(
     "How long a group's coordinator waits until what it wrote is safe, before it answers with an error.",
     allowed=_POSITIVE,
 )
+GROUP_COORDINATOR_APPEND_LINGER_MS = integer(
+    "group.coordinator.append.linger.ms",
+    -1,
+    "How long a group's coordinator waits for more to write in one batch; -1: no longer than it pays.",
+    allowed=Between(-1),
+)
 OFFSETS_RETENTION_MINUTES = integer(
     "offsets.retention.minutes",
     7 * 24 * 60,
@@ -89,6 +95,15 @@ GROUP_MAX_SESSION_TIMEOUT_MS = integer(
 )
 GROUP_MAX_SIZE = integer(
     "group.max.size", _INT_MAX, "Members of a group; one more is refused.", allowed=_POSITIVE
+)
+PENSTOCK_GROUP_HEARTBEAT_WAIT_MS = integer(
+    "penstock.group.heartbeat.wait.ms",
+    2_900,
+    "How long the answer to a member's heartbeat may wait for news, so that it hears of a rebalance at once; at most a "
+    "quarter of its session timeout, and only for clients that do other work meanwhile. Most send one every 3 s, but "
+    "none while the last is not answered, so a little less than that is best. Clients with a request timeout below it "
+    "need less. 0 answers at once.",
+    allowed=_NOT_NEGATIVE,
 )
 
 # Groups of the consumer protocol.

@@ -152,7 +152,7 @@ class Broker:
                 world,
                 partitions,
                 coordinators.transactions,
-                offsets_marker_written=coordinators.groups.marker_written,
+                coordinators.groups,
                 slice_ms=settings[PENSTOCK_LOOP_SLICE_MS],
             ),
             metrics=metrics,

@@ -3,12 +3,16 @@
 Requests are started one after the other. A request that has to wait holds back the next one, unless its
 handler says `Late`: then all that depends on order is done, and only the answer is missing. Behind
 what is held back no more than one read is taken from the socket, so TCP slows the client down and memory is bounded.
+
+Requests of a patient API are decoded, begun and answered when it is their turn (`turns`). An answer that is `Held` is
+let go as soon as the client asks for anything else.
 """
 
 import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Coroutine
+from functools import partial
 from types import CoroutineType
 from typing import Any, cast
 
@@ -16,8 +20,9 @@ from penstock.apis import Api, ApiTable
 from penstock.base.buffers import Buffer
 from penstock.base.errors import PeerError
 from penstock.broker.request_memory import RequestMemory
+from penstock.broker.turns import Turns
 from penstock.schema.codec import decode, encode
-from penstock.services.context import Call, Late, Services
+from penstock.services.context import Call, ConnectedClient, Held, Late, Services, Soon
 from penstock.wire.framing import FrameReader
 from penstock.wire.headers import RequestHeader, frame_response, read_request_header
 
@@ -51,18 +56,19 @@ class Connection(asyncio.Protocol):
         unsent_bytes_max: int,
         elements_max: int,
         memory: RequestMemory,
+        turns: Turns,
         on_made: Callable[["Connection"], bool],
         on_lost: Callable[["Connection"], None],
     ) -> None:
         self._services = services
         self._loop = services.world.loop
         self._apis = apis
-        self._listener = listener
         self._reader = FrameReader(request_bytes_max)
         self._in_flight_max = in_flight_max
         self._unsent_bytes_max = unsent_bytes_max
         self._elements_max = elements_max
         self._memory = memory
+        self._turns = turns
         self._arriving_bytes = 0  # of a request that is not complete, as far as `memory` knows
         self._on_made = on_made
         self._on_lost = on_lost
@@ -71,7 +77,9 @@ class Connection(asyncio.Protocol):
         self._unsent: list[Buffer] = []  # answers that have not been handed to the transport
         self._unsent_bytes = 0
         self._tasks: dict[asyncio.Task[None], bool] = {}  # whether they may be broken off
-        self._exclusive = False  # a request that lets no other one start is under way
+        self._exclusive = False  # a request that lets no other one start is under way, or waits for its turn
+        self._release: Callable[[], None] | None = None  # ends the wait of an answer that is held
+        self._resumes_soon = False
         self._writing_paused = False
         self._reading_paused = False
         self._closing = False
@@ -79,14 +87,16 @@ class Connection(asyncio.Protocol):
         self._drained: asyncio.Future[None] | None = None
         self._lost: asyncio.Future[None] = self._loop.create_future()
         self._transport: asyncio.Transport | None = None
-        self.peer = ("", 0)
+        self.client = ConnectedClient(listener)
         self.active_at = self._loop.time()
 
     # What the loop tells us.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is none of asyncio's classes
-        self.peer = (self._transport.get_extra_info("peername") or ("", 0))[:2]
+        peer = self._transport.get_extra_info("peername")
+        if peer:
+            self.client.host, self.client.port = peer[:2]
         self._transport.set_write_buffer_limits(high=self._unsent_bytes_max)
         if not self._on_made(self):
             self._closing = True
@@ -128,8 +138,12 @@ class Connection(asyncio.Protocol):
 
     def _start_what_may_start(self) -> None:
         backlog = self._backlog
-        while backlog and not self._held_back():
-            self._serve(backlog.popleft())
+        while backlog:
+            if self._release is not None:
+                self._let_go()
+            if self._held_back():
+                break
+            self._begin(backlog.popleft())
         self._send()
         # Behind a request that waits, one read more is taken: else nobody would notice that the client is gone.
         self._pause_reading(bool(backlog) or self._is_full() or self._must_wait_for_memory())
@@ -149,9 +163,10 @@ class Connection(asyncio.Protocol):
         return self._exclusive or self._is_full()
 
     def _is_full(self) -> bool:
+        # Only by the next request is an answer let go that is held: it must be read.
         return (
             self._writing_paused
-            or len(self._answers) >= self._in_flight_max
+            or (len(self._answers) >= self._in_flight_max and self._release is None)
             or self._draining
             or self._closing
         )
@@ -167,11 +182,39 @@ class Connection(asyncio.Protocol):
             self.active_at = self._loop.time()  # it could send nothing before
             self._transport.resume_reading()
 
-    def _serve(self, frame: Buffer) -> None:
+    def _let_go(self) -> None:
+        release, self._release = self._release, None
+        assert release is not None
+        release()
+
+    def _begin(self, frame: Buffer) -> None:
         started_at = self._loop.time()
         header, position = read_request_header(frame)
         api = self._apis.find(header)
-        call = Call(self._services, header, listener=self._listener, peer=self.peer)
+        if not api.patient:
+            self._serve(frame, header, position, api, started_at)
+            return
+        self._exclusive = True
+        self._memory.add(len(frame))
+        self._turns.wait(partial(self._serve_in_turn, frame, header, position, api, started_at))
+
+    def _serve_in_turn(
+        self, frame: Buffer, header: RequestHeader, position: int, api: Api, started_at: float
+    ) -> None:
+        self._memory.add(-len(frame))
+        if self._closing or self._draining:
+            return
+        self._exclusive = False
+        try:
+            self._serve(frame, header, position, api, started_at)
+            self._start_what_may_start()
+        except Exception as error:
+            self.give_up(error)
+
+    def _serve(
+        self, frame: Buffer, header: RequestHeader, position: int, api: Api, started_at: float
+    ) -> None:
+        call = Call(self._services, header, self.client)
         lowest, highest = api.versions
         if lowest <= header.api_version <= highest:
             outcome = api.handle(
@@ -187,8 +230,40 @@ class Connection(asyncio.Protocol):
             self._finish_later(outcome, api, header, started_at, len(frame), exclusive=True)
         elif type(outcome) is Late:
             self._finish_later(outcome.answer, api, header, started_at, len(frame), exclusive=False)
+        elif type(outcome) is Held:
+            self._release = outcome.release
+            self._finish_later(outcome.answer, api, header, started_at, len(frame), exclusive=False)
+        elif type(outcome) is Soon:
+            self._finish_soon(outcome, api, header, started_at, len(frame))
         else:
             self._answer(None, api, header, outcome, started_at)
+
+    def _finish_soon(
+        self, outcome: Soon, api: Api, header: RequestHeader, started_at: float, frame_bytes: int
+    ) -> None:
+        answer = _Answer()
+        self._answers.append(answer)
+        self._memory.add(frame_bytes)
+
+        def finish(future: asyncio.Future[Any]) -> None:
+            self._memory.add(-frame_bytes)
+            try:
+                self._answer(answer, api, header, outcome.answer(future.result()), started_at)
+                self._resume_soon()
+            except Exception as error:
+                self.give_up(error)
+
+        outcome.future.add_done_callback(finish)
+
+    def _resume_soon(self) -> None:
+        """Answers that come one after the other in one turn of the loop go out in one write."""
+        if not self._resumes_soon:
+            self._resumes_soon = True
+            self._loop.call_soon(self._resume_now)
+
+    def _resume_now(self) -> None:
+        self._resumes_soon = False
+        self._resume()
 
     def _finish_later(
         self,
@@ -226,12 +301,36 @@ class Connection(asyncio.Protocol):
         exclusive: bool,
     ) -> None:
         try:
-            self._answer(answer, api, header, await outcome, started_at)
-            if exclusive:
-                self._exclusive = False
-            self._resume()
+            response = await outcome
         except Exception as error:
             self.give_up(error)
+            return
+        go_on = partial(
+            self._answer_and_go_on, answer, api, header, response, started_at, exclusive=exclusive
+        )
+        if api.patient:
+            self._turns.wait(go_on)
+        else:
+            go_on()
+
+    def _answer_and_go_on(
+        self,
+        answer: _Answer,
+        api: Api,
+        header: RequestHeader,
+        response: Any,
+        started_at: float,
+        *,
+        exclusive: bool,
+    ) -> None:
+        try:
+            self._answer(answer, api, header, response, started_at)
+        except Exception as error:
+            self.give_up(error)
+            return
+        if exclusive:
+            self._exclusive = False
+        self._resume()
 
     def _resume(self) -> None:
         if self._closing:
@@ -295,9 +394,14 @@ class Connection(asyncio.Protocol):
     def give_up(self, error: Exception) -> None:
         """A peer's fault costs it its connection and us one line; a fault of ours costs it that too, and is told."""
         if isinstance(error, PeerError):
-            log.warning("connection from %s:%s closed: %s", *self.peer, error)
+            log.warning("connection from %s:%s closed: %s", self.client.host, self.client.port, error)
         else:
-            log.error("a request from %s:%s failed; its connection is closed", *self.peer, exc_info=error)
+            log.error(
+                "a request from %s:%s failed; its connection is closed",
+                self.client.host,
+                self.client.port,
+                exc_info=error,
+            )
         self._services.refused_connections.add()
         self.abort()
 
@@ -322,7 +426,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def is_idle(self) -> bool:
-        return not self._answers and not self._backlog
+        return not self._answers and not self._backlog and not self._exclusive
 
     async def drain(self) -> None:
         """Take no further request, send the answers that are due, then close; returns when that is done."""

@@ -11,6 +11,7 @@ from penstock.base.broker_settings import (
     MAX_CONNECTIONS_PER_IP,
     PENSTOCK_CONNECTION_INFLIGHT_REQUESTS_MAX,
     PENSTOCK_CONNECTION_UNSENT_BYTES_MAX,
+    PENSTOCK_LOOP_SLICE_MS,
     PENSTOCK_REQUEST_ARRIVAL_TIMEOUT_MS,
     PENSTOCK_REQUEST_ELEMENTS_MAX,
     QUEUED_MAX_REQUEST_BYTES,
@@ -20,6 +21,7 @@ from penstock.base.errors import PeerError
 from penstock.base.settings import Settings
 from penstock.broker.connection import Connection
 from penstock.broker.request_memory import RequestMemory
+from penstock.broker.turns import Turns
 from penstock.services.context import Services
 
 log = logging.getLogger("penstock.connections")
@@ -34,6 +36,12 @@ class Connections:
         self._open: dict[Connection, None] = {}
         self._per_address: Counter[str] = Counter()
         self._memory = RequestMemory(services.configs.broker[QUEUED_MAX_REQUEST_BYTES])
+        self._turns = Turns(services.world.loop, slice_ms=services.configs.broker[PENSTOCK_LOOP_SLICE_MS])
+        services.metrics.gauge(
+            "penstock_patient_requests",
+            "Requests and answers that wait for their turn.",
+            lambda: len(self._turns),
+        )
         services.metrics.gauge(
             "penstock_request_bytes", "Bytes of requests that arrive or wait.", lambda: self._memory.held
         )
@@ -57,19 +65,22 @@ class Connections:
             unsent_bytes_max=settings[PENSTOCK_CONNECTION_UNSENT_BYTES_MAX],
             elements_max=settings[PENSTOCK_REQUEST_ELEMENTS_MAX],
             memory=self._memory,
+            turns=self._turns,
             on_made=self._admit,
             on_lost=self._forget,
         )
 
     def _admit(self, connection: Connection) -> bool:
-        host = connection.peer[0]
+        host = connection.client.host
         reason = None
         if len(self._open) >= self._settings[MAX_CONNECTIONS]:
             reason = f"max.connections={self._settings[MAX_CONNECTIONS]} is reached"
         elif self._per_address[host] >= self._settings[MAX_CONNECTIONS_PER_IP]:
             reason = f"max.connections.per.ip={self._settings[MAX_CONNECTIONS_PER_IP]} is reached"
         if reason is not None:
-            log.warning("connection from %s:%s refused: %s", *connection.peer, reason)
+            log.warning(
+                "connection from %s:%s refused: %s", connection.client.host, connection.client.port, reason
+            )
             self._services.refused_connections.add()
             return False
         self._open[connection] = None
@@ -80,7 +91,7 @@ class Connections:
         if connection not in self._open:
             return
         del self._open[connection]
-        host = connection.peer[0]
+        host = connection.client.host
         self._per_address[host] -= 1
         if not self._per_address[host]:
             del self._per_address[host]

@@ -1,28 +1,17 @@
 """`penstock consume --group`: reads as a member of a group, and commits what has been printed."""
 
-from penstock.base.errors import ErrorCode
 from penstock.base.ids import TopicPartition
 from penstock.cli.consume_print import Printer
 from penstock.client.client import Client
 from penstock.client.errors import AnsweredError
 from penstock.client.fetch import Fetched, FetchLimits, read_batches
 from penstock.client.group_consumer import GroupConsumer
+from penstock.client.group_offsets import GONE_ON
 from penstock.client.membership import MemberSettings
 from penstock.client.offsets import LATEST, find_offsets
 
 # Small enough that the first records of a large topic show at once.
 LIMITS = FetchLimits(max_wait_ms=500, max_bytes=8 << 20, partition_max_bytes=1 << 20)
-
-# The group has gone on without us: what we printed will be printed once more, by whoever reads on.
-_GONE_ON = frozenset(
-    {
-        ErrorCode.ILLEGAL_GENERATION,
-        ErrorCode.UNKNOWN_MEMBER_ID,
-        ErrorCode.REBALANCE_IN_PROGRESS,
-        ErrorCode.STALE_MEMBER_EPOCH,
-        ErrorCode.FENCED_MEMBER_EPOCH,
-    }
-)
 
 
 class GroupReading:
@@ -101,5 +90,6 @@ async def _commit(consumer: GroupConsumer) -> None:
     try:
         await consumer.commit()
     except AnsweredError as error:
-        if error.refusal.code not in _GONE_ON:
+        # Else what we printed will be printed once more, by whoever reads on.
+        if error.refusal.code not in GONE_ON:
             raise

@@ -182,9 +182,12 @@ class ClassicMember:
 
     async def _keep_alive(self) -> None:
         settings = self._settings
-        alive_at = self._client.loop.time()
+        loop = self._client.loop
+        alive_at = due_at = loop.time()
         while not self.news.is_set:
-            await self._client.loop.sleep(settings.heartbeat_interval_ms / 1000)
+            # At once, and then from question to question: a broker may hold the answer until there is news.
+            await loop.sleep(max(0.0, due_at - loop.time()))
+            due_at = loop.time() + settings.heartbeat_interval_ms / 1000
             request = HeartbeatRequest(
                 group_id=settings.group_id,
                 generation_id=self._generation,
@@ -193,11 +196,11 @@ class ClassicMember:
             )
             try:
                 await self._ask(request, HeartbeatResponse, patience_ms=settings.heartbeat_interval_ms)
-                alive_at = self._client.loop.time()
+                alive_at = loop.time()
             except AnsweredError:
                 self.news.set()  # whatever it is, joining again will tell
             except ClientError:
-                if self._client.loop.time() - alive_at >= settings.session_timeout_ms / 1000:
+                if loop.time() - alive_at >= settings.session_timeout_ms / 1000:
                     self.news.set()
 
     async def fall_silent(self) -> None:

@@ -23,21 +23,18 @@ from penstock.client.consumer_member import ConsumerMember
 from penstock.client.errors import AnsweredError, ClientError
 from penstock.client.fetch import Fetched, FetchLimits
 from penstock.client.fetcher import Fetcher
-from penstock.client.group_offsets import Committed, Membership, commit_offsets, committed_offsets
+from penstock.client.group_offsets import (
+    GONE_ON,
+    Committed,
+    Membership,
+    commit_offsets,
+    committed_offsets,
+)
 from penstock.client.groups import GroupProtocol
 from penstock.client.membership import Member, MemberSettings
 from penstock.client.offsets import EARLIEST, find_offsets
 from penstock.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
-# The group has gone on without this member, or ahead of it.
-_GONE_ON = frozenset(
-    {
-        ErrorCode.ILLEGAL_GENERATION,
-        ErrorCode.UNKNOWN_MEMBER_ID,
-        ErrorCode.STALE_MEMBER_EPOCH,
-        ErrorCode.FENCED_MEMBER_EPOCH,
-    }
-)
 _LAST_WORD_MS = 5_000  # how long to try to commit what is being taken away
 
 
@@ -207,7 +204,7 @@ class GroupConsumer:
                 membership=self._member.membership,
             )
         except AnsweredError as error:
-            if error.refusal.code not in _GONE_ON:
+            if error.refusal.code not in GONE_ON:
                 raise
             self._member.news.set()  # the next heartbeat, or join, tells what the group has come to
             await self._client.pause(0)

@@ -6,7 +6,7 @@ Setting offsets here is an administrator's act on a group without members; membe
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from penstock.base.errors import Refusal
+from penstock.base.errors import ErrorCode, Refusal
 from penstock.base.ids import ZERO_ID, TopicPartition
 from penstock.client.client import Client
 from penstock.client.cluster import CoordinatorKind
@@ -36,6 +36,16 @@ from penstock.wire.messages.offset_fetch import (
 NO_OFFSET: Final = -1
 NO_EPOCH: Final = -1
 NO_MEMBER: Final = ""
+# What a member is told that asks or commits in its own name after the group has gone on without it, or ahead of it.
+GONE_ON: Final = frozenset(
+    {
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.REBALANCE_IN_PROGRESS,
+        ErrorCode.STALE_MEMBER_EPOCH,
+        ErrorCode.FENCED_MEMBER_EPOCH,
+    }
+)
 _SEVERAL_GROUPS_SINCE = 8
 # By name up to here: an administrator also wants the offsets of topics that are gone.
 _LAST_FETCH_BY_NAME = 9

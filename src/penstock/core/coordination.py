@@ -3,7 +3,7 @@
 A coordinator looks after one partition of an internal topic. Its state there is a *shard*: all groups, or all
 transactional ids, whose hash leads to that partition. A request is a method of the shard that looks at the state
 and returns a `Decision`: records to be written and the response. It changes nothing durable: the runtime (in
-`services.coordinators`) appends the records as one batch, hands them to `replay` at once, and gives the response
+`services.coordinators`) appends the records in one batch, hands them to `replay` at once, and gives the response
 when the high watermark has passed them. A new leader replays the same log and so has the same state; there is no
 other code for fail-over. What lies beside the durable state (who heartbeat when, who waits for an answer) may be
 changed by requests, and is lost at fail-over.
@@ -20,7 +20,6 @@ Time comes in as `now_ms`: wall-clock milliseconds that never jump (steady since
 """
 
 from collections.abc import Generator, Iterable
-from dataclasses import dataclass
 from functools import lru_cache
 from struct import Struct
 from typing import Any, Final, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
@@ -53,12 +52,12 @@ class Completion(NamedTuple):
     response: Any
 
 
-@dataclass(frozen=True, slots=True)
-class Decision(Generic[R_co]):
+class Decision(NamedTuple, Generic[R_co]):
     """What a request, a timer or a piece of work came to.
 
-    The records are one batch: all of them are in the log, or none. Responses and completions are given once the
-    high watermark has passed them; without records, once it has passed all that was replayed before.
+    The records are in one batch, perhaps with those of others: all of them are in the log, or none. Responses and
+    completions are given once the high watermark has passed them; without records, once it has passed all that was
+    replayed before.
     """
 
     response: R_co | Refusal | Pending[R_co]

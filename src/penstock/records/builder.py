@@ -4,7 +4,7 @@
 records of 100 bytes a second.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from penstock.base.buffers import Buffer
 from penstock.records.batch import (
@@ -84,6 +84,48 @@ def build_batch(
         record_count=len(parts),
     )
     return seal(header, compress(attributes, b"".join(parts), level))
+
+
+def build_plain_batch(
+    records: Sequence[tuple[bytes, bytes | None]],
+    *,
+    timestamp: int,
+    attributes: int = 0,
+    producer_id: int = NO_PRODUCER,
+    producer_epoch: int = NO_EPOCH,
+) -> bytes:
+    """As `build_batch`, in half the time, of keys and values that are written now: what a broker has to say itself."""
+    parts: list[bytes] = []
+    for delta, (key, value) in enumerate(records):
+        body = b"".join(
+            (
+                b"\x00\x00",  # attributes, and no difference to the batch's timestamp
+                _varint(delta),
+                _varint(len(key)),
+                key,
+                b"\x01" if value is None else _varint(len(value)),
+                value or b"",
+                b"\x00",  # headers
+            )
+        )
+        parts += (_varint(len(body)), body)
+    count = len(records)
+    header = BatchHeader(
+        0,
+        0,  # this and the CRC are `seal`'s to fill in
+        NO_EPOCH,
+        MAGIC,
+        0,
+        attributes,
+        count - 1,
+        timestamp,
+        timestamp,
+        producer_id,
+        producer_epoch,
+        NO_SEQUENCE,
+        count,
+    )
+    return seal(header, b"".join(parts))
 
 
 def recompress(batch: Buffer, codec: Codec, level: int | None = None, *, limit: int) -> bytes:

@@ -11,10 +11,10 @@ from struct import error as StructError
 from typing import Final, NamedTuple
 
 from penstock.base.buffers import Buffer
-from penstock.records.batch import BatchHeader, read_header
-from penstock.records.builder import build_batch
+from penstock.records.batch import CONTROL, HEADER_SIZE, TRANSACTIONAL, BatchHeader, read_header
+from penstock.records.builder import build_plain_batch
 from penstock.records.errors import CorruptBatchError
-from penstock.records.record import Record, read_records
+from penstock.records.record import read_records
 
 _VERSION: Final = 0
 _KEY: Final = Struct(">hh")
@@ -22,11 +22,19 @@ _VALUE: Final = Struct(">hi")
 _SIZE_MAX: Final = 1024  # of a marker's one record, which takes less than a hundred bytes
 
 
+# The one record as brokers write it: its size, attributes, differences and the key's size are always the same.
+_PLAIN: Final = Struct(">5shhBhiB")
+_PLAIN_MARKS: Final = (b"\x20\x00\x00\x00\x08", 0x0C, 0)
+
+
 class MarkerType(IntEnum):
     """How a transaction ended."""
 
     ABORT = 0
     COMMIT = 1
+
+
+_TYPES: Final = {int(type_): type_ for type_ in MarkerType}
 
 
 class Marker(NamedTuple):
@@ -46,12 +54,12 @@ def build_marker(marker: Marker, *, timestamp: int) -> bytes:
     """The control batch for a marker, to be placed in a log like any other."""
     key = _KEY.pack(_VERSION, marker.type)
     value = _VALUE.pack(_VERSION, marker.coordinator_epoch)
-    return build_batch(
-        [Record(0, timestamp, key, value)],
+    return build_plain_batch(
+        [(key, value)],
+        timestamp=timestamp,
+        attributes=TRANSACTIONAL | CONTROL,
         producer_id=marker.producer_id,
         producer_epoch=marker.producer_epoch,
-        transactional=True,
-        control=True,
     )
 
 
@@ -59,6 +67,12 @@ def read_marker(batch: Buffer, header: BatchHeader | None = None) -> Marker | No
     """The marker in a control batch; None for a control batch of another kind, or one that compaction emptied."""
     header = header or read_header(batch)
     assert header.is_control, "only control batches hold markers"
+    if header.size == HEADER_SIZE + _PLAIN.size == len(batch):
+        start, _, type_, value_size, _, coordinator_epoch, header_count = _PLAIN.unpack_from(
+            batch, HEADER_SIZE
+        )
+        if (start, value_size, header_count) == _PLAIN_MARKS and type_ in _TYPES:
+            return Marker(_TYPES[type_], header.producer_id, header.producer_epoch, coordinator_epoch)
     record = next(read_records(batch, limit=_SIZE_MAX), None)
     if record is None:
         return None

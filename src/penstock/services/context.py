@@ -1,6 +1,7 @@
-"""What a request handler is given: the broker's services, and the call it answers."""
+"""What a request handler is given: the broker's services, the client, and the call it answers."""
 
-from collections.abc import Coroutine
+import asyncio
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -48,16 +49,40 @@ class Late(NamedTuple):
     answer: Coroutine[Any, Any, Any]
 
 
+class Held(NamedTuple):
+    """As `Late`, for an answer that waits for news only: the client's next request calls `release`, since answers go
+    out in order and none may be late because another was held."""
+
+    answer: Coroutine[Any, Any, Any]
+    release: Callable[[], None]
+
+
+class ConnectedClient:
+    """Whoever is at the other end of a connection, as long as it lasts."""
+
+    __slots__ = ("host", "listener", "port", "software_name")
+
+    def __init__(self, listener: str) -> None:
+        self.listener = listener  # the one of ours that it connected to
+        self.host = ""
+        self.port = 0
+        self.software_name = ""  # what it calls itself in ApiVersions, if it does
+
+
+class Soon(NamedTuple):
+    """As `Late`, for those who are asked often: no coroutine, but a future and what makes the answer of its result."""
+
+    future: "asyncio.Future[Any]"
+    answer: Callable[[Any], Any]
+
+
 class Call:
     """One request: who asked, in which version, and the services to answer with."""
 
-    __slots__ = ("header", "listener", "peer", "services", "version")
+    __slots__ = ("client", "header", "services", "version")
 
-    def __init__(
-        self, services: Services, header: RequestHeader, *, listener: str, peer: tuple[str, int]
-    ) -> None:
+    def __init__(self, services: Services, header: RequestHeader, client: ConnectedClient) -> None:
         self.services = services
         self.header = header
-        self.listener = listener
-        self.peer = peer
+        self.client = client
         self.version = header.api_version

@@ -169,7 +169,7 @@ class Partitions:
         """Write down up to where each log is synced, and where it starts."""
 
         async def write() -> None:
-            self._directory.note_offsets(self.logs_on_disk())
+            await self._note_offsets()
             await self._world.work.run(self._directory.write_checkpoints)
 
         await self._in_turn(write)
@@ -178,10 +178,21 @@ class Partitions:
         """Write down where each log starts."""
 
         async def write() -> None:
-            self._directory.note_offsets(self.logs_on_disk())
+            await self._note_offsets()
             await self._world.work.run(self._directory.write_start_offsets)
 
         await self._in_turn(write)
+
+    async def _note_offsets(self) -> None:
+        """What is deleted meanwhile is noted too; who deletes it forgets it again, in the next turn."""
+        pacer = Pacer(self._world.loop, slice_ms=self._slice_ms)
+        logs = (
+            (TopicPartition(partition.topic, partition.index), partition.log)
+            for partition in list(self.all())
+            if not partition.in_memory
+        )
+        for _ in self._directory.note_offsets_stepwise(logs):
+            await pacer.pause()
 
     async def write_cleaner_offset(self, partition: Partition, offset: int) -> None:
         """Write down how far compaction has come."""

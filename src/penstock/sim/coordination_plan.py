@@ -25,6 +25,10 @@ _BUSY_MOMENTS = 8
 _INPUT, _OTHER, _COPIES = "input", "other", "copies"
 
 
+# Simulated requests hardly ever come in one turn of the loop: only with this are decisions gathered.
+_LINGER = ("group.coordinator.append.linger.ms", "30")
+
+
 def make_coordination_plan(seed: int, *, operation_count: int = OPERATION_COUNT) -> Plan:
     """What a seed of this family stands for."""
     return _CoordinationDrawing(seed).plan(operation_count)
@@ -105,6 +109,7 @@ class _CoordinationDrawing(Drawing):
             ("group.consumer.min.heartbeat.interval.ms", "100"),
             ("group.consumer.heartbeat.interval.ms", "500"),
             ("group.consumer.assignment.interval.ms", "0"),
+            *((_LINGER,) if self.seed % 5 == 2 else ()),
         )
 
     # ---- operations

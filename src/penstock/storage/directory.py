@@ -10,7 +10,7 @@ has gone up is on disk before the segments below it go.
 What says that it may block goes through `Work`, one call at a time.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from penstock.base.errors import StorageError, UserError
 from penstock.base.ids import TopicId, TopicPartition
@@ -167,14 +167,20 @@ class DataDirectory:
     # ---- how far all logs are safe
 
     def note_offsets(self, logs: Mapping[TopicPartition, Log]) -> None:
-        """Take the offsets of all logs, on the loop, for the next `write_checkpoints`."""
+        """Take the offsets of all logs, for the next `write_checkpoints`."""
+        for _ in self.note_offsets_stepwise(logs.items()):
+            pass
+
+    def note_offsets_stepwise(self, logs: Iterable[tuple[TopicPartition, Log]]) -> Iterator[None]:
+        """The same, on the loop, one log at each step. Nobody else may change what is noted before the last."""
         recovery_points, start_offsets = dict(self._recovery_points), dict(self._start_offsets)
-        for partition, log in logs.items():
+        for partition, log in logs:
             recovery_points[partition] = log.checkpoint_offset
             start_offsets.pop(partition, None)
             # Also where the first segment says the same: the device may not know yet that others are gone.
             if log.start_offset > 0:
                 start_offsets[partition] = log.start_offset
+            yield
         self._recovery_points, self._start_offsets = recovery_points, start_offsets
 
     def write_checkpoints(self) -> None:

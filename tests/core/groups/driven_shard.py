@@ -170,6 +170,11 @@ class DrivenShard:
         )
         return self.carry_out(self.shard.heartbeat(request, self.now_ms))
 
+    def await_news(self, member_id, generation, *, group_id=GROUP):
+        """After a heartbeat that brought none."""
+        request = Heartbeat(group_id=group_id, member_id=member_id, generation=generation)
+        return self.carry_out(self.shard.await_news(request, self.now_ms))
+
     def leave(self, *members, group_id=GROUP):
         leaving = [Leaving(each) if isinstance(each, str) else Leaving(*each) for each in members]
         return self.carry_out(self.shard.leave(Leave(group_id=group_id, members=leaving), self.now_ms))

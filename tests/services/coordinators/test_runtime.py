@@ -3,7 +3,6 @@
 import asyncio
 import itertools
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -465,7 +464,7 @@ def test_long_work_that_cannot_be_written_drops_the_shard_which_else_would_wait_
 
         def write_and_begin(shard: CountingShard, now_ms: int) -> Any:
             written = shard.add("b", now_ms)
-            return replace(begin(shard, now_ms), records=written.records)
+            return begin(shard, now_ms)._replace(records=written.records)
 
         await coordinator.ask_partition(0, begin)
         await turns()

@@ -4,7 +4,6 @@
     group.py            Group: what offsets, listing and deleting ask of a group, whichever its protocol
     requests.py         what is asked, and what is answered, as plain dataclasses
     settings.py         GroupSettings, the limits and times of classic groups and offsets
-    deadlines.py        Deadlines: one queue of timers for the whole shard, keyed by tuples
     effects.py          Effects: records and completions, collected on the way to one decision
     classic*.py         the classic protocol: members choose a leader, the leader assigns
     consumer*.py        the consumer protocol (KIP-848): the coordinator assigns; consumer.py lists its parts
@@ -28,6 +27,6 @@ Rules that hold in all of them:
   protocol that has members goes to `GroupShard.consumer` (see `shard.ConsumerSide`), which makes a classic group one of
   its own, or the other way round, with tombstones and records: `ClassicGroup.release` frees whoever waits in the old
   one, `ClassicRequests.begin_rebalance` is for the new. Replaying a tombstone removes a group of its own protocol only.
-- Both protocols share the shard's `Deadlines`, in which the first element of a key says whose timer it is ("classic",
-  "consumer", "offsets").
+- Both protocols share the shard's `Deadlines` (`core.deadlines`), in which the first element of a key says whose timer
+  it is ("classic", "consumer", "offsets").
 """

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from penstock.base.errors import ErrorCode, PeerError
 from penstock.core.coordination import Completion
+from penstock.core.deadlines import Deadlines, Key
 from penstock.core.groups.classic_member import ClassicMember
-from penstock.core.groups.deadlines import Deadlines, Key
 from penstock.core.groups.effects import Effects
 from penstock.core.groups.group import CONSUMER_PROTOCOL_TYPE, NO_MEMBER, GroupType
 from penstock.core.groups.requests import JoinedMember
@@ -24,6 +24,7 @@ from penstock.records.consumer_protocol import read_subscription
 from penstock.records.internal.group_shapes import GroupMetadataKey, GroupMetadataValue
 from penstock.records.internal.record import InternalRecord
 
+STREAMS_PROTOCOL = "stream"
 _NO_TIMESTAMP = -1
 
 
@@ -89,6 +90,11 @@ class ClassicGroup:
         return self.is_empty and not self.protocol_type and not self.expected
 
     @property
+    def is_of_streams(self) -> bool:
+        """Whether its members are Kafka Streams."""
+        return self.protocol == STREAMS_PROTOCOL
+
+    @property
     def uses_consumer_protocol(self) -> bool:
         """Whether its members' metadata can be read: what they subscribed to."""
         return self.protocol_type == CONSUMER_PROTOCOL_TYPE
@@ -111,6 +117,7 @@ class ClassicGroup:
         self.expected.discard(member_id)
         self.unsynced.discard(member_id)
         self.deadlines.cancel(self.session_key(member_id))
+        self.deadlines.cancel(self.news_key(member_id))
         member = self.members.pop(member_id, None)
         if member is None:
             return
@@ -177,12 +184,16 @@ class ClassicGroup:
     def sync_key(self) -> Key:
         return ("classic", "sync", self.group_id)
 
+    def news_key(self, member_id: str) -> Key:
+        return ("classic", "news", self.group_id, member_id)
+
     def await_heartbeat(self, member: ClassicMember, now_ms: int) -> None:
         self.deadlines.set(self.session_key(member.member_id), now_ms + member.session_timeout_ms)
 
     def cancel_timers(self) -> None:
         for member_id in (*self.members, *sorted(self.expected)):
             self.deadlines.cancel(self.session_key(member_id))
+            self.deadlines.cancel(self.news_key(member_id))
         self.deadlines.cancel(self.join_key)
         self.deadlines.cancel(self.sync_key)
 

@@ -16,6 +16,7 @@ class ClassicMember:
         "instance_id",
         "is_new",
         "joining",
+        "listening",
         "member_id",
         "protocol_names",
         "protocols",
@@ -45,6 +46,8 @@ class ClassicMember:
         self.assignment = assignment
         self.joining: Pending[Joined] | None = None
         self.syncing: Pending[Synced] | None = None
+        # A heartbeat whose answer is held until there is news.
+        self.listening: Pending[ErrorCode] | None = None
         # Waits for its first JoinGroup answer, so that it cannot have sent a heartbeat.
         self.is_new = False
 
@@ -146,7 +149,20 @@ class ClassicMember:
         self.answer_sync(Synced(error=ErrorCode.REBALANCE_IN_PROGRESS), effects)
         self.syncing = pending
 
+    def listen(self, pending: Pending[ErrorCode], effects: Effects) -> None:
+        self.hear(ErrorCode.NONE, effects)
+        self.listening = pending
+
+    def hear(self, news: ErrorCode, effects: Effects) -> bool:
+        """Whether it was listening."""
+        if self.listening is None:
+            return False
+        effects.complete(self.listening, news)
+        self.listening = None
+        return True
+
     def dismiss(self, error: ErrorCode, effects: Effects, *, member_id: str = "") -> None:
         """It is no longer a member: whatever it waits for is answered with the error."""
         self.answer_join(Joined(error=error, member_id=member_id), effects)
         self.answer_sync(Synced(error=error), effects)
+        self.hear(error, effects)

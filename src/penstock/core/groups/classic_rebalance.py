@@ -33,6 +33,10 @@ class Rebalancing:
 
     def begin(self, group: ClassicGroup, now_ms: int, effects: Effects) -> None:
         """Ask everybody to join again."""
+        for member in group.members.values():
+            if member.hear(ErrorCode.REBALANCE_IN_PROGRESS, effects):
+                group.deadlines.cancel(group.news_key(member.member_id))
+                group.await_heartbeat(member, now_ms)
         if group.state is COMPLETING_REBALANCE:
             for member in group.members.values():
                 member.assignment = b""
@@ -94,6 +98,7 @@ class Rebalancing:
         if group.state not in (COMPLETING_REBALANCE, STABLE) or not group.unsynced:
             return
         for member_id in sorted(group.unsynced):
+            group.members[member_id].dismiss(ErrorCode.UNKNOWN_MEMBER_ID, effects)
             group.remove(member_id)
         self.begin(group, now_ms, effects)
 

@@ -4,8 +4,11 @@ Which answer follows from which state is Kafka 4.3.1's. One thing is ours: a mem
 leaves no request of its own waiting for ever.
 """
 
+from typing import Final
+
 from penstock.base.errors import ErrorCode
 from penstock.core.coordination import Decision, Pending
+from penstock.core.deadlines import Key
 from penstock.core.groups.classic import (
     COMPLETING_REBALANCE,
     EMPTY,
@@ -16,11 +19,13 @@ from penstock.core.groups.classic import (
 from penstock.core.groups.classic_member import ClassicMember
 from penstock.core.groups.classic_protocols import elect, have_one_in_common
 from penstock.core.groups.classic_rebalance import Rebalancing, joined
-from penstock.core.groups.deadlines import Key
 from penstock.core.groups.effects import Effects
 from penstock.core.groups.group import NO_MEMBER
 from penstock.core.groups.requests import Heartbeat, Join, Joined, Leave, Leaving, Sync, Synced
 from penstock.core.groups.settings import GroupSettings
+
+# A client whose next heartbeat has to wait for the answer to the last has time for several before its session ends.
+_WAITS_IN_A_SESSION: Final = 4
 
 
 class ClassicRequests:
@@ -179,6 +184,21 @@ class ClassicRequests:
             return ErrorCode.REBALANCE_IN_PROGRESS
         return ErrorCode.NONE
 
+    def await_news(
+        self, group: ClassicGroup, request: Heartbeat, now_ms: int, effects: Effects
+    ) -> ErrorCode | Pending[ErrorCode]:
+        """After a heartbeat that brought no news: what the next would bring, as soon as it would."""
+        member = group.members[request.member_id]
+        wait_ms = min(self._settings.heartbeat_wait_ms, member.session_timeout_ms // _WAITS_IN_A_SESSION)
+        # A Java consumer that is closed waits for all its answers. It leaves by a request, which ends the wait;
+        # but static members and those of Kafka Streams go without one.
+        if wait_ms <= 0 or member.is_static or group.is_of_streams or not group.uses_consumer_protocol:
+            return ErrorCode.NONE
+        pending: Pending[ErrorCode] = Pending()
+        member.listen(pending, effects)
+        group.deadlines.set(group.news_key(member.member_id), now_ms + wait_ms)
+        return pending
+
     def leave(
         self, group: ClassicGroup, request: Leave, now_ms: int, effects: Effects
     ) -> tuple[ErrorCode, ...]:
@@ -211,8 +231,15 @@ class ClassicRequests:
                 self.rebalancing.join_time_is_up(group, now_ms, effects)
             case "sync":
                 self.rebalancing.sync_time_is_up(group, now_ms, effects)
+            case "news":
+                self._no_news_came(group, key[3], effects)
             case _:
                 self._session_is_over(group, key[3], now_ms, effects)
+
+    def _no_news_came(self, group: ClassicGroup, member_id: str, effects: Effects) -> None:
+        member = group.members.get(member_id)
+        if member is not None:
+            member.hear(ErrorCode.REQUEST_TIMED_OUT, effects)
 
     def _session_is_over(self, group: ClassicGroup, member_id: str, now_ms: int, effects: Effects) -> None:
         member = group.members.get(member_id)

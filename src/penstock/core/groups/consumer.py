@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.base.errors import ErrorCode
 from penstock.core.coordination import Decision
+from penstock.core.deadlines import Key
 from penstock.core.groups.assignment import together
 from penstock.core.groups.classic import ClassicGroup
 from penstock.core.groups.consumer_classic import ClassicMembers
@@ -36,7 +37,6 @@ from penstock.core.groups.consumer_requests import (
     HeartbeatAnswer,
 )
 from penstock.core.groups.consumer_settings import ConsumerGroupSettings, TimesOf
-from penstock.core.groups.deadlines import Key
 from penstock.core.groups.effects import Effects
 from penstock.core.groups.group import Group
 from penstock.core.groups.migration import Migration

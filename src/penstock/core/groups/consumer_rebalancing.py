@@ -15,6 +15,7 @@ from typing import Final, TypeVar
 
 from penstock.base.ids import TopicId
 from penstock.core.coordination import Decision, Work
+from penstock.core.deadlines import Deadlines, Key
 from penstock.core.groups import consumer_records as records
 from penstock.core.groups.assignment import Assignment
 from penstock.core.groups.assignors import ASSIGNORS, Assignments, Assignor, MemberToAssign
@@ -22,7 +23,6 @@ from penstock.core.groups.consumer_draft import Draft
 from penstock.core.groups.consumer_group import ConsumerGroup
 from penstock.core.groups.consumer_member import ConsumerMember, MemberState
 from penstock.core.groups.consumer_settings import ConsumerGroupSettings, TimesOf
-from penstock.core.groups.deadlines import Deadlines, Key
 from penstock.core.groups.group import Group
 from penstock.core.groups.reconciliation import reconcile
 from penstock.core.groups.regex import Expression, ExpressionError, compile_expression

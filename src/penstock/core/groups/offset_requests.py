@@ -47,13 +47,13 @@ class OffsetRequests:
         group = self._groups.get(request.group_id)
         if group is not None and producer is None:
             group.committed(member_id=request.member_id, now_ms=now_ms)
-        errors = tuple(self._check_metadata(offset) for offset in request.offsets)
-        records = tuple(
-            _record(request, offset, now_ms)
-            for offset, error in zip(request.offsets, errors, strict=True)
-            if error is ErrorCode.NONE
-        )
-        return Decision(errors, records, producer=producer)
+        errors, records = [], []
+        for offset in request.offsets:
+            error = self._check_metadata(offset)
+            errors.append(error)
+            if error is ErrorCode.NONE:
+                records.append(_record(request, offset, now_ms))
+        return Decision(tuple(errors), tuple(records), producer=producer)
 
     def _check_commit(self, request: Commit, *, transactional: bool) -> ErrorCode:
         group = self._groups.get(request.group_id)

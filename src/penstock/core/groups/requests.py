@@ -130,8 +130,7 @@ class OffsetToCommit(NamedTuple):
     topic_id: bytes = NO_TOPIC_ID
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Commit:
+class Commit(NamedTuple):
     """OffsetCommit and TxnOffsetCommit; answered with one ErrorCode per offset, in order."""
 
     group_id: str

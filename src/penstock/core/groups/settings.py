@@ -16,6 +16,8 @@ class GroupSettings:
     initial_rebalance_delay_ms: int = 3_000
     # group.max.size
     members_max: int = 2**31 - 1
+    # penstock.group.heartbeat.wait.ms
+    heartbeat_wait_ms: int = 2_900
     # offset.metadata.max.bytes
     offset_metadata_bytes_max: int = 4_096
     # offsets.retention.minutes

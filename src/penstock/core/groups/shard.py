@@ -9,10 +9,10 @@ from typing import Protocol
 
 from penstock.base.errors import ErrorCode
 from penstock.core.coordination import Decision, Producer
+from penstock.core.deadlines import Deadlines, Key
 from penstock.core.groups import describing
 from penstock.core.groups.classic import ClassicGroup
 from penstock.core.groups.classic_requests import ClassicRequests
-from penstock.core.groups.deadlines import Deadlines, Key
 from penstock.core.groups.effects import Effects
 from penstock.core.groups.expiry import Expiry
 from penstock.core.groups.group import NO_MEMBER, Group
@@ -130,6 +130,17 @@ class GroupShard:
         if not isinstance(group, ClassicGroup):
             return self.consumer.classic_heartbeat(group, request, now_ms)
         return Decision(self.classic.heartbeat(group, request, now_ms))
+
+    def await_news(self, request: Heartbeat, now_ms: int) -> Decision[ErrorCode]:
+        """Heartbeat, for a member that was just answered NONE and wants to be told at once when that changes.
+
+        The answer is the news, or REQUEST_TIMED_OUT if none came for a while; NONE, at once, if it is not to wait.
+        """
+        group = self.groups.get(request.group_id)
+        if not isinstance(group, ClassicGroup):
+            return Decision(ErrorCode.NONE)
+        effects = Effects()
+        return effects.decision(self.classic.await_news(group, request, now_ms, effects))
 
     def leave(self, request: Leave, now_ms: int) -> Decision[tuple[ErrorCode, ...]]:
         """LeaveGroup."""

@@ -14,7 +14,7 @@ from typing import Final
 from penstock.base.errors import ErrorCode
 from penstock.base.ids import TopicPartition
 from penstock.core.coordination import Decision, Producer
-from penstock.core.groups.deadlines import Deadlines
+from penstock.core.deadlines import Deadlines
 from penstock.core.transactions import adding, ending, initializing, listing
 from penstock.core.transactions.requests import (
     AddPartitions,

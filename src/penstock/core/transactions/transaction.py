@@ -1,11 +1,10 @@
 """All that is known of one transactional id, as a value, and its record in __transaction_state."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from penstock.base.ids import TopicPartition
-from penstock.core.transactions.states import TransactionState
+from penstock.core.transactions.states import STATES, TransactionState
 from penstock.records.internal.record import InternalRecord
 from penstock.records.internal.transaction_shapes import (
     PartitionsSchema,
@@ -34,8 +33,7 @@ class Identity(NamedTuple):
 NO_IDENTITY = Identity(NO_PRODUCER_ID, NO_EPOCH)
 
 
-@dataclass(frozen=True, slots=True)
-class Transaction:
+class Transaction(NamedTuple):
     """One transactional id and the transaction it is in, or was in last."""
 
     transactional_id: str
@@ -78,7 +76,7 @@ class Transaction:
         return self.state is TransactionState.ONGOING and self.timeout_ms != NO_TIMEOUT
 
     def changed(self, **fields: Any) -> "Transaction":
-        return replace(self, **fields)
+        return self._replace(**fields)
 
     def record(self) -> InternalRecord:
         """The record that makes this the state of the id."""
@@ -117,18 +115,22 @@ def read_record(record: InternalRecord) -> tuple[str, Transaction | None]:
         producer_id=value.producer_id,
         producer_epoch=value.producer_epoch,
         timeout_ms=value.transaction_timeout_ms,
-        state=TransactionState(value.transaction_status),
+        state=STATES[value.transaction_status],
         updated_ms=value.transaction_last_update_timestamp_ms,
-        partitions=frozenset(
-            TopicPartition(topic.topic, index)
-            for topic in value.transaction_partitions or ()
-            for index in topic.partition_ids
-        ),
+        partitions=_partitions(value.transaction_partitions),
         started_ms=value.transaction_start_timestamp_ms,
         previous_producer_id=value.previous_producer_id,
         next_producer_id=value.next_producer_id,
         next_producer_epoch=value.next_producer_epoch,
         client_version=value.client_transaction_version,
+    )
+
+
+def _partitions(topics: list[PartitionsSchema] | None) -> frozenset[TopicPartition]:
+    if not topics:
+        return frozenset()
+    return frozenset(
+        [TopicPartition(topic.topic, index) for topic in topics for index in topic.partition_ids]
     )
 
 

@@ -3,5 +3,6 @@
 record               a key and a value, or a key and nothing; to bytes and back
 group_records        __consumer_offsets: committed offsets, and both kinds of groups
 transaction_records  __transaction_state: one record per transactional id
+often_written        the same bytes sooner, for committed offsets and transactions
 *_shapes             their declarations, written by tools/generate_messages.py
 """

@@ -28,6 +28,7 @@ from penstock.records.internal.group_shapes import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
+from penstock.records.internal.often_written import encode_offset
 from penstock.records.internal.record import RecordFormat, RecordType, RecordValue
 
 _EXPIRING_OFFSET_VERSION: Final = 1  # the one version that carries an expiry of its own
@@ -43,7 +44,7 @@ class _GroupRecordFormat(RecordFormat):
 
 GROUP_RECORDS: Final = _GroupRecordFormat(
     RecordType(LegacyOffsetCommitKey, LegacyOffsetCommitValue, 0),
-    RecordType(OffsetCommitKey, OffsetCommitValue, 4),
+    RecordType(OffsetCommitKey, OffsetCommitValue, 4, encode_offset),
     RecordType(GroupMetadataKey, GroupMetadataValue, 3),
     RecordType(ConsumerGroupMetadataKey, ConsumerGroupMetadataValue, 0),
     RecordType(ConsumerGroupPartitionMetadataKey, ConsumerGroupPartitionMetadataValue, 0),

@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from penstock.base.broker_settings import PENSTOCK_DECOMPRESSED_BYTES_MAX, PENSTOCK_LOOP_SLICE_MS
@@ -18,6 +19,7 @@ from penstock.services.configs import Configs
 from penstock.services.coordinators.instance import NOT_COORDINATOR, Instance
 from penstock.services.coordinators.internal_topics import InternalTopic, find_or_create
 from penstock.services.coordinators.loading import load
+from penstock.services.coordinators.writing import NO_LINGER
 from penstock.services.partition import Partition
 from penstock.services.partitions import Partitions
 from penstock.world import World
@@ -28,6 +30,16 @@ S = TypeVar("S", bound=Shard)
 R = TypeVar("R")
 
 LOADING = Refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+
+
+class NotBegun(Generic[R]):
+    """An answer that nobody works on before it is awaited: whoever asked may be gone by then."""
+
+    def __init__(self, begin: Callable[[], Coroutine[Any, Any, R]]) -> None:
+        self._begin = begin
+
+    def __await__(self) -> Generator[Any, Any, R]:
+        return self._begin().__await__()
 
 
 class Coordinator(Generic[S]):
@@ -45,6 +57,7 @@ class Coordinator(Generic[S]):
         topic: InternalTopic,
         record_format: RecordFormat,
         new_shard: Callable[[int], S],
+        linger_ms: int = NO_LINGER,
     ) -> None:
         self._world = world
         self._image = image
@@ -55,6 +68,7 @@ class Coordinator(Generic[S]):
         self._topic = topic
         self._record_format = record_format
         self._new_shard = new_shard
+        self._linger_ms = linger_ms
         self._instances: dict[int, Instance[S]] = {}
         self._loads: dict[int, asyncio.Task[Instance[S] | None]] = {}
         self._starting: asyncio.Task[None] | None = None
@@ -88,12 +102,17 @@ class Coordinator(Generic[S]):
     def ask_at_once(
         self, key: str, request: Callable[[S, int], Answer[R]]
     ) -> "R | Refusal | Awaitable[R | Refusal]":
-        """The same for those who are asked often: no coroutine is made where the answer is there already."""
+        """The same for those who are asked often: no coroutine is made where the answer is there already.
+
+        `NotBegun` if the shard has to be loaded first.
+        """
         index = self.index_for(key)
         if index is None:
             return NOT_COORDINATOR
         instance = self._loaded(index)
-        return self.ask_partition(index, request) if instance is None else instance.ask(request)
+        if instance is None:
+            return NotBegun(partial(self.ask_partition, index, request))
+        return instance.ask(request)
 
     async def ask_partition(self, index: int, request: Callable[[S, int], Answer[R]]) -> R | Refusal:
         """As `ask`, of the shard with that number."""
@@ -112,6 +131,12 @@ class Coordinator(Generic[S]):
                 return answer
             answers.append(answer)
         return answers
+
+    def write_gathered(self, index: int) -> None:
+        """Somebody is about to append to a partition of the internal topic."""
+        instance = self._loaded(index)
+        if instance is not None:
+            instance.write_gathered()
 
     def marker_written(self, index: int, marker: Marker, *, offset: int) -> None:
         """Somebody appended the end of a transaction to a partition of the internal topic."""
@@ -216,6 +241,7 @@ class Coordinator(Generic[S]):
             self._new_shard(index),
             self._record_format,
             write_timeout_ms=self._configs.broker[OFFSETS_COMMIT_TIMEOUT_MS],
+            linger_ms=self._linger_ms,
             slice_ms=self._configs.broker[PENSTOCK_LOOP_SLICE_MS],
             on_effect=lambda effect: self.on_effect(effect),
             on_dropped=dropped,

@@ -6,6 +6,7 @@ from penstock.base.coordinator_settings import (
     GROUP_CONSUMER_ASSIGNORS,
     GROUP_CONSUMER_MAX_SIZE,
     GROUP_CONSUMER_MIGRATION_POLICY,
+    GROUP_COORDINATOR_APPEND_LINGER_MS,
     GROUP_INITIAL_REBALANCE_DELAY_MS,
     GROUP_MAX_SESSION_TIMEOUT_MS,
     GROUP_MAX_SIZE,
@@ -13,6 +14,7 @@ from penstock.base.coordinator_settings import (
     OFFSET_METADATA_MAX_BYTES,
     OFFSETS_RETENTION_CHECK_INTERVAL_MS,
     OFFSETS_RETENTION_MINUTES,
+    PENSTOCK_GROUP_HEARTBEAT_WAIT_MS,
     TRANSACTION_MAX_TIMEOUT_MS,
     TRANSACTION_TWO_PHASE_COMMIT_ENABLE,
     TRANSACTIONAL_ID_EXPIRATION_MS,
@@ -69,6 +71,7 @@ class Coordinators:
             topic=consumer_offsets(settings),
             record_format=GROUP_RECORDS,
             new_shard=self._new_group_shard,
+            linger_ms=settings[GROUP_COORDINATOR_APPEND_LINGER_MS],
         )
         self.transactions: Coordinator[TransactionShard] = Coordinator(
             world,
@@ -141,6 +144,7 @@ def _group_settings(settings: Settings) -> GroupSettings:
         session_timeout_ms_max=settings[GROUP_MAX_SESSION_TIMEOUT_MS],
         initial_rebalance_delay_ms=settings[GROUP_INITIAL_REBALANCE_DELAY_MS],
         members_max=settings[GROUP_MAX_SIZE],
+        heartbeat_wait_ms=settings[PENSTOCK_GROUP_HEARTBEAT_WAIT_MS],
         offset_metadata_bytes_max=settings[OFFSET_METADATA_MAX_BYTES],
         offsets_retention_ms=settings[OFFSETS_RETENTION_MINUTES] * MINUTE_MS,
         offsets_check_interval_ms=settings[OFFSETS_RETENTION_CHECK_INTERVAL_MS],

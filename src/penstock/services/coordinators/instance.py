@@ -1,22 +1,21 @@
 """One loaded shard under one leader epoch: decisions are written, replayed and answered here, and timers run.
 
-From a decision to its append no other request comes between: all of `carry_out` runs on the loop, to the end. An
-answer that is safe at once is returned as it is, else a future for it.
+From a decision to its replay no other request comes between: all of `carry_out` runs on the loop, to the end. An
+answer that is safe at once is returned as it is, else a future for it. What has been replayed may still have to be
+written, at the end of the turn (`writing`); nothing that depends on it is answered before.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable, Generator, Iterable
-from typing import Any, Final, Generic, TypeVar
+from functools import partial
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.core.coordination import Answer, Completion, Decision, Pending, Producer, Shard, Work
-from penstock.records.batch import NO_PRODUCER
-from penstock.records.builder import NO_EPOCH, build_batch
 from penstock.records.control import Marker
-from penstock.records.internal.record import InternalRecord, RecordFormat
-from penstock.records.record import Record
-from penstock.services.intake import Refused
+from penstock.records.internal.record import RecordFormat
+from penstock.services.coordinators.writing import Writer
 from penstock.services.partition import Partition
 from penstock.world import World
 from penstock.world.loop import Timer
@@ -26,6 +25,9 @@ log = logging.getLogger("penstock.coordinators")
 
 S = TypeVar("S", bound=Shard)
 R = TypeVar("R")
+
+# A decision whose records, or what it was decided upon, may still be lost; and the answer it owes.
+_Unsafe: TypeAlias = "tuple[Decision[Any], asyncio.Future[Any]]"
 
 NOT_COORDINATOR: Final = Refusal(ErrorCode.NOT_COORDINATOR)
 
@@ -64,25 +66,28 @@ class Instance(Generic[S]):
         record_format: RecordFormat,
         *,
         write_timeout_ms: int,
+        linger_ms: int,
         slice_ms: float,
         on_effect: Callable[[Any], None],
         on_dropped: "Callable[[Instance[S]], None]",
     ) -> None:
         self._loop = world.loop
         self._clock = SteadyClock(world)
-        self._record_format = record_format
+        self._writer = Writer(
+            world.loop, partition, record_format, linger_ms=linger_ms, on_flushed=self._flushed
+        )
         self._write_timeout_ms = write_timeout_ms
         self._slice_ms = slice_ms
         self._on_effect = on_effect
         self._on_dropped = on_dropped
         self._owed: dict[asyncio.Future[Any], None] = {}  # to be answered, whatever happens
         self._pending: dict[Pending[Any], asyncio.Future[Any]] = {}
+        self._unsafe: list[_Unsafe] = []  # to be answered when what is gathered has been written
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._timer: Timer | None = None
         self._timer_due_ms = 0
         self._expiring = False
         self.partition = partition
-        self.leader_epoch = partition.leader_epoch
         self.shard = shard
         self.replayed_offset = 0
         self.dropped = False
@@ -93,13 +98,18 @@ class Instance(Generic[S]):
         self.shard.loaded(self._clock.now_ms())
         self._arm()
 
+    @property
+    def leader_epoch(self) -> int:
+        """The one it was loaded in."""
+        return self._writer.leader_epoch
+
     # Requests.
 
     def ask(self, request: Callable[[S, int], Answer[R]]) -> "R | Refusal | asyncio.Future[R | Refusal]":
         """What the shard answers, or a future for it."""
         try:
             answer = request(self.shard, self._clock.now_ms())
-            if isinstance(answer, Generator):
+            if not isinstance(answer, Decision):
                 future = self._promise()
                 self._start(self._answer_later(answer, future))
                 return future
@@ -118,9 +128,9 @@ class Instance(Generic[S]):
             outcome = self.carry_out(decision)
             self._arm()
             if isinstance(outcome, asyncio.Future):
-                outcome.add_done_callback(lambda done: _settle(future, done.result()))
+                outcome.add_done_callback(lambda done: self._settle(future, done.result()))
             else:
-                _settle(future, outcome)
+                self._settle(future, outcome)
 
     # Decisions.
 
@@ -144,7 +154,7 @@ class Instance(Generic[S]):
         answer = self._promise()
         if isinstance(response, Pending):
             self._pending[response] = answer
-            answer.add_done_callback(lambda _: self._pending.pop(response, None))
+            answer.add_done_callback(partial(self._forget, response))
         if is_safe:
             self._became_safe(decision)
         else:
@@ -152,60 +162,75 @@ class Instance(Generic[S]):
         return answer
 
     def _write(self, decision: Decision[Any]) -> Refusal | None:
-        partition = self.partition
-        refused = partition.in_sync_refusal()
+        refused = self.partition.in_sync_refusal()
         if refused is not None:
             return self._refusal(refused.code)
-        now_ms = self._loop.now_ms()
-        batch = self._batch(decision.records, decision.producer, now_ms)
-        appended = partition.append_own(batch, leader_epoch=self.leader_epoch, now_ms=now_ms)
-        if isinstance(appended, Refused):
-            return self._refusal(appended.code)
-        self.replayed_offset = appended.next_offset
+        records, producer = decision.records, decision.producer
+        offset = self._writer.write(records, producer)
+        if isinstance(offset, ErrorCode):
+            return self._refusal(offset)
         try:
-            for offset, record in enumerate(decision.records, appended.base_offset):
-                self.shard.replay(record, offset=offset, producer=decision.producer)
+            for record in records:
+                self.shard.replay(record, offset=offset, producer=producer)
+                offset += 1
         except BaseException:
-            self.drop()  # half a batch is in the state, and the whole of it in the log
+            self.drop()  # half of a decision is in the state; what is in the log is whole
             raise
+        self.replayed_offset = offset
         return None
 
-    def _batch(self, records: tuple[InternalRecord, ...], producer: Producer | None, now_ms: int) -> bytes:
-        return build_batch(
-            [
-                Record(offset, now_ms, *self._record_format.encode(record))
-                for offset, record in enumerate(records)
-            ],
-            producer_id=NO_PRODUCER if producer is None else producer.id,
-            producer_epoch=NO_EPOCH if producer is None else producer.epoch,
-            transactional=producer is not None,
-        )
+    def write_gathered(self) -> None:
+        """Somebody else is about to write to the partition."""
+        self._writer.flush()
+
+    def _flushed(self, code: ErrorCode) -> None:
+        """What was gathered is in the log; or it is not, and the state is ahead of it."""
+        if code is ErrorCode.NONE:
+            self._await_safety()
+        else:
+            self._could_not_write(code)
 
     def _refusal(self, code: ErrorCode) -> Refusal:
         told = _WRITE_ERRORS.get(code)
-        if told is not None:
+        if told is not None and not self.dropped:
             return Refusal(told)
-        log.warning("%s: the coordinator could not write: %s; it is loaded again", self.partition, code.name)
-        self.drop()
+        self._could_not_write(code)
         return NOT_COORDINATOR
 
+    def _could_not_write(self, code: ErrorCode) -> None:
+        if not self.dropped:
+            log.warning(
+                "%s: the coordinator could not write: %s; it is loaded again", self.partition, code.name
+            )
+        self.drop()
+
     def _when_safe(self, decision: Decision[Any], answer: "asyncio.Future[Any]") -> None:
-        def reached(waited: "asyncio.Future[ErrorCode]") -> None:
-            code = waited.result()
+        self._unsafe.append((decision, answer))
+        if not self._writer.has_gathered:
+            self._await_safety()
+
+    def _await_safety(self) -> None:
+        """Answer, now or as soon as the high watermark gets there, what depends on nothing but what is written."""
+        unsafe, self._unsafe = self._unsafe, []
+        if self.partition.high_watermark >= self.replayed_offset:
+            self._reached(unsafe, ErrorCode.NONE)
+        elif unsafe:
+            waited = self.partition.wait_for(self.replayed_offset, timeout_ms=self._write_timeout_ms)
+            waited.add_done_callback(lambda waited: self._reached(unsafe, waited.result()))
+
+    def _reached(self, unsafe: list[_Unsafe], code: ErrorCode) -> None:
+        for decision, answer in unsafe:
             if self.dropped:
                 return
-            if code is not ErrorCode.NONE:
+            if code is ErrorCode.NONE:
+                self._became_safe(decision)
+                if not isinstance(decision.response, Pending):
+                    self._settle(answer, decision.response)
+            else:
                 refusal = self._refusal(code)
-                _settle(answer, refusal)
+                self._settle(answer, refusal)
                 for pending, _ in decision.completes:
                     self._complete(Completion(pending, refusal))
-                return
-            self._became_safe(decision)
-            if not isinstance(decision.response, Pending):
-                _settle(answer, decision.response)
-
-        waited = self.partition.wait_for(self.replayed_offset, timeout_ms=self._write_timeout_ms)
-        waited.add_done_callback(reached)
 
     def _became_safe(self, decision: Decision[Any]) -> None:
         completes = decision.completes
@@ -226,7 +251,7 @@ class Instance(Generic[S]):
     def _complete(self, completion: Completion) -> None:
         future = self._pending.get(completion.pending)
         if future is not None:  # else whoever waited has gone
-            _settle(future, completion.response)
+            self._settle(future, completion.response)
 
     def marker_written(self, marker: Marker, *, offset: int) -> None:
         """The end of a transaction was appended to the partition, past this instance."""
@@ -323,21 +348,26 @@ class Instance(Generic[S]):
         if self.dropped:
             return
         self.dropped = True
+        self._writer.discard()
         if self._timer is not None:
             self._timer.cancel()
         for task in list(self._tasks):
             task.cancel()
         for future in list(self._owed):
-            _settle(future, NOT_COORDINATOR)
+            self._settle(future, NOT_COORDINATOR)
         self._on_dropped(self)
 
     def _promise(self) -> "asyncio.Future[Any]":
         future: asyncio.Future[Any] = self._loop.create_future()
         self._owed[future] = None
-        future.add_done_callback(lambda done: self._owed.pop(done, None))
         return future
 
+    def _forget(self, pending: Pending[Any], future: "asyncio.Future[Any]") -> None:
+        """It was answered, or nobody waits any more."""
+        self._pending.pop(pending, None)
+        self._owed.pop(future, None)
 
-def _settle(future: "asyncio.Future[Any]", outcome: Any) -> None:
-    if not future.done():  # its connection may be gone
-        future.set_result(outcome)
+    def _settle(self, future: "asyncio.Future[Any]", outcome: Any) -> None:
+        self._owed.pop(future, None)
+        if not future.done():  # its connection may be gone
+            future.set_result(outcome)

@@ -7,15 +7,16 @@ the producer has it already. If this broker is no longer the coordinator, the ne
 
 import asyncio
 import logging
-from typing import Final
+from collections.abc import Awaitable
+from typing import Final, TypeAlias
 
-from penstock.base.errors import ErrorCode
+from penstock.base.errors import ErrorCode, Refusal
 from penstock.base.ids import TRANSACTION_STATE, TopicPartition
 from penstock.core.transactions.shard import TransactionShard
 from penstock.core.transactions.states import TransactionState
 from penstock.core.transactions.transaction import Identity, Transaction
 from penstock.records.control import Marker, MarkerType
-from penstock.services.coordinators.coordinator import Coordinator
+from penstock.services.coordinators.coordinator import Coordinator, NotBegun
 from penstock.services.partitions import Partitions
 from penstock.services.transactions.markers import Markers
 from penstock.world import World
@@ -26,6 +27,11 @@ log = logging.getLogger("penstock.transactions")
 _WRITE_TIMEOUT_MS: Final = 30_000
 _RETRY_S_MIN: Final = 0.05
 _RETRY_S_MAX: Final = 2.0
+
+_PARTITIONS_AT_ONCE_MAX: Final = 10
+
+# What came of a marker in each partition, or a future for it.
+Outcomes: TypeAlias = "list[tuple[TopicPartition, ErrorCode | asyncio.Future[ErrorCode]]]"
 
 # The partition is gone, or has this marker, or a later one, already.
 _NOTHING_TO_DO: Final = (
@@ -52,7 +58,8 @@ class MarkerWriter:
         self._coordinator = coordinator
         self._markers = markers
         self._slice_ms = slice_ms
-        self._under_way: dict[tuple[str, Identity], asyncio.Task[None]] = {}
+        self._under_way: dict[tuple[str, Identity], asyncio.Future[None]] = {}
+        self._tasks: dict[asyncio.Task[None], None] = {}
         self._stopped = False
 
     def begin(self, prepared: Transaction) -> None:
@@ -60,25 +67,56 @@ class MarkerWriter:
         key = prepared.transactional_id, prepared.identity
         if key in self._under_way or self._stopped:
             return
-        name = f"end the transaction of {prepared.transactional_id}"
-        task = self._world.loop.create_task(self._finish(prepared), name=name)
-        self._under_way[key] = task
-        task.add_done_callback(lambda done: self._done(key, done))
+        self._under_way[key] = self._world.loop.create_future()
+        # Not within the decision that made it certain, and not before those of the same turn.
+        self._world.loop.call_soon(self._end, prepared)
 
-    def _done(self, key: tuple[str, Identity], task: "asyncio.Task[None]") -> None:
-        del self._under_way[key]
+    def _end(self, prepared: Transaction) -> None:
+        marker = None if self._stopped else self._marker(prepared)
+        outcomes: Outcomes = []
+        try:
+            if marker is None or self._ends_at_once(prepared, marker, outcomes):
+                self._over(prepared)
+                return
+        except Exception:
+            log.exception("the transaction of %s was not ended", prepared.transactional_id)
+            self._over(prepared)
+            return
+        name = f"end the transaction of {prepared.transactional_id}"
+        task = self._world.loop.create_task(self._finish(prepared, marker, outcomes), name=name)
+        self._tasks[task] = None
+        task.add_done_callback(lambda done: self._done(prepared, done))
+
+    def _ends_at_once(self, prepared: Transaction, marker: Marker, outcomes: Outcomes) -> bool:
+        """Most transactions are small and their partitions at hand: they are over before a task would have begun."""
+        if len(prepared.partitions) > _PARTITIONS_AT_ONCE_MAX:
+            return False
+        for where in sorted(prepared.partitions):
+            outcomes.append((where, self._append(marker, where, prepared.client_version)))
+        if any(outcome not in _NOTHING_TO_DO for _, outcome in outcomes):
+            return False
+        return not isinstance(self._complete(prepared), NotBegun)
+
+    def _done(self, prepared: Transaction, task: "asyncio.Task[None]") -> None:
+        del self._tasks[task]
+        self._over(prepared)
         if not task.cancelled() and task.exception() is not None:
-            log.error("the transaction of %s was not ended", key[0], exc_info=task.exception())
+            log.error(
+                "the transaction of %s was not ended", prepared.transactional_id, exc_info=task.exception()
+            )
+
+    def _over(self, prepared: Transaction) -> None:
+        self._under_way.pop((prepared.transactional_id, prepared.identity)).set_result(None)
 
     async def ended(self, transactional_id: str, *, timeout_s: float) -> None:
         """Wait until the id's last transaction is over, or for some time."""
         under_way = self._under_way.items()
-        task = next((task for (name, _), task in under_way if name == transactional_id), None)
-        if task is not None:
+        over = next((future for (name, _), future in under_way if name == transactional_id), None)
+        if over is not None:
             timeout: asyncio.Future[None] = self._world.loop.create_future()
             timer = self._world.loop.call_later(timeout_s, timeout.cancel)
             try:
-                await asyncio.wait([task, timeout], return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait([over, timeout], return_when=asyncio.FIRST_COMPLETED)
             finally:
                 timer.cancel()
                 timeout.cancel()
@@ -86,24 +124,32 @@ class MarkerWriter:
     async def stop(self) -> None:
         """End nothing more: what is prepared stays so, and is ended after the next start."""
         self._stopped = True
-        tasks = list(self._under_way.values())
+        tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _finish(self, prepared: Transaction) -> None:
+    async def _finish(self, prepared: Transaction, marker: Marker, outcomes: Outcomes) -> None:
+        if await self._write_everywhere(prepared, marker, outcomes):
+            completed = self._complete(prepared)
+            if isinstance(completed, Awaitable):
+                await completed
+
+    def _complete(self, prepared: Transaction) -> "Refusal | Awaitable[Refusal | None] | None":
+        return self._coordinator.ask_at_once(
+            prepared.transactional_id,
+            lambda shard, now_ms: shard.complete(prepared.transactional_id, prepared.identity, now_ms),
+        )
+
+    def _marker(self, prepared: Transaction) -> Marker | None:
+        """What ends the transaction in a partition; None if this broker is not its coordinator any more."""
         coordinator_epoch = self._coordinator_epoch(prepared.transactional_id)
         if coordinator_epoch is None:
-            return
+            return None
         commits = prepared.state is TransactionState.PREPARE_COMMIT
-        marker = Marker(
+        return Marker(
             MarkerType.COMMIT if commits else MarkerType.ABORT, *prepared.identity, coordinator_epoch
         )
-        if await self._write_everywhere(marker, prepared):
-            await self._coordinator.ask(
-                prepared.transactional_id,
-                lambda shard, now_ms: shard.complete(prepared.transactional_id, prepared.identity, now_ms),
-            )
 
     def _coordinator_epoch(self, transactional_id: str) -> int | None:
         """The leader epoch of the partition in which the id is; None if that is not here any more."""
@@ -111,16 +157,16 @@ class MarkerWriter:
         partition = None if index is None else self._partitions.find(TRANSACTION_STATE, index)
         return None if partition is None or isinstance(partition, ErrorCode) else partition.leader_epoch
 
-    async def _write_everywhere(self, marker: Marker, prepared: Transaction) -> bool:
-        """False if this broker turned out not to be the coordinator any more."""
+    async def _write_everywhere(self, prepared: Transaction, marker: Marker, outcomes: Outcomes) -> bool:
+        """False if this broker turned out not to be the coordinator any more. `outcomes` are of a first attempt."""
         pacer = Pacer(self._world.loop, slice_ms=self._slice_ms)
         missing = sorted(prepared.partitions)
         delay_s = _RETRY_S_MIN
         while missing:
-            outcomes = []
-            for where in missing:
-                outcomes.append((where, self._append(marker, where, prepared.client_version)))
-                await pacer.pause()
+            if not outcomes:
+                for where in missing:
+                    outcomes.append((where, self._append(marker, where, prepared.client_version)))
+                    await pacer.pause()
             failed = []
             for where, outcome in outcomes:
                 code = outcome if isinstance(outcome, ErrorCode) else await outcome
@@ -128,7 +174,7 @@ class MarkerWriter:
                     return False
                 if code not in _NOTHING_TO_DO:
                     failed.append(where)
-            missing = failed
+            missing, outcomes = failed, []
             if missing:
                 if delay_s == _RETRY_S_MIN:
                     log.warning(

@@ -1,11 +1,12 @@
 """The end of a transaction in one partition of this broker."""
 
 import asyncio
-from collections.abc import Callable
 
 from penstock.base.errors import ErrorCode
 from penstock.base.ids import CONSUMER_OFFSETS, TopicPartition
+from penstock.core.groups.shard import GroupShard
 from penstock.records.control import Marker
+from penstock.services.coordinators.coordinator import Coordinator
 from penstock.services.intake import Refused
 from penstock.services.partitions import Partitions
 from penstock.world import World
@@ -14,12 +15,10 @@ from penstock.world import World
 class Markers:
     """Writes markers to partitions, and tells the groups' coordinator of those that end commits of offsets."""
 
-    def __init__(
-        self, world: World, partitions: Partitions, offsets_marker_written: Callable[..., None]
-    ) -> None:
+    def __init__(self, world: World, partitions: Partitions, groups: Coordinator[GroupShard]) -> None:
         self._world = world
         self._partitions = partitions
-        self._offsets_marker_written = offsets_marker_written
+        self._groups = groups
 
     async def write(
         self, marker: Marker, where: TopicPartition, *, version: int, timeout_ms: int
@@ -38,11 +37,14 @@ class Markers:
         refusal = partition.in_sync_refusal()
         if refusal is not None:
             return refusal.code
+        ends_commits = where.topic == CONSUMER_OFFSETS
+        if ends_commits:
+            self._groups.write_gathered(where.partition)
         outcome = partition.append_marker(marker, version=version, now_ms=self._world.loop.now_ms())
         if isinstance(outcome, Refused):
             return outcome.code
-        if where.topic == CONSUMER_OFFSETS:
-            self._offsets_marker_written(where.partition, marker, offset=outcome.base_offset)
+        if ends_commits:
+            self._groups.marker_written(where.partition, marker, offset=outcome.base_offset)
         if partition.high_watermark >= outcome.next_offset:
             return ErrorCode.NONE
         return partition.wait_for(outcome.next_offset, timeout_ms=timeout_ms)

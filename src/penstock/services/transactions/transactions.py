@@ -1,7 +1,6 @@
 """The services of transactions, as handlers find them."""
 
-from collections.abc import Callable
-
+from penstock.core.groups.shard import GroupShard
 from penstock.core.transactions.shard import TransactionShard
 from penstock.services.coordinators.coordinator import Coordinator
 from penstock.services.partitions import Partitions
@@ -19,11 +18,11 @@ class Transactions:
         world: World,
         partitions: Partitions,
         coordinator: Coordinator[TransactionShard],
+        groups: Coordinator[GroupShard],
         *,
-        offsets_marker_written: Callable[..., None],
         slice_ms: float,
     ) -> None:
-        self.markers = Markers(world, partitions, offsets_marker_written)
+        self.markers = Markers(world, partitions, groups)
         self.marker_writer = MarkerWriter(world, partitions, coordinator, self.markers, slice_ms=slice_ms)
         self.verifier = Verifier(coordinator, self.marker_writer)
         coordinator.on_effect = self.marker_writer.begin

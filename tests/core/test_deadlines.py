@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.groups.deadlines import Deadlines
+from penstock.core.deadlines import Deadlines
 
 
 def due(deadlines, now_ms):
