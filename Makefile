@@ -10,23 +10,34 @@ TESTS ?= tests
 SEEDS ?= 200
 LISTEN ?= 127.0.0.1:9092
 DATA ?= data
+OUT ?= report
+DURATION ?=
+RATE ?= 200
 BIN := $(VENV)/bin
 export VENV
 
-.PHONY: help run test lint tools bench sim mutants chaos lock ready-run ready-dev
+.PHONY: help run broker test lint tools bench sim mutants chaos lock ready-run ready-dev
 
 help:
-	@echo "make run     the broker on $(LISTEN), or on the next free port, with its data in ./$(DATA)"
+	@echo "make run     the whole story: broker, log generator, pipelines on Spark, a report; DURATION=90 to end by itself"
+	@echo "make broker  the broker on $(LISTEN), or on the next free port, with its data in ./$(DATA)"
 	@echo "make test    formatting, lint, types, layers, and the whole suite"
 	@echo "make lint    the same without the suite"
-	@echo "make tools   what the foreign tests and the benchmarks need: Apache Kafka, ZooKeeper, kcat"
+	@echo "make tools   what the foreign tests and the benchmarks need: Apache Kafka, ZooKeeper, Spark's Kafka connector, kcat"
 	@echo "make bench   Penstock beside Apache Kafka"
 	@echo "make sim     fresh seeds in the simulated world; SEEDS=1000 for more"
 	@echo "make mutants which seed sees each fault planted in tests/sim"
 	@echo "make chaos   transactions while broker and workers are killed: CHAOS_SECONDS (180), CHAOS_SEED"
 	@echo "make lock    resolve the dependencies again"
 
-run: ready-run
+# The broker runs before Spark is installed, so the story installs it itself.
+run:
+	@sh scripts/setup.sh sizes
+	@sh scripts/setup.sh run
+	@PYTHONPATH=examples exec $(BIN)/python -m app_logs.story --setup "sh scripts/setup.sh" --listen $(LISTEN) \
+		--data $(DATA) --out $(OUT) --rate $(RATE) $(if $(DURATION),--duration $(DURATION))
+
+broker: ready-run
 	@exec $(BIN)/penstock serve --listen $(LISTEN) --or-next-port --data-dir $(DATA)
 
 test: lint

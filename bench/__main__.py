@@ -91,6 +91,8 @@ def _subtitle(facts: dict[str, Any]) -> str:
 def _print(outcome: Outcome, facts: dict[str, Any]) -> None:
     print(render_table(outcome.results))
     print()
+    if any(result.row.key.startswith("spark_") for result in outcome.results):
+        print("Rows about Spark: the column Kafka is Spark's own connector, on the same broker and topics.")
     print(render_summary(outcome.results))
     for failure in outcome.failures:
         print(f"failed: {failure}")

@@ -102,6 +102,13 @@ class Contestant:
         finally:
             self._delete(sizes)
 
+    def create_lasting(self, *, partitions: int) -> str:
+        """A topic that stays as long as its broker."""
+        self._topics += 1
+        name = f"bench-{self._topics:05}"
+        self._create({name: partitions}, {})
+        return name
+
     def _create(self, sizes: Mapping[str, int], configs: Mapping[str, str]) -> None:
         with BlockingClient(self.bootstrap) as blocking:
             for name, partitions in sizes.items():

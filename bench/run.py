@@ -11,8 +11,10 @@ from bench.measures import Measure
 from bench.progress import Progress
 from bench.rows import Result, combine, results
 from bench.scale import Scale
+from bench.spark_sides import SparkSide, spark_sides
 
 _START_SECONDS = 6
+_START_SPARK_SECONDS = 12
 
 
 class Outcome(NamedTuple):
@@ -35,7 +37,7 @@ def run_all(
     shown = progress(_steps(measures, scale, taking_part))
     outcome = Outcome([], {}, [])
     for is_warm in (False, True):
-        chosen = [measure for measure in measures if measure.is_warm is is_warm]
+        chosen = _of_brokers(measures, is_warm)
         with contextlib.ExitStack() as stack:
             if is_warm and chosen:
                 for contestant in taking_part:
@@ -44,12 +46,31 @@ def run_all(
                     warm_up(contestant, scale)
             for measure in chosen:
                 _run_measure(measure, scale, taking_part, shown, outcome)
+    _run_on_spark([measure for measure in measures if measure.is_spark], scale, shown, outcome)
     shown.clear()
     return outcome
 
 
+def _of_brokers(measures: Sequence[Measure], is_warm: bool) -> list[Measure]:
+    return [measure for measure in measures if measure.is_warm is is_warm and not measure.is_spark]
+
+
+def _run_on_spark(measures: Sequence[Measure], scale: Scale, shown: Progress, outcome: Outcome) -> None:
+    """When the brokers are gone: Spark's session has the machine for itself, with one broker of its own."""
+    if not measures:
+        return
+    shown.next()
+    with spark_sides() as sides:
+        for measure in measures:
+            _run_measure(measure, scale, sides, shown, outcome)
+
+
 def _run_measure(
-    measure: Measure, scale: Scale, brokers: Sequence[Contestant], shown: Progress, outcome: Outcome
+    measure: Measure,
+    scale: Scale,
+    brokers: Sequence[Contestant] | Sequence[SparkSide],
+    shown: Progress,
+    outcome: Outcome,
 ) -> None:
     found: dict[str, list[dict[str, float]]] = {contestant.name: [] for contestant in brokers}
     for round_number in range(measure.rounds(scale)):
@@ -74,13 +95,18 @@ def _steps(
 ) -> list[tuple[str, float]]:
     steps = []
     for is_warm in (False, True):
-        chosen = [measure for measure in measures if measure.is_warm is is_warm]
+        chosen = _of_brokers(measures, is_warm)
         if is_warm and chosen:
             seconds = _START_SECONDS + 2 * scale.warm_up_seconds
             steps += [(f"warming up {contestant.name}", seconds) for contestant in brokers]
         for measure in chosen:
             turns = measure.rounds(scale) * len(brokers)
             steps += [(measure.title, measure.seconds(scale))] * turns
+    on_spark = [measure for measure in measures if measure.is_spark]
+    if on_spark:
+        steps.append(("starting Spark", _START_SPARK_SECONDS))
+    for measure in on_spark:
+        steps += [(measure.title, measure.seconds(scale))] * measure.rounds(scale) * 2
     return steps
 
 

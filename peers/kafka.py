@@ -56,7 +56,8 @@ def run_tool(
 class ApacheKafka:
     """A broker on free loopback ports, its data in a folder of its own.
 
-    `settings` go to its properties; `features` are levels other than this version's own.
+    `settings` go to its properties; `features` are levels other than this version's own. `listeners` are further ones
+    beside the plain one, as name and security protocol; `users` are those of SCRAM, with their passwords.
     """
 
     READY_TIMEOUT_S = 90
@@ -66,18 +67,25 @@ class ApacheKafka:
         *,
         settings: Mapping[str, object] | None = None,
         features: Mapping[str, int] | None = None,
+        listeners: Mapping[str, str] | None = None,
+        users: Mapping[str, str] | None = None,
         java_options: Sequence[str] = ("-Xmx512m", *SHORT_LIVED),
     ) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="kafka-")
         self.data = Path(self._folder.name) / "data"
         self._java_options = java_options
         self._features = dict(features or {})
-        self._port, controller_port = free_ports(2)
+        self._users = dict(users or {})
+        more = dict(listeners or {})
+        self._port, controller_port, *ports = free_ports(2 + len(more))
         self.bootstrap = f"127.0.0.1:{self._port}"
+        self.bootstraps = {name: f"127.0.0.1:{port}" for name, port in zip(more, ports, strict=True)}
         self.cluster_id = CLUSTER_ID
-        self._properties = _properties(
-            port=self._port, controller_port=controller_port, data=self.data, settings=settings or {}
-        )
+        self._properties = {
+            **_properties(port=self._port, controller_port=controller_port, data=self.data),
+            **_listener_properties(self.bootstrap, controller_port, self.bootstraps, more),
+            **(settings or {}),
+        }
         self._process: WatchedProcess | None = None
 
     def __enter__(self) -> Self:
@@ -95,7 +103,13 @@ class ApacheKafka:
         text = "".join(f"{name}={value}\n" for name, value in self._properties.items())
         self._properties_file.write_text(text)
         levels = [part for name, level in self._features.items() for part in ("--feature", f"{name}={level}")]
-        run_tool(STORAGE_TOOL, "format", "-t", CLUSTER_ID, "-c", self._properties_file, *levels)
+        users = [
+            part
+            for name, password in self._users.items()
+            for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512")
+            for part in ("--add-scram", f"{mechanism}=[name={name},password={password}]")
+        ]
+        run_tool(STORAGE_TOOL, "format", "-t", CLUSTER_ID, "-c", self._properties_file, *levels, *users)
 
     def start(self) -> None:
         command = java_command("kafka.Kafka", str(self._properties_file), options=self._java_options)
@@ -131,23 +145,38 @@ class ApacheKafka:
         return Path(self._folder.name) / "server.properties"
 
     def _wait_until_it_answers(self) -> None:
-        """The port opens when the broker is unfenced, which is when it can be used."""
+        """The ports open, one after the other, when the broker is unfenced, which is when it can be used."""
         deadline_s = time.monotonic() + self.READY_TIMEOUT_S
         assert self._process is not None
         while time.monotonic() < deadline_s:
             if self._process.exit_code is not None:
                 break
             try:
-                socket.create_connection(("127.0.0.1", self._port), timeout=1).close()
+                for address in (self.bootstrap, *self.bootstraps.values()):
+                    host, _, port = address.partition(":")
+                    socket.create_connection((host, int(port)), timeout=1).close()
                 return
             except OSError:
                 time.sleep(0.05)  # another process: nothing here could be told
         raise ProcessEndedError(f"Apache Kafka did not start:\n{self._process.output}")
 
 
-def _properties(
-    *, port: int, controller_port: int, data: Path, settings: Mapping[str, object]
+def _listener_properties(
+    plain: str, controller_port: int, bootstraps: Mapping[str, str], protocols: Mapping[str, str]
 ) -> dict[str, object]:
+    if not protocols:
+        return {}
+    advertised = ["PLAINTEXT://" + plain, *(f"{name}://{address}" for name, address in bootstraps.items())]
+    kinds = {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT", **protocols}
+    return {
+        "listeners": ",".join([*advertised, f"CONTROLLER://127.0.0.1:{controller_port}"]),
+        "advertised.listeners": ",".join(advertised),
+        "listener.security.protocol.map": ",".join(f"{name}:{kind}" for name, kind in kinds.items()),
+        "inter.broker.listener.name": "PLAINTEXT",
+    }
+
+
+def _properties(*, port: int, controller_port: int, data: Path) -> dict[str, object]:
     return {
         "process.roles": "broker,controller",
         "node.id": 1,
@@ -161,5 +190,4 @@ def _properties(
         "transaction.state.log.min.isr": 1,
         "share.coordinator.state.topic.replication.factor": 1,
         "share.coordinator.state.topic.min.isr": 1,
-        **settings,
     }

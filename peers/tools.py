@@ -11,7 +11,7 @@ import subprocess
 from pathlib import Path
 
 JAVA_MAJOR_MIN = 17
-JARS = {"kafka": "Apache Kafka", "zookeeper": "Apache ZooKeeper"}
+JARS = {"kafka": "Apache Kafka", "zookeeper": "Apache ZooKeeper", "spark-kafka": "Spark's Kafka connector"}
 
 
 class MissingToolError(Exception):
@@ -23,7 +23,7 @@ def directory() -> Path:
 
 
 def locate(name: str) -> Path:
-    """The path of a tool: the folder of jars for "kafka" and "zookeeper", the program for all others."""
+    """The path of a tool: the folder of jars for those in `JARS`, the program for all others."""
     if name in JARS:
         return _jars(name)
     program = shutil.which(name)

@@ -22,3 +22,5 @@ resolve() {
 resolve requirements/dev.lock --extra dev
 # The same versions, so that `make test` after `make run` only adds.
 resolve requirements/run.lock --constraint requirements/dev.lock
+resolve requirements/spark.lock --extra spark --constraint requirements/dev.lock
+resolve requirements/java.lock --extra java --constraint requirements/dev.lock

@@ -1,5 +1,7 @@
 #!/bin/sh
-# Makes the virtual environment ready: `scripts/setup.sh run` (what the broker needs) or `dev` (what the suite needs).
+# Makes the virtual environment ready: `scripts/setup.sh run` (what the broker needs), `spark` (the pipelines as well),
+# `java` (a Java for Spark, where the machine has none) or `dev` (what the suite needs). `scripts/setup.sh sizes` says how
+# much `make run` would download, if it has to.
 #
 # A finished set-up leaves a copy of what it was made from in the environment. As long as that copy equals the
 # lock and pyproject.toml, there is nothing to do and no package index is called. An environment whose set-up was
@@ -66,7 +68,33 @@ make_environment() {
         refuse "$python $(version_of "$python") cannot make virtual environments: install its venv module ($(how_to_install))"
 }
 
-if made_from "$flavour" || { [ "$flavour" = run ] && made_from dev; }; then
+# Whether an environment for one is one for the other too.
+serves() {
+    case $1 in
+    run) made_from run || made_from spark || made_from dev ;;
+    spark) made_from spark || made_from dev ;;
+    *) made_from "$1" ;;
+    esac
+}
+
+has_java() {
+    for program in ${JAVA_HOME:+"$JAVA_HOME/bin/java"} java; do
+        version=$("$program" -version 2>&1 | sed -n '/version "/{s/.*version "\(1\.\)\{0,1\}\([0-9]*\).*/\2/p;q;}')
+        [ "${version:-0}" -ge 17 ] && return 0
+    done
+    return 1
+}
+
+if [ "$flavour" = sizes ]; then
+    # Sums of the wheels that the locks name, as pip fetched them on Linux with Python 3.11.
+    megabytes=0
+    serves run || megabytes=$((megabytes + 7))
+    serves spark || megabytes=$((megabytes + 530))
+    has_java || serves java || megabytes=$((megabytes + 35))
+    [ "$megabytes" = 0 ] || echo "penstock: this downloads about $megabytes MB, once; the broker starts before most of it"
+    exit 0
+fi
+if serves "$flavour"; then
     exit 0
 fi
 [ -e "$lock" ] || refuse "there is no $lock"

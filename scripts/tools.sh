@@ -1,6 +1,6 @@
 #!/bin/sh
-# Fetches what the foreign tests and the benchmarks run: the jars of Apache Kafka and ZooKeeper (through Maven)
-# and kcat.
+# Fetches what the foreign tests and the benchmarks run: the jars of Apache Kafka, ZooKeeper and Spark's own Kafka
+# connector (through Maven), and kcat.
 # Root on Debian gets missing programs installed; anybody else is told what to install. Quick when all is there.
 #
 #   PENSTOCK_TOOLS   where the jars go; ~/.cache/penstock/tools unless told otherwise
@@ -63,8 +63,9 @@ install_package java default-jre-headless openjdk@17
 if have java && ! java_is_recent; then
     report "Java 17 or newer" "apt-get install openjdk-17-jre-headless, or brew install openjdk@17"
 fi
-have_jars kafka && have_jars zookeeper || install_package mvn maven maven
+have_jars kafka && have_jars zookeeper && have_jars spark-kafka || install_package mvn maven maven
 want_jars kafka "Apache Kafka"
 want_jars zookeeper "Apache ZooKeeper"
+want_jars spark-kafka "Spark's Kafka connector"
 install_package kcat kcat kcat
 [ -z "$missing" ]

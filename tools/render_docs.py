@@ -1,4 +1,4 @@
-"""Renders the tables in docs/ that follow from code: broker settings, topic and group configs.
+"""Renders the tables in docs/ that follow from code: settings, topic and group configs, options of the Spark source.
 
 python tools/render_docs.py        writes the files; a test fails while they are out of date
 """
@@ -12,6 +12,9 @@ from penstock.base.group_settings import GROUP_SETTINGS
 from penstock.base.load_settings import environment_name
 from penstock.base.settings import Setting
 from penstock.base.topic_settings import TOPIC_SETTINGS
+from penstock.client.security_settings import SECURITY_SETTINGS
+from penstock.spark.options import READ_OPTIONS, WRITE_OPTIONS
+from penstock.spark.pipelines.project import FLOW_SETTINGS, PROJECT_SETTINGS
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 
@@ -78,6 +81,135 @@ This page is rendered from `src/penstock/base/group_settings.py` by `tools/rende
 
 {settings}
 """
+
+
+_SPARK_OPTIONS = """\
+# Options of the Spark source and sink
+
+For `spark.read.format("penstock")` and `.readStream`, `df.write` and `.writeStream`; [spark.md](spark.md) says how
+they go together. Names are those of Spark's own Kafka source where it has the option, and are known whatever their
+case. A misspelt name is an error, with the nearest known one in the message. Options of the Java client that mean
+nothing here are taken and ignored.
+
+This page is rendered from `src/penstock/spark/options.py` by `tools/render_docs.py`.
+
+## Reading
+
+{read}
+
+## Writing
+
+{write}
+"""
+
+
+_PIPELINE_SETTINGS = """\
+# Settings of a pipeline
+
+What `pipeline.toml` may say; [pipelines.md](pipelines.md) shows how. An unknown name is refused,
+with the nearest known one in the message.
+
+This page is rendered from `src/penstock/spark/pipelines/project.py` by `tools/render_docs.py`.
+
+## The project
+
+{project}
+
+Besides, there are the tables `[flows.NAME]`, `[spark]` (settings of the Spark session) and `[kafka]`
+(settings of the client, as in [spark-options.md](spark-options.md) without `kafka.`).
+
+## A flow
+
+{flow}
+
+Besides, there are `to` (`{{ topic = "NAME" }}`, with `options` of the sink; or
+`{{ table = "NAME", key = ["COLUMN"] }}`, without a key an append table), `options` (of the source) and `spark`
+(added to the session's settings).
+"""
+
+
+def pipeline_settings() -> str:
+    """docs/pipeline-settings.md."""
+    columns = {"setting": _name, "default": _default, "allowed": _allowed, "meaning": _doc}
+    return _PIPELINE_SETTINGS.format(
+        project=_table(columns, PROJECT_SETTINGS), flow=_table(columns, FLOW_SETTINGS)
+    )
+
+
+def spark_options() -> str:
+    """docs/spark-options.md."""
+    columns = {"option": _name, "default": _default, "allowed": _allowed, "meaning": _doc}
+    return _SPARK_OPTIONS.format(read=_table(columns, READ_OPTIONS), write=_table(columns, WRITE_OPTIONS))
+
+
+_CLIENT_SECURITY = """\
+# TLS and SASL for clients
+
+Penstock's own client speaks to listeners of all four kinds: PLAINTEXT, SSL, SASL_PLAINTEXT and SASL_SSL, with PLAIN,
+SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER. (The broker's listeners are PLAINTEXT only, for now; this is for Apache
+Kafka and others.) The settings have the names they have in Kafka's clients, and librdkafka's where those differ.
+
+In Spark, they are options, with `kafka.` before the names that are Kafka's:
+
+```python
+events = (
+    spark.readStream.format("penstock")
+    .option("kafka.bootstrap.servers", "broker:9093")
+    .option("kafka.security.protocol", "SASL_SSL")
+    .option("kafka.sasl.mechanism", "SCRAM-SHA-256")
+    .option("kafka.sasl.username", "alice")
+    .option("kafka.sasl.password", password)
+    .option("kafka.ssl.truststore.location", "/etc/kafka/ca.pem")
+    .option("subscribe", "events")
+    .load()
+)
+```
+
+Files are read where they are used: on the driver and on every machine with tasks. Text in PEM
+(`kafka.ssl.truststore.certificates`, `kafka.ssl.keystore.certificate.chain`, `kafka.ssl.keystore.key`) travels with
+the query.
+
+On the command line they come from a file of properties, as Java's tools take it, named with `--command-config` or
+PENSTOCK_COMMAND_CONFIG:
+
+```
+security.protocol=SASL_SSL
+sasl.mechanism=SCRAM-SHA-256
+sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required username="alice" password="...";
+ssl.truststore.location=/etc/kafka/ca.pem
+```
+
+In Python they are a value: `ClientSettings(security=Security(tls=Tls(...), sasl=Sasl(...)))`, from
+`penstock.client.security` and `penstock.world.tls`.
+
+## Good to know
+
+- **Stores are PEM.** A JKS or PKCS12 store is refused with the two commands that convert it. A key store holds
+  certificate and private key in one file; `ssl.key.password` opens a key that is encrypted.
+- **Tokens.** `penstock.sasl.token.function=my.module:fresh_token` is called before every proof, so that tokens may be
+  short-lived; it returns the token, or is a coroutine function. It is imported where it is called: in Spark, on the
+  driver and in tasks. `clientId` and `clientSecret` of Java's login module are not used; fetching tokens is the
+  function's.
+- **Sessions that end** (`connections.max.reauth.ms`, or a token's own time): who we are is proven again on the same
+  connection when 85 % of the time have passed; requests wait for that moment, and none fails.
+- **What is refused is not tried again.** A wrong password, a mechanism that is not offered, a certificate that is not
+  trusted or for another host: an `AuthenticationError` at once, with what to change. Secrets are in no message and no
+  `repr`.
+- **Not there:** Kerberos (GSSAPI), delegation tokens, SASLprep of names (Kafka's client has none either), TLS below
+  1.2.
+
+## Settings
+
+{settings}
+
+This page is rendered from `src/penstock/client/security_settings.py` by `tools/render_docs.py`.
+"""
+
+
+def client_security() -> str:
+    """docs/client-security.md."""
+    columns = {"setting": _name, "default": _default, "allowed": _allowed, "meaning": _doc}
+    return _CLIENT_SECURITY.format(settings=_table(columns, SECURITY_SETTINGS))
 
 
 def topic_configs() -> str:
@@ -163,6 +295,9 @@ PAGES = {
     "topic-configs.md": topic_configs,
     "broker-settings.md": broker_settings,
     "group-configs.md": group_configs,
+    "pipeline-settings.md": pipeline_settings,
+    "spark-options.md": spark_options,
+    "client-security.md": client_security,
 }
 
 

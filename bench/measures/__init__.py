@@ -6,13 +6,13 @@ WARM       whether it runs on the brokers that are warm already; if not, it star
 rows       which rows of the table it fills, at a scale
 seconds    about how long one turn of one broker takes
 turn       measures one broker once: figures by the keys of the rows
+SPARK      if it is there and true: it is not two brokers that take turns but two connectors of Spark, on one broker
 """
 
 from collections.abc import Callable
 from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from bench.contestants import Contestant
 from bench.measures import (
     backlog,
     commits,
@@ -24,6 +24,9 @@ from bench.measures import (
     rebalancing,
     restarting,
     small_requests,
+    spark_alerts,
+    spark_read,
+    spark_write,
     startup,
     throughput,
     transactions,
@@ -41,12 +44,20 @@ class Measure(NamedTuple):
     rounds: Callable[[Scale], int]
     rows: Callable[[Scale], list[Row]]
     seconds: Callable[[Scale], float]
-    turn: Callable[[Contestant, Scale], dict[str, float]]
+    turn: Callable[[Any, Scale], dict[str, float]]  # a Contestant, or a SparkSide
+    is_spark: bool = False
 
 
 def _measure(module: ModuleType) -> Measure:
     return Measure(
-        module.NAME, module.TITLE, module.WARM, module.rounds, module.rows, module.seconds, module.turn
+        module.NAME,
+        module.TITLE,
+        module.WARM,
+        module.rounds,
+        module.rows,
+        module.seconds,
+        module.turn,
+        getattr(module, "SPARK", False),
     )
 
 
@@ -57,6 +68,7 @@ MEASURES = tuple(
             *(startup, memory, throughput, small_requests, latency, connections),
             *(commits, transactions, joining, restarting),
             *(backlog, partitions, rebalancing),
+            *(spark_read, spark_write, spark_alerts),
         ),
     )
 )

@@ -4,6 +4,7 @@ import pytest
 
 from penstock.base.allowed import Between, EachOneOf, OneOf
 from penstock.base.errors import SettingError
+from penstock.base.secret import Secret
 from penstock.base.settings import (
     DOUBLE_MAX,
     Catalogue,
@@ -53,7 +54,7 @@ EVERYTHING = Catalogue("pig", (PATIENCE_MS, COLOURS, SHARE, EAGER, MOOD, WEIGHT,
         (EAGER, True, True),
         (MOOD, " cross ", "cross"),
         (DISTANCE, str(2**63 - 1), 2**63 - 1),
-        (PIN, " 1 2 ", " 1 2 "),
+        (PIN, " 1 2 ", Secret(" 1 2 ")),
         (WINGS, "false", False),
     ],
 )

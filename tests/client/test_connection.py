@@ -185,7 +185,7 @@ def test_a_server_that_accepts_and_says_nothing_is_given_up_on() -> None:
 
 def test_a_host_that_swallows_packets_is_given_up_on() -> None:
     class SwallowingLoop(RealLoop):
-        async def connect(self, factory: Any, host: str, port: int) -> Any:
+        async def connect(self, factory: Any, host: str, port: int, *, tls: Any = None) -> Any:
             await self.create_future()
 
     async def story() -> None:

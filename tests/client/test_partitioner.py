@@ -1,6 +1,7 @@
 import pytest
 
-from penstock.client.partitioner import Partitioner, murmur2, partition_of_key
+from penstock.client.partitioner import Partitioner
+from penstock.records.murmur2 import murmur2, partition_of_key
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ def test_only_committed_transactions_are_seen(
     blocking: BlockingClient, topic: str, own_epochs: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not own_epochs:
-        monkeypatch.setattr("penstock.client.transactional_producer.FEATURE", "no.such.feature")
+        monkeypatch.setattr("penstock.client.transaction_steps.FEATURE", "no.such.feature")
 
     async def story(client: Client) -> None:
         await create_topics(client, [NewTopic(topic, 1, 1)])
@@ -110,7 +110,7 @@ def test_after_an_unknown_outcome_the_next_transaction_is_not_taken_for_this_one
     blocking: BlockingClient, topic: str, own_epochs: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not own_epochs:
-        monkeypatch.setattr("penstock.client.transactional_producer.FEATURE", "no.such.feature")
+        monkeypatch.setattr("penstock.client.transaction_steps.FEATURE", "no.such.feature")
 
     async def send_and_lose_the_answer(*words: Any, **more: Any) -> None:
         await produce(*words, **more)

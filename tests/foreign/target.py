@@ -26,9 +26,19 @@ def target_is_kafka() -> bool:
     return os.environ.get("PENSTOCK_FOREIGN_TARGET") == "kafka"
 
 
-def new_kafka(settings: Mapping[str, object] | None = None) -> ApacheKafka:
+def new_kafka(
+    settings: Mapping[str, object] | None = None,
+    *,
+    listeners: Mapping[str, str] | None = None,
+    users: Mapping[str, str] | None = None,
+) -> ApacheKafka:
     tools.require("kafka")
-    return ApacheKafka(settings={**KAFKA_SETTINGS, **(settings or {})}, features=KAFKA_FEATURES)
+    return ApacheKafka(
+        settings={**KAFKA_SETTINGS, **(settings or {})},
+        features=KAFKA_FEATURES,
+        listeners=listeners,
+        users=users,
+    )
 
 
 def new_broker(settings: Mapping[str, object] | None = None) -> Broker:

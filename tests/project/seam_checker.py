@@ -17,7 +17,7 @@ def _words(text: str) -> frozenset[str]:
 
 
 PURE_PACKAGES = ("base", "core", "records", "schema", "wire")
-FREE_PACKAGES = ("cli", "testing", "world")
+FREE_PACKAGES = ("cli", "spark", "testing", "world")
 SIMULATION = "sim"  # a world of its own: it makes the loop, and chance only from a seed
 
 OUTSIDE_MODULES = _words("""

@@ -43,8 +43,17 @@ def run_ci(folder: Path, make: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_make_run_sets_up_the_core_and_serves_on_9092_or_the_next_free_port() -> None:
-    set_up, serve = dry_run("run").splitlines()
+def test_make_run_says_what_it_downloads_and_sets_up_the_core_before_it_tells_the_story() -> None:
+    sizes, set_up, *story = dry_run("run").splitlines()
+
+    assert sizes == "sh scripts/setup.sh sizes"
+    assert set_up == "sh scripts/setup.sh run"
+    assert '-m app_logs.story --setup "sh scripts/setup.sh" --listen 127.0.0.1:9092' in story[0]
+    assert "--duration" not in " ".join(story), "until Ctrl-C"
+
+
+def test_make_broker_sets_up_the_core_and_serves_on_9092_or_the_next_free_port() -> None:
+    set_up, serve = dry_run("broker").splitlines()
 
     assert set_up == "sh scripts/setup.sh run"
     assert "penstock serve --listen 127.0.0.1:9092 --or-next-port --data-dir data" in serve
@@ -90,19 +99,19 @@ def test_ci_stops_when_a_tool_cannot_be_had(tmp_path: Path) -> None:
 
 
 def made_by_make() -> bool:
-    """Whether `make run` would find its environment ready; else it would set one up in the midst of this suite."""
+    """Whether `make broker` would find its environment ready; else it would set one up in the midst of this suite."""
     lock = (ROOT / "requirements" / "dev.lock").read_text() + (ROOT / "pyproject.toml").read_text()
     stamp = Path(sys.prefix) / ".penstock-dev"
     return stamp.exists() and stamp.read_text() == f"{ROOT}\n{lock}"
 
 
-def test_make_run_takes_the_next_free_port_and_says_so(tmp_path: Path) -> None:
+def test_make_broker_takes_the_next_free_port_and_says_so(tmp_path: Path) -> None:
     if not made_by_make():
         pytest.skip("this environment was not made by `make`")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         settings = [f"LISTEN=127.0.0.1:{port}", f"DATA={tmp_path / 'data'}", f"VENV={sys.prefix}"]
-        broker = WatchedProcess(["make", "-C", str(ROOT), "run", *settings])
+        broker = WatchedProcess(["make", "-C", str(ROOT), "broker", *settings])
         try:
             ready = broker.wait_for_line(lambda line: "ready on" in line, timeout_s=60)
         finally:

@@ -40,6 +40,7 @@ def project(shared_project: TinyProject) -> TinyProject:
     """The project as on the day of its first set-up, whatever the environment in it has seen."""
     shared_project.lock("run", ("dependency", "1.0"))
     shared_project.lock("dev", ("dependency", "1.0"), ("linter", "1.0"))
+    shared_project.lock("spark", ("engine", "0.0"))  # of which no test makes an environment
     shared_project.index.broken = False
     return shared_project
 
@@ -80,6 +81,32 @@ def test_dev_adds_to_an_environment_made_for_run_and_then_serves_both(ready: Tin
     (ready.folder / ".venv" / ".penstock-run").unlink()
     assert ready.set_up("run").returncode == 0
     assert ready.index.calls == []
+
+
+def test_an_environment_for_spark_serves_the_broker_and_says_before_it_is_made_how_large_it_is(
+    ready: TinyProject,
+) -> None:
+    ready.lock("spark", ("dependency", "1.0"), ("engine", "1.0"))
+    assert (
+        "this downloads about 530 MB, once" in ready.set_up("sizes", JAVA_HOME=str(java(ready.folder))).stdout
+    )
+    assert ready.set_up("spark").returncode == 0
+    assert ready.evaluate("__import__('engine').VERSION") == "1.0"
+    ready.index.calls.clear()
+
+    (ready.folder / ".venv" / ".penstock-run").unlink()
+    assert ready.set_up("run").returncode == 0
+    assert ready.index.calls == []
+    assert ready.set_up("sizes", JAVA_HOME=str(java(ready.folder))).stdout == ""
+
+
+def java(folder: Path) -> Path:
+    """The home of a Java that only knows how old it is."""
+    program = folder / "java" / "bin" / "java"
+    program.parent.mkdir(parents=True, exist_ok=True)
+    program.write_text("""#!/bin/sh\necho 'openjdk version "17.0.1" 2021-10-19' >&2\n""")
+    program.chmod(0o755)
+    return folder / "java"
 
 
 def test_a_package_with_another_hash_is_refused(ready: TinyProject) -> None:

@@ -20,6 +20,8 @@ done
 echo "$4" >>"$MAVEN_CALLS" """
 KAFKA_POM = "peers/kafka-pom.xml\n"
 ZOOKEEPER_POM = "peers/zookeeper-pom.xml\n"
+SPARK_KAFKA_POM = "peers/spark-kafka-pom.xml\n"
+ALL_POMS = KAFKA_POM + ZOOKEEPER_POM + SPARK_KAFKA_POM
 
 
 class Machine:
@@ -53,10 +55,10 @@ def test_the_jars_are_fetched_once(tmp_path: Path) -> None:
     machine = Machine(tmp_path, java=JAVA_17, mvn=MAVEN, kcat="")
 
     assert machine.make_tools().returncode == 0
-    for name in ("kafka", "zookeeper"):
+    for name in tools.JARS:
         assert (machine.tools / name / "libs" / "some.jar").exists()
     assert machine.make_tools().returncode == 0
-    assert machine.calls.read_text() == KAFKA_POM + ZOOKEEPER_POM
+    assert machine.calls.read_text() == ALL_POMS
 
 
 def test_jars_of_another_version_are_fetched_again(tmp_path: Path) -> None:
@@ -65,7 +67,7 @@ def test_jars_of_another_version_are_fetched_again(tmp_path: Path) -> None:
     (machine.tools / "zookeeper" / "pom.xml").write_text("an older one")
 
     assert machine.make_tools().returncode == 0
-    assert machine.calls.read_text() == KAFKA_POM + ZOOKEEPER_POM + ZOOKEEPER_POM
+    assert machine.calls.read_text() == ALL_POMS + ZOOKEEPER_POM
 
 
 def test_a_fetch_that_failed_leaves_nothing_that_looks_complete(tmp_path: Path) -> None:

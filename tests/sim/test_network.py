@@ -8,8 +8,10 @@ from typing import Any, cast
 import pytest
 
 from penstock.sim import Simulation
+from penstock.sim.loop import SimLoop
 from penstock.sim.place import Place
 from penstock.sim.transport import UNCONFIRMED_S_MAX, WINDOW_BYTES
+from penstock.world.tls import Tls, TlsError
 
 PORT = 7
 
@@ -424,5 +426,14 @@ def test_a_killed_process_hears_nothing_of_its_own_end(simulation: Simulation) -
         assert far.heard == b""
         assert near.events == ["made"]
         assert near.heard == b""
+
+    simulation.run(story())
+
+
+def test_the_simulated_network_speaks_no_tls_and_says_so(simulation: Simulation) -> None:
+    async def story() -> None:
+        loop = SimLoop(simulation.loop, simulation.new_place("near"))
+        with pytest.raises(TlsError, match="the simulated network does not speak TLS"):
+            await loop.connect(Peer, "far", PORT, tls=Tls())
 
     simulation.run(story())

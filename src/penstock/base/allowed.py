@@ -38,11 +38,14 @@ class Between:
 
 @dataclass(frozen=True)
 class OneOf:
-    """A word out of a few."""
+    """A word out of a few; with `any_case`, in upper and lower case alike."""
 
     words: tuple[str, ...]
+    any_case: bool = False
 
     def accepts(self, value: Any) -> bool:
+        if self.any_case:
+            return value.lower() in (word.lower() for word in self.words)
         return value in self.words
 
     def describe(self) -> str:

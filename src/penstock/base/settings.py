@@ -22,6 +22,7 @@ from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 from penstock.base.allowed import Allowed
 from penstock.base.errors import SettingError
+from penstock.base.secret import Secret
 
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
@@ -141,6 +142,10 @@ def optional_text(name: str, doc: str, **more: Any) -> Setting[str | None]:
     return Setting(name, Kind.STRING, None, doc, optional=True, **more)
 
 
+def optional_secret(name: str, doc: str, **more: Any) -> Setting[Secret | None]:
+    return Setting(name, Kind.PASSWORD, None, doc, optional=True, **more)
+
+
 def integer(name: str, default: int, doc: str, **more: Any) -> Setting[int]:
     return Setting(name, Kind.INT, default, doc, **more)
 
@@ -210,7 +215,7 @@ def _read_text(setting: Setting[Any], raw: object) -> object:
 def _read_password(setting: Setting[Any], raw: object) -> object:
     if not isinstance(raw, str):
         raise setting.error(raw, "text is expected")
-    return raw
+    return Secret(raw)
 
 
 def _read_list(setting: Setting[Any], raw: object) -> object:

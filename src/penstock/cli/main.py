@@ -23,6 +23,8 @@ COMMANDS = {
     "consume": "read records from an offset, a time or the beginning",
     "group": "list, describe, reset and delete consumer groups",
     "txn": "list, describe and abort transactions",
+    "table": "list, describe, create and refresh tables of topics",
+    "pipeline": "run flows from topics to topics and tables on Spark",
     "log": "look into a log's files without a broker",
     "sim": "run the broker in a simulated world full of faults",
 }

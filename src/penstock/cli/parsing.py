@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 from penstock.base.errors import UserError
 
 BOOTSTRAP_VARIABLE = "PENSTOCK_BOOTSTRAP_SERVERS"
+COMMAND_CONFIG_VARIABLE = "PENSTOCK_COMMAND_CONFIG"
 _BOOTSTRAP_DEFAULT = "localhost:9092"
 _HELP_WIDTH_MAX = 100
 
@@ -96,6 +97,12 @@ def add_connection(parser: argparse.ArgumentParser) -> None:
         metavar="ADDRESS",
         default=default,
         help=f"host:port of a broker (default {default})",
+    )
+    parser.add_argument(
+        "--command-config",
+        metavar="FILE",
+        default=os.environ.get(COMMAND_CONFIG_VARIABLE),
+        help="properties with TLS and SASL settings",
     )
 
 

@@ -6,10 +6,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from penstock.base.errors import ErrorCode, UserError
+from penstock.cli.command_config import read_security
 from penstock.client.blocking import BlockingClient
 from penstock.client.client import Client, ClientSettings
 from penstock.client.cluster import Topic
 from penstock.client.errors import AnsweredError, UnreachableError
+from penstock.client.security import Security
 
 _PATIENCE_MS = 30_000
 
@@ -17,7 +19,11 @@ _PATIENCE_MS = 30_000
 @contextmanager
 def connected(arguments: Namespace) -> Iterator[BlockingClient]:
     """A client for the cluster that the arguments name; it connects when it is first used."""
-    settings = ClientSettings(client_id="penstock-cli", patience_ms=_PATIENCE_MS)
+    settings = ClientSettings(
+        client_id="penstock-cli",
+        patience_ms=_PATIENCE_MS,
+        security=read_security(arguments.command_config) if arguments.command_config else Security(),
+    )
     with BlockingClient(arguments.bootstrap_server, settings=settings) as blocking:
         try:
             yield blocking

@@ -7,9 +7,12 @@ Decisions, without I/O or clock:
     retries       how long to wait before trying again
     partitioner   which partition a record goes to
     conversation  one connection's requests and answers, as bytes in and out
+    security      `Security`: whether and how to use TLS and SASL; security_settings, jaas: from Kafka's names for it
+    sasl, scram   what is said to prove who we are
 
 Shells around them:
     connection    one connection, on a world's loop
+    authentication   proving on it who we are, and again in time
     client        `Client`: connections, metadata, and asking a node, the controller or anybody
     topics, configs, offsets, produce, fetch    what one can ask for, as functions that take a `Client`
     coordinators, groups, group_offsets, transactions   the same for what coordinators look after
@@ -18,5 +21,5 @@ Shells around them:
     group_consumer        a fetcher that is a member of a group, by `classic_member` or `consumer_member`
     blocking      the same client for programs without an event loop
 
-Authentication is not here yet. Errors are in `errors`, drawn as a tree.
+Errors are in `errors`, drawn as a tree.
 """

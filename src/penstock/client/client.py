@@ -1,8 +1,8 @@
 """`Client`: connections to brokers, what metadata says, and asking a node, the controller or anybody.
 
 What to ask is in the modules beside this one. A request is sent once; `persist` is for those who want to try
-until it works. The first contact with a cluster fails at once where nobody listens; a cluster that was
-reached before is given time to come back.
+until it works. The first contact with a cluster fails at once where nobody listens (unless the settings say that
+it should not); a cluster that was reached before is given time to come back.
 """
 
 import asyncio
@@ -18,6 +18,7 @@ from penstock.client.cluster import Broker, Cluster, Topic
 from penstock.client.connection import Connection, ConnectionLimits, open_connection
 from penstock.client.errors import AnsweredError, ClientError, ConnectionLostError, UnreachableError
 from penstock.client.retries import Backoff, is_stale_metadata
+from penstock.client.security import Security
 from penstock.schema.words import Message
 from penstock.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from penstock.world.entropy import Entropy
@@ -35,6 +36,8 @@ class ClientSettings:
     limits: ConnectionLimits = field(default_factory=ConnectionLimits)
     backoff: Backoff = field(default_factory=Backoff)
     patience_ms: int = 60_000  # for how long `persist` tries
+    insistent: bool = False  # whether the first contact, too, is tried again
+    security: Security = field(default_factory=Security)
 
 
 class Client:
@@ -233,12 +236,17 @@ class Client:
 
     def _may_help(self, error: ClientError) -> bool:
         if isinstance(error, UnreachableError):
-            return self._reached
+            return self._reached or self.settings.insistent
         return error.retriable
 
     async def _open(self, address: Address) -> Connection:
         connection = await open_connection(
-            self.loop, address, client_id=self.settings.client_id, limits=self.settings.limits
+            self.loop,
+            address,
+            client_id=self.settings.client_id,
+            limits=self.settings.limits,
+            security=self.settings.security,
+            entropy=self.entropy,
         )
         self._connections[address] = connection
         self._reached = True

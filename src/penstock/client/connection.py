@@ -1,7 +1,8 @@
-"""One connection to one broker: the handshake, requests in flight at the same time, and the ways it can end.
+"""One connection to one broker: TLS and the handshake, requests in flight at the same time, and the ways it can end.
 
 A connection that ends, for whatever reason, fails everything that waits on it and is never used again; making
-a new one is the client's business.
+a new one is the client's business. Where the broker believes who we are for a limited time, that is proven again
+before the time is over, between two requests.
 """
 
 import asyncio
@@ -13,8 +14,11 @@ from penstock.base.buffers import Buffer
 from penstock.base.errors import ErrorCode, PeerError
 from penstock.base.version import VERSION
 from penstock.client.addresses import Address
+from penstock.client.authentication import authenticate, check_versions, renewal_delay_ms
 from penstock.client.conversation import Conversation
 from penstock.client.errors import (
+    AuthenticationError,
+    ClientError,
     ConnectionLostError,
     NoAnswerError,
     UnreachableError,
@@ -22,16 +26,23 @@ from penstock.client.errors import (
     connect_problem,
     raise_if_refused,
 )
+from penstock.client.security import Security
 from penstock.client.versions import Versions
 from penstock.schema.words import Message
 from penstock.wire.apis import APIS
 from penstock.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from penstock.world.loop import Loop
+from penstock.world.entropy import Entropy
+from penstock.world.loop import Loop, Timer
+from penstock.world.tls import TlsError, explain
 
 R = TypeVar("R", bound=Message)
 
 # Kafka 0.10 knows version 0, every broker since then its neighbours.
 _NOTHING_KNOWN = Versions({ApiVersionsRequest.API_KEY: ApiVersionsRequest.VERSIONS})
+
+PLAINTEXT = Security()
+# How TLS says that it cannot go on: an alert, of any version. Read as a frame's length it would be 350 MB.
+_TLS_ALERT = b"\x15\x03"
 
 
 class ConnectionLimits(NamedTuple):
@@ -47,19 +58,32 @@ class Connection(asyncio.Protocol):
     """The client's side of one connection; made with `open_connection`."""
 
     def __init__(
-        self, loop: Loop, address: Address, *, client_id: str | None, limits: ConnectionLimits
+        self,
+        loop: Loop,
+        address: Address,
+        *,
+        client_id: str | None,
+        limits: ConnectionLimits,
+        security: Security = PLAINTEXT,
+        entropy: Entropy | None = None,
     ) -> None:
         self.address = address
         self.versions = _NOTHING_KNOWN
         self.features: dict[str, int] = {}  # finalised by the cluster, each at a level
         self._loop = loop
         self._limits = limits
+        self._security = security
+        self._entropy = entropy
+        self._answered_count = 0
+        self._renewal_due: float | None = None  # when to prove again who we are
+        self._renewal_timer: Timer | None = None
+        self._renewal: asyncio.Task[None] | None = None
         self._conversation = Conversation(client_id=client_id, response_bytes_max=limits.response_bytes_max)
         self._answers: deque[asyncio.Future[Message]] = deque()  # in step with the conversation's queue
         self._waiting: deque[asyncio.Future[None]] = deque()  # for a turn to write
         self._writing_paused = False
         self._transport: asyncio.Transport | None = None
-        self._ended: ConnectionLostError | None = None
+        self._ended: ClientError | None = None
 
     @property
     def is_open(self) -> bool:
@@ -79,6 +103,18 @@ class Connection(asyncio.Protocol):
     ) -> R:
         """Send the request in the newest version both know, and wait for the answer."""
         await self._turn()
+        return await self._send(request, response, timeout_ms=timeout_ms, version_max=version_max)
+
+    async def _send(
+        self,
+        request: Message,
+        response: type[R],
+        *,
+        timeout_ms: int | None = None,
+        version_max: int | None = None,
+    ) -> R:
+        if self._ended is not None:
+            raise self._ended
         version = self.versions.pick(type(request), at_most=version_max)
         self._write(_encoded(lambda: self._conversation.ask(request, version, response)))
         answer: asyncio.Future[Message] = self._loop.create_future()
@@ -107,11 +143,19 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
 
     def data_received(self, data: bytes) -> None:
+        if not self._answered_count and data[:2] == _TLS_ALERT:
+            self._end(
+                AuthenticationError(
+                    f"{self.address} speaks TLS; security.protocol would be SSL or SASL_SSL there"
+                )
+            )
+            return
         try:
             messages = self._conversation.feed(data)
         except PeerError as error:
             self._end(ConnectionLostError(f"{self.address} does not speak Kafka's protocol: {error}"))
             return
+        self._answered_count += len(messages)
         for message in messages:
             answer = self._answers.popleft()
             if not answer.done():  # the one who asked may have gone
@@ -119,8 +163,20 @@ class Connection(asyncio.Protocol):
         self._wake()
 
     def connection_lost(self, error: Exception | None) -> None:
+        refused = None if error is None else explain(error, self.address.host)
+        if refused is not None:
+            self._end(AuthenticationError(f"{self.address}: {refused}"))
+            return
         why = f": {connect_problem(error)}" if isinstance(error, OSError) else ""
-        self._end(ConnectionLostError(f"{self.address} closed the connection{why}"))
+        self._end(ConnectionLostError(f"{self.address} closed the connection{why}{self._suspicion()}"))
+
+    def _suspicion(self) -> str:
+        """What a broker that hangs up so early may have expected of us."""
+        if self._answered_count == 0 and self._security.tls is None:
+            return " without a word; if it expects TLS, security.protocol has to be SSL or SASL_SSL"
+        if self._answered_count == 1 and self._security.sasl is None:
+            return " after the first words; if it expects SASL, security.protocol has to be SASL_PLAINTEXT or SASL_SSL"
+        return ""
 
     def pause_writing(self) -> None:
         self._writing_paused = True
@@ -141,11 +197,56 @@ class Connection(asyncio.Protocol):
         self.versions = Versions.of(answer.api_keys)
         self.features = {each.name: each.max_version_level for each in answer.finalized_features}
 
+    # Who we are.
+
+    async def authenticate(self) -> None:
+        """Prove who we are, where that is asked for; from then on it is proven again in time."""
+        sasl = self._security.sasl
+        if sasl is None:
+            return
+        assert self._entropy is not None, "SASL needs chance"
+        check_versions(self.versions, self.address)
+        lifetime_ms = await authenticate(self._send, sasl, address=self.address, entropy=self._entropy)
+        delay_ms = renewal_delay_ms(lifetime_ms)
+        if delay_ms is not None and self.is_open:
+            self._renewal_due = self._loop.time() + delay_ms / 1000
+            self._renewal_timer = self._loop.call_later(delay_ms / 1000, self._renew)
+
+    def _renew(self) -> None:
+        """Prove again who we are. Meanwhile nobody else is sent: the broker expects nothing but the proof."""
+        if self._renewal is None and self.is_open:
+            self._stop_timer()
+            self._renewal_due = None
+            self._renewal = self._loop.create_task(self._renew_now(), name=f"who we are, to {self.address}")
+
+    async def _renew_now(self) -> None:
+        try:
+            await self.authenticate()
+        except ClientError as error:
+            self._end(error)
+        except BaseException:
+            self.close()
+            raise
+        finally:
+            self._renewal = None
+            self._wake()
+
+    def _stop_timer(self) -> None:
+        if self._renewal_timer is not None:
+            self._renewal_timer.cancel()
+            self._renewal_timer = None
+
+    def _may_write(self) -> bool:
+        # The timer alone is not enough: a loop that stood still for a while (a blocking client between two calls) runs
+        # what was asked first.
+        if self._renewal_due is not None and self._loop.time() >= self._renewal_due:
+            self._renew()
+        crowded = self._writing_paused or len(self._answers) >= self._limits.in_flight_max
+        return self._renewal is None and not crowded
+
     async def _turn(self) -> None:
         """Wait until the connection may take one more request."""
-        while self._ended is None and (
-            self._writing_paused or len(self._answers) >= self._limits.in_flight_max
-        ):
+        while self._ended is None and not self._may_write():
             turn: asyncio.Future[None] = self._loop.create_future()
             self._waiting.append(turn)
             await turn
@@ -170,10 +271,11 @@ class Connection(asyncio.Protocol):
         name = APIS[request.API_KEY].name
         self._end(NoAnswerError(f"{self.address} did not answer {name} within {allowed_ms / 1000:g} s"))
 
-    def _end(self, why: ConnectionLostError) -> None:
+    def _end(self, why: ClientError) -> None:
         if self._ended is not None:
             return
         self._ended = why
+        self._stop_timer()
         for answer in self._answers:
             if not answer.done():
                 answer.set_exception(why)
@@ -184,13 +286,27 @@ class Connection(asyncio.Protocol):
 
 
 async def open_connection(
-    loop: Loop, address: Address, *, client_id: str | None, limits: ConnectionLimits
+    loop: Loop,
+    address: Address,
+    *,
+    client_id: str | None,
+    limits: ConnectionLimits,
+    security: Security = PLAINTEXT,
+    entropy: Entropy | None = None,
 ) -> Connection:
-    """A connection that has shaken hands; UnreachableError if there is nobody, or nobody who speaks Kafka."""
-    connection = Connection(loop, address, client_id=client_id, limits=limits)
+    """A connection that has shaken hands; UnreachableError if there is nobody, or nobody who speaks Kafka.
+
+    AuthenticationError where one side does not trust the other. `entropy` is for security with SASL.
+    """
+    connection = Connection(
+        loop, address, client_id=client_id, limits=limits, security=security, entropy=entropy
+    )
     try:
-        await _connect(loop, connection, address, limits.connect_timeout_ms)
+        await _connect(loop, connection, address, security, limits.connect_timeout_ms)
         await connection.greet()
+        await connection.authenticate()
+    except TlsError as error:
+        raise AuthenticationError(f"{address}: {error}") from error
     except OSError as error:
         raise UnreachableError(f"cannot reach {address}: {connect_problem(error)}") from error
     except ConnectionLostError as error:
@@ -201,8 +317,10 @@ async def open_connection(
     return connection
 
 
-async def _connect(loop: Loop, connection: Connection, address: Address, timeout_ms: int) -> None:
-    attempt = loop.create_task(loop.connect(lambda: connection, address.host, address.port))
+async def _connect(
+    loop: Loop, connection: Connection, address: Address, security: Security, timeout_ms: int
+) -> None:
+    attempt = loop.create_task(loop.connect(lambda: connection, address.host, address.port, tls=security.tls))
     late = False
 
     def give_up() -> None:

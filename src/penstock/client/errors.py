@@ -5,6 +5,7 @@
         ├── UnreachableError        no connection could be made
         ├── ConnectionLostError     a connection ended before the answer; the request may have been done
         │   └── NoAnswerError           the broker took longer than the request may take
+        ├── AuthenticationError     one side does not trust the other: TLS or SASL, and trying again is no help
         ├── UnsupportedError        the broker does not know the API, or no version that we know
         └── AnsweredError           the broker said no
 
@@ -43,6 +44,10 @@ class ConnectionLostError(ClientError):
 
 class NoAnswerError(ConnectionLostError):
     """The broker did not answer in time, and the connection was closed."""
+
+
+class AuthenticationError(ClientError):
+    """The broker does not believe who we are, or we not who it is; or one side expects TLS or SASL and gets none."""
 
 
 class UnsupportedError(ClientError):

@@ -12,17 +12,16 @@ from typing import NamedTuple
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.base.ids import TopicPartition
 from penstock.client.client import Client
-from penstock.client.errors import AnsweredError, raise_if_refused
+from penstock.client.errors import AnsweredError
 from penstock.client.partitioner import Partitioner
 from penstock.client.produce import ACKS_ALL, Appended, produce
+from penstock.client.transaction_steps import NOBODY, new_identity
 from penstock.records.batch import NO_PRODUCER, NO_SEQUENCE
-from penstock.records.builder import NO_EPOCH, build_batch
+from penstock.records.builder import build_batch
 from penstock.records.compression import Codec
 from penstock.records.record import Headers, Record
-from penstock.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 _SEQUENCES = 2**31
-_NO_TRANSACTION_TIMEOUT_MS = 2**31 - 1
 _RECORD_OVERHEAD = 24  # bytes, about: what a record takes beside its key, value and headers
 
 
@@ -236,21 +235,7 @@ class Producer:
 
     async def _identity(self) -> None:
         if self._producer is None:
-            identity = (NO_PRODUCER, NO_EPOCH)
-            if self._idempotent:
-                identity = await self._client.persist(self._ask_for_identity)
-            self._producer = identity
-
-    async def _ask_for_identity(self) -> tuple[int, int]:
-        connection = await self._client.any_connection()
-        if not connection.versions.offers(InitProducerIdRequest):
-            return NO_PRODUCER, NO_EPOCH
-        request = InitProducerIdRequest(
-            transactional_id=None, transaction_timeout_ms=_NO_TRANSACTION_TIMEOUT_MS
-        )
-        answer = await connection.ask(request, InitProducerIdResponse)
-        raise_if_refused(answer.error_code, None, "get a producer id")
-        return answer.producer_id, answer.producer_epoch
+            self._producer = await new_identity(self._client) if self._idempotent else NOBODY
 
 
 def _size(record: NewRecord) -> int:

@@ -1,5 +1,5 @@
-"""Records and committed offsets that become visible together, or not at all. InitProducerId v0-v6, EndTxn v0-v5,
-AddPartitionsToTxn v0-v3, AddOffsetsToTxn v0-v4, TxnOffsetCommit v0-v5.
+"""Records and committed offsets that become visible together, or not at all. AddOffsetsToTxn v0-v4, TxnOffsetCommit
+v0-v5, and the requests of `transaction_steps`.
 
 Where the cluster has finalised `transaction.version` 2, every transaction has an epoch of its own and partitions join
 by being written to; elsewhere they are announced first.
@@ -25,15 +25,16 @@ from penstock.client.errors import AnsweredError, error_code
 from penstock.client.group_offsets import Committed, Membership
 from penstock.client.producer import NewRecord, Producer, Tally, Transaction
 from penstock.client.topics import by_topic
+from penstock.client.transaction_steps import (
+    OLD_PRODUCE,
+    Identity,
+    add_partitions,
+    end,
+    has_own_epochs,
+    take_over,
+)
 from penstock.records.compression import Codec
 from penstock.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
-from penstock.wire.messages.add_partitions_to_txn import (
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnResponse,
-    AddPartitionsToTxnTopic,
-)
-from penstock.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
-from penstock.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from penstock.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
@@ -41,14 +42,8 @@ from penstock.wire.messages.txn_offset_commit import (
     TxnOffsetCommitResponse,
 )
 
-FEATURE: Final = "transaction.version"
-_OWN_EPOCHS: Final = 2  # the level of the feature from which on every transaction has an epoch of its own
-
-# The last versions for clusters where that is not finalised; newer ones mean that it is.
-_OLD_PRODUCE = 11
-_OLD_END = 4
-_OLD_OFFSET_COMMIT = 4
-_LAST_ADD_BY_CLIENTS = 3
+# The last version for clusters where transactions have no epochs of their own; newer ones mean that they have.
+_OLD_OFFSET_COMMIT: Final = 4
 
 _FENCED = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
 
@@ -97,22 +92,10 @@ class TransactionalProducer:
 
     async def start(self) -> None:
         """Take the id over: whoever had it is fenced, and what it left open is aborted."""
-        connection = await self._client.any_connection()
-        self._own_epochs = connection.features.get(FEATURE, 0) >= _OWN_EPOCHS
-        answer = await ask_coordinator(
-            self._client,
-            CoordinatorKind.TRANSACTION,
-            self.transactional_id,
-            InitProducerIdRequest(
-                transactional_id=self.transactional_id,
-                transaction_timeout_ms=self._timeout_ms,
-                enable2_pc=self._two_phase,
-            ),
-            InitProducerIdResponse,
-            code_of=lambda answer: answer.error_code,
-            about=f"start transactional id {self.transactional_id!r}",
+        self._own_epochs = await has_own_epochs(self._client)
+        self.producer_id, self.producer_epoch = await take_over(
+            self._client, self.transactional_id, timeout_ms=self._timeout_ms, two_phase=self._two_phase
         )
-        self.producer_id, self.producer_epoch = answer.producer_id, answer.producer_epoch
         self._state = _State.READY
 
     def begin(self) -> None:
@@ -127,7 +110,7 @@ class TransactionalProducer:
                 self.producer_id,
                 self.producer_epoch,
                 self._announce,
-                None if self._own_epochs else _OLD_PRODUCE,
+                None if self._own_epochs else OLD_PRODUCE,
             )
         )
 
@@ -174,23 +157,13 @@ class TransactionalProducer:
 
     async def _end(self, *, committed: bool) -> None:
         if self._touched:
-            answer = await ask_coordinator(
+            self.producer_id, self.producer_epoch = await end(
                 self._client,
-                CoordinatorKind.TRANSACTION,
                 self.transactional_id,
-                EndTxnRequest(
-                    transactional_id=self.transactional_id,
-                    producer_id=self.producer_id,
-                    producer_epoch=self.producer_epoch,
-                    committed=committed,
-                ),
-                EndTxnResponse,
-                code_of=lambda answer: answer.error_code,
-                about=f"{'commit' if committed else 'abort'} the transaction of {self.transactional_id!r}",
-                version_max=None if self._own_epochs else _OLD_END,
+                self._identity,
+                committed=committed,
+                own_epochs=self._own_epochs,
             )
-            if answer.producer_id >= 0:
-                self.producer_id, self.producer_epoch = answer.producer_id, answer.producer_epoch
         self._state = _State.READY
 
     async def _announce(self, partitions: Collection[TopicPartition]) -> None:
@@ -199,32 +172,7 @@ class TransactionalProducer:
         if self._own_epochs or not new:
             return
 
-        def code_of(answer: AddPartitionsToTxnResponse) -> int:
-            codes = (
-                each.partition_error_code
-                for topic in answer.results_by_topic_v3_and_below
-                for each in topic.results_by_partition
-            )
-            return next((code for code in codes if code), 0)
-
-        await ask_coordinator(
-            self._client,
-            CoordinatorKind.TRANSACTION,
-            self.transactional_id,
-            AddPartitionsToTxnRequest(
-                v3_and_below_transactional_id=self.transactional_id,
-                v3_and_below_producer_id=self.producer_id,
-                v3_and_below_producer_epoch=self.producer_epoch,
-                v3_and_below_topics=[
-                    AddPartitionsToTxnTopic(name=topic, partitions=indexes)
-                    for topic, indexes in by_topic(new).items()
-                ],
-            ),
-            AddPartitionsToTxnResponse,
-            code_of=code_of,
-            about=f"add partitions to the transaction of {self.transactional_id!r}",
-            version_max=_LAST_ADD_BY_CLIENTS,
-        )
+        await add_partitions(self._client, self.transactional_id, self._identity, new)
         self._announced.update(new)
 
     async def _add_group(self, group_id: str) -> None:
@@ -282,6 +230,10 @@ class TransactionalProducer:
             version_max=None if self._own_epochs else _OLD_OFFSET_COMMIT,
         )
 
+    @property
+    def _identity(self) -> Identity:
+        return Identity(self.producer_id, self.producer_epoch)
+
     def _require(self, *states: _State) -> None:
         if self._state is _State.FENCED:
             raise FencedError(
@@ -298,21 +250,10 @@ async def end_transaction(
     client: Client, transactional_id: str, *, producer_id: int, producer_epoch: int, committed: bool
 ) -> Refusal | None:
     """End a transaction from elsewhere: whoever knows its producer id and epoch may. None if it is ended."""
+    identity = Identity(producer_id, producer_epoch)
     try:
-        await ask_coordinator(
-            client,
-            CoordinatorKind.TRANSACTION,
-            transactional_id,
-            EndTxnRequest(
-                transactional_id=transactional_id,
-                producer_id=producer_id,
-                producer_epoch=producer_epoch,
-                committed=committed,
-            ),
-            EndTxnResponse,
-            code_of=lambda answer: answer.error_code,
-            about=f"end the transaction of {transactional_id!r}",
-        )
+        own_epochs = await has_own_epochs(client)
+        await end(client, transactional_id, identity, committed=committed, own_epochs=own_epochs)
     except AnsweredError as error:
         return Refusal(error_code(error.refusal.code), error.refusal.message)
     return None

@@ -61,7 +61,7 @@ def build_batch(
             newest = timestamp
         assert offset_delta < offset - base_offset, "records of one batch have rising offsets"
         offset_delta = offset - base_offset
-        parts.append(_encode(timestamp - base_timestamp, offset_delta, key, value, headers))
+        parts.append(encode_record(timestamp - base_timestamp, offset_delta, key, value, headers))
     assert parts or last_offset_delta is not None, "an empty batch needs to be told its range"
     attributes = codec if parts else Codec.NONE
     header = BatchHeader(
@@ -160,9 +160,10 @@ def _varint(number: int) -> bytes:
     return _SHORT[number] if -1 <= number < _SHORT_COUNT - 1 else _long_varint(number)
 
 
-def _encode(
+def encode_record(
     timestamp_delta: int, offset_delta: int, key: bytes | None, value: bytes | None, headers: Headers
 ) -> bytes:
+    """One record, its size in front."""
     body = b"".join(
         (
             b"\x00",  # attributes: no bit has a meaning yet

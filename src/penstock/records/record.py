@@ -42,7 +42,7 @@ def read_records(batch: Buffer, *, limit: int) -> Iterator[Record]:
     What is wrong with the batch as a whole is raised at once, what is wrong with a record when it is reached.
     """
     header = read_header(batch)
-    return _walk(payload_of(batch, header, limit=limit), header)
+    return walk(payload_of(batch, header, limit=limit), header)
 
 
 class RecordRules(NamedTuple):
@@ -67,7 +67,7 @@ def validate_records(batch: Buffer, header: BatchHeader, rules: RecordRules) -> 
     demands, a producer's offsets have no gaps, and the topic's rules hold.
     """
     try:
-        for index, record in enumerate(_walk(payload_of(batch, header, limit=rules.limit), header)):
+        for index, record in enumerate(walk(payload_of(batch, header, limit=rules.limit), header)):
             if record.offset != header.base_offset + index or not rules.takes_key(record):
                 return ErrorCode.INVALID_RECORD
             if not rules.takes_timestamp(record):
@@ -84,7 +84,7 @@ def bad_records(batch: Buffer, header: BatchHeader, rules: RecordRules) -> list[
     """Which records of a refused batch break the topic's rules, as far as it can be read."""
     found = []
     try:
-        for index, record in enumerate(_walk(payload_of(batch, header, limit=rules.limit), header)):
+        for index, record in enumerate(walk(payload_of(batch, header, limit=rules.limit), header)):
             if not (rules.takes_key(record) and rules.takes_timestamp(record)):
                 found.append(index)
     except CorruptBatchError:
@@ -110,7 +110,8 @@ def payload_of(batch: Buffer, header: BatchHeader, *, limit: int) -> bytes:
     return payload
 
 
-def _walk(data: bytes, header: BatchHeader) -> Iterator[Record]:
+def walk(data: bytes, header: BatchHeader) -> Iterator[Record]:
+    """The records of a block, decompressed; CorruptBatchError where it breaks its own rules."""
     # The one loop per record: varints of one and two bytes are read in place, since a call costs as much as
     # the rest of a field. Reading past a record's end is caught by comparing positions once, at that end;
     # reading past the data's end raises IndexError, or makes a slice shorter and then fails the same

@@ -11,6 +11,7 @@ from penstock.sim.event_loop import VirtualEventLoop
 from penstock.sim.network import SimServer
 from penstock.sim.place import Place
 from penstock.world.loop import Timer
+from penstock.world.tls import Tls, TlsError
 
 T = TypeVar("T")
 
@@ -60,8 +61,10 @@ class SimLoop:
         return self._loop.network.listen(self.place, host, port, factory)
 
     async def connect(
-        self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int
+        self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int, *, tls: Tls | None = None
     ) -> tuple[asyncio.BaseTransport, asyncio.BaseProtocol]:
+        if tls is not None:
+            raise TlsError("the simulated network does not speak TLS; connect without it")
         return await self._loop.create_connection(factory, host, port)
 
 

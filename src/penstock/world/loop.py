@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol, TypeVar
 
+from penstock.world.tls import Tls
+
 T = TypeVar("T")
 
 
@@ -52,5 +54,7 @@ class Loop(Protocol):
     async def listen(self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int) -> Server: ...
 
     async def connect(
-        self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int
-    ) -> tuple[asyncio.BaseTransport, asyncio.BaseProtocol]: ...
+        self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int, *, tls: Tls | None = None
+    ) -> tuple[asyncio.BaseTransport, asyncio.BaseProtocol]:
+        """A connection, inside TLS if `tls` says how; TlsError where that cannot be agreed on."""
+        ...

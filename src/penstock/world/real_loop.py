@@ -4,11 +4,13 @@ Both set TCP_NODELAY on every connection, and SO_REUSEADDR on a server's socket,
 """
 
 import asyncio
+import ssl
 import time
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from penstock.world.loop import Timer
+from penstock.world.tls import Tls, TlsCutError, TlsError, explain
 
 T = TypeVar("T")
 
@@ -64,9 +66,29 @@ class RealLoop:
         return RealServer(await self._loop.create_server(factory, host, port, backlog=self._backlog))
 
     async def connect(
-        self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int
+        self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int, *, tls: Tls | None = None
     ) -> tuple[asyncio.BaseTransport, asyncio.BaseProtocol]:
-        return await self._loop.create_connection(factory, host, port)
+        if tls is None:
+            return await self._loop.create_connection(factory, host, port)
+        return await self._connect_inside(tls, factory, host, port)
+
+    async def _connect_inside(
+        self, tls: Tls, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int
+    ) -> tuple[asyncio.BaseTransport, asyncio.BaseProtocol]:
+        from penstock.world.real_tls import client_context  # most programs never need it
+
+        context = client_context(tls)
+        try:
+            return await self._loop.create_connection(factory, host, port, ssl=context)
+        except ConnectionRefusedError:
+            raise
+        except (OSError, EOFError) as error:
+            why = explain(error, host)
+            if why is not None:
+                raise TlsError(why) from error
+            if isinstance(error, ssl.SSLError | ConnectionError | EOFError):
+                raise TlsCutError("it hung up before TLS was agreed on; does that port speak TLS?") from error
+            raise
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:

@@ -1,0 +1,144 @@
+"""The steps of a transaction, one request each, for whoever puts them together in their own way.
+InitProducerId v0-v6, AddPartitionsToTxn v0-v3, EndTxn v0-v5.
+
+`transactional_producer` is the usual way; Spark's sink starts a transaction in one process and ends it in another.
+"""
+
+from collections.abc import Collection
+from typing import Final, NamedTuple
+
+from penstock.base.ids import TopicPartition
+from penstock.client.client import Client
+from penstock.client.cluster import CoordinatorKind
+from penstock.client.coordinators import ask_coordinator
+from penstock.client.errors import raise_if_refused
+from penstock.client.topics import by_topic
+from penstock.records.batch import NO_PRODUCER
+from penstock.records.builder import NO_EPOCH
+from penstock.wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopic,
+)
+from penstock.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
+from penstock.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+
+FEATURE: Final = "transaction.version"
+_OWN_EPOCHS: Final = 2  # the level of the feature from which on every transaction has an epoch of its own
+
+# The last versions for clusters where that is not finalised; newer ones mean that it is.
+OLD_PRODUCE: Final = 11
+_OLD_END: Final = 4
+_LAST_ADD_BY_CLIENTS: Final = 3
+_TWO_PHASE_SINCE: Final = 6
+_NO_TIMEOUT_MS: Final = 2**31 - 1
+
+
+class Identity(NamedTuple):
+    """Who a producer is: its id, and which of those that had the id."""
+
+    producer_id: int
+    producer_epoch: int
+
+
+NOBODY: Final = Identity(NO_PRODUCER, NO_EPOCH)
+
+
+async def has_own_epochs(client: Client) -> bool:
+    """Whether every transaction of this cluster has an epoch of its own, and partitions join by being written to."""
+    connection = await client.any_connection()
+    return connection.features.get(FEATURE, 0) >= _OWN_EPOCHS
+
+
+async def offers_two_phase(client: Client) -> bool:
+    """Whether the cluster knows transactions without a timeout (which it may still refuse)."""
+    connection = await client.any_connection()
+    return connection.versions.pick(InitProducerIdRequest) >= _TWO_PHASE_SINCE
+
+
+async def new_identity(client: Client) -> Identity:
+    """A producer of its own, without transactions; nobody where the broker does not know them."""
+
+    async def attempt() -> Identity:
+        connection = await client.any_connection()
+        if not connection.versions.offers(InitProducerIdRequest):
+            return NOBODY
+        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=_NO_TIMEOUT_MS)
+        answer = await connection.ask(request, InitProducerIdResponse)
+        raise_if_refused(answer.error_code, None, "get a producer id")
+        return Identity(answer.producer_id, answer.producer_epoch)
+
+    return await client.persist(attempt)
+
+
+async def take_over(
+    client: Client, transactional_id: str, *, timeout_ms: int, two_phase: bool = False
+) -> Identity:
+    """Be the producer of this id: whoever was is fenced, and what it left open is aborted."""
+    answer = await ask_coordinator(
+        client,
+        CoordinatorKind.TRANSACTION,
+        transactional_id,
+        InitProducerIdRequest(
+            transactional_id=transactional_id, transaction_timeout_ms=timeout_ms, enable2_pc=two_phase
+        ),
+        InitProducerIdResponse,
+        code_of=lambda answer: answer.error_code,
+        about=f"start transactional id {transactional_id!r}",
+    )
+    return Identity(answer.producer_id, answer.producer_epoch)
+
+
+async def add_partitions(
+    client: Client, transactional_id: str, identity: Identity, partitions: Collection[TopicPartition]
+) -> None:
+    """Announce partitions before they are written to; only where transactions have no epochs of their own."""
+
+    def code_of(answer: AddPartitionsToTxnResponse) -> int:
+        codes = (
+            each.partition_error_code
+            for topic in answer.results_by_topic_v3_and_below
+            for each in topic.results_by_partition
+        )
+        return next((code for code in codes if code), 0)
+
+    await ask_coordinator(
+        client,
+        CoordinatorKind.TRANSACTION,
+        transactional_id,
+        AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=transactional_id,
+            v3_and_below_producer_id=identity.producer_id,
+            v3_and_below_producer_epoch=identity.producer_epoch,
+            v3_and_below_topics=[
+                AddPartitionsToTxnTopic(name=topic, partitions=indexes)
+                for topic, indexes in by_topic(sorted(partitions)).items()
+            ],
+        ),
+        AddPartitionsToTxnResponse,
+        code_of=code_of,
+        about=f"add partitions to the transaction of {transactional_id!r}",
+        version_max=_LAST_ADD_BY_CLIENTS,
+    )
+
+
+async def end(
+    client: Client, transactional_id: str, identity: Identity, *, committed: bool, own_epochs: bool
+) -> Identity:
+    """Commit or abort, from any connection; repeating it changes nothing. Who the producer is from now on."""
+    answer = await ask_coordinator(
+        client,
+        CoordinatorKind.TRANSACTION,
+        transactional_id,
+        EndTxnRequest(
+            transactional_id=transactional_id,
+            producer_id=identity.producer_id,
+            producer_epoch=identity.producer_epoch,
+            committed=committed,
+        ),
+        EndTxnResponse,
+        code_of=lambda answer: answer.error_code,
+        about=f"{'commit' if committed else 'abort'} the transaction of {transactional_id!r}",
+        version_max=None if own_epochs else _OLD_END,
+    )
+    return Identity(answer.producer_id, answer.producer_epoch) if answer.producer_id >= 0 else identity

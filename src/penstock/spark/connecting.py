@@ -1,0 +1,63 @@
+"""From options to a client. On the driver and in tasks.
+
+A Python worker of Spark does many tasks, one after the other; the clients it makes are kept for the next one, so that
+a task of a few records does not pay for connections.
+"""
+
+import atexit
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final, NamedTuple
+
+from penstock.base.settings import Settings
+from penstock.client.blocking import BlockingClient
+from penstock.client.client import ClientSettings
+from penstock.client.connection import ConnectionLimits
+from penstock.spark.options import BOOTSTRAP_SERVERS, CLIENT_ID, PATIENCE_MS, REQUEST_TIMEOUT_MS, security_in
+
+_KEPT_MAX: Final = 4
+
+
+class Cluster(NamedTuple):
+    """Which brokers, and how to talk to them; small, and can be pickled."""
+
+    bootstrap_servers: str
+    settings: ClientSettings
+
+
+def cluster_of(settings: Settings) -> Cluster:
+    servers = settings[BOOTSTRAP_SERVERS]
+    assert servers is not None, "checked with the options"
+    return Cluster(
+        servers,
+        ClientSettings(
+            client_id=settings[CLIENT_ID],
+            limits=ConnectionLimits(request_timeout_ms=settings[REQUEST_TIMEOUT_MS]),
+            patience_ms=settings[PATIENCE_MS],
+            security=security_in(settings),
+            insistent=True,  # a task's worker is new to a cluster that the query has known for long
+        ),
+    )
+
+
+_kept: dict[Cluster, BlockingClient] = {}
+
+
+@contextmanager
+def connected(cluster: Cluster) -> Iterator[BlockingClient]:
+    """A client of the cluster; after an error it is not used again."""
+    client = _kept.pop(cluster, None) or BlockingClient(cluster.bootstrap_servers, settings=cluster.settings)
+    try:
+        yield client
+    except BaseException:
+        client.close()
+        raise
+    _kept[cluster] = client
+    while len(_kept) > _KEPT_MAX:
+        _kept.pop(next(iter(_kept))).close()
+
+
+@atexit.register
+def _close_all() -> None:
+    while _kept:
+        _kept.popitem()[1].close()

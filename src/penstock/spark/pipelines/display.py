@@ -1,0 +1,149 @@
+"""A running pipeline on the terminal: a table that is redrawn in place while somebody watches, else one line now and
+then. What is shown is made by pure functions; `Display` only writes.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Final, TextIO
+
+from penstock.spark.pipelines.views import FlowView, State
+
+_TITLES: Final = ("FLOW", "STATE", "ROWS/S", "ROWS", "LAG", "BATCH", "BATCH TIME", "RESTARTS")
+_GAP: Final = "  "
+_WIDTH_MIN: Final = 40
+_UP_AND_CLEAR: Final = "\x1b[{lines}F\x1b[J"
+
+
+def render_table(views: Sequence[FlowView], *, width: int) -> list[str]:
+    """A line of titles, a line per flow, and below them a line per flow that has a problem."""
+    rows = [_TITLES, *(_cells(view) for view in views)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_TITLES))]
+    lines = [
+        _GAP.join(
+            cell.ljust(size) if column < 2 else cell.rjust(size)
+            for column, (cell, size) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+    lines += [_problem(view) for view in views if view.problem is not None]
+    return [_fitted(line, width) for line in lines]
+
+
+def render_line(views: Sequence[FlowView], *, elapsed_s: float) -> str:
+    """All flows in one line, for logs."""
+    return f"{elapsed_s:.0f} s  " + " | ".join(_summary(view) for view in views)
+
+
+class Display:
+    """Shows views on a stream, as often as `interval_s` allows: twice a second to people, every ten to a log."""
+
+    def __init__(
+        self,
+        stream: TextIO,
+        *,
+        watched: bool | None = None,
+        width: Callable[[], int] = lambda: 80,
+        interval_s: float | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._stream = stream
+        self._watched = stream.isatty() if watched is None else watched
+        self._width = width
+        self._interval_s = interval_s if interval_s is not None else (0.5 if self._watched else 10.0)
+        self._clock = clock
+        self._started_at_s = clock()
+        self._next_at_s = self._started_at_s
+        self._drawn = 0
+        self._told: dict[str, tuple[State, str | None]] = {}
+
+    @property
+    def watched(self) -> bool:
+        return self._watched
+
+    def show(self, views: Sequence[FlowView], *, at_once: bool = False, below: Sequence[str] = ()) -> None:
+        """Show the views unless that was done a moment ago. What changes a flow's state is told at once, even in a
+        log. `below` is drawn under the table, for people only."""
+        now = self._clock()
+        changed = [view for view in views if self._told.get(view.flow) != (view.state, view.problem)]
+        self._told = {view.flow: (view.state, view.problem) for view in views}
+        if self._watched:
+            if now >= self._next_at_s or changed or at_once:
+                self._draw([*render_table(views, width=self._width()), *below])
+                self._next_at_s = now + self._interval_s
+            return
+        for view in changed:
+            if view.problem is not None and view.state in (State.WAITING, State.FAILED):
+                self._write(_problem(view))
+        if now >= self._next_at_s or at_once:
+            self._write(render_line(views, elapsed_s=now - self._started_at_s))
+            self._next_at_s = now + self._interval_s
+
+    def say(self, line: str) -> None:
+        """A line that stays, above the table."""
+        self._erase()
+        self._write(line)
+
+    def close(self) -> None:
+        """Leave the table as it is; what is said next comes below it."""
+        self._drawn = 0
+
+    def _draw(self, lines: Sequence[str]) -> None:
+        self._erase()
+        self._stream.write("".join(f"{line}\n" for line in lines))
+        self._stream.flush()
+        self._drawn = len(lines)
+
+    def _erase(self) -> None:
+        if self._drawn:
+            self._stream.write(_UP_AND_CLEAR.format(lines=self._drawn))
+            self._drawn = 0
+
+    def _write(self, line: str) -> None:
+        self._stream.write(f"{line}\n")
+        self._stream.flush()
+
+
+def _cells(view: FlowView) -> tuple[str, ...]:
+    return (
+        view.flow,
+        view.state.value,
+        f"{view.rows_per_second:,.0f}",
+        f"{view.rows:,}",
+        _number(view.lag),
+        _number(view.batch),
+        _duration(view.batch_ms),
+        str(view.restarts),
+    )
+
+
+def _summary(view: FlowView) -> str:
+    if view.state not in (State.RUNNING, State.STARTING):
+        return f"{view.flow} {view.state.value}, {view.rows:,} rows, lag {_number(view.lag)}"
+    return (
+        f"{view.flow} {view.rows_per_second:,.0f} rows/s, lag {_number(view.lag)}, "
+        f"batch {_number(view.batch)} in {_duration(view.batch_ms)}"
+    )
+
+
+def _problem(view: FlowView) -> str:
+    if view.state is State.FAILED:
+        return f"{view.flow}: given up: {view.problem}"
+    if view.retry_in_s is not None:
+        return f"{view.flow}: starts again in {view.retry_in_s:.0f} s: {view.problem}"
+    return f"{view.flow}: {view.problem}"
+
+
+def _number(value: int | None) -> str:
+    return "-" if value is None else f"{value:,}"
+
+
+def _duration(milliseconds: int | None) -> str:
+    if milliseconds is None:
+        return "-"
+    return f"{milliseconds} ms" if milliseconds < 10_000 else f"{milliseconds / 1000:.1f} s"
+
+
+def _fitted(line: str, width: int) -> str:
+    """A line that wrapped would be two lines, and the table would crawl down the screen."""
+    width = max(width, _WIDTH_MIN)
+    return line if len(line) <= width else f"{line[: width - 1]}…"

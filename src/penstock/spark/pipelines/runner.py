@@ -1,0 +1,290 @@
+"""One streaming query per flow on one Spark session: start them, watch them, start failed ones again, stop them.
+
+`Runner.poll` does all of it a step at a time and never waits, so whoever calls it decides how often, draws a display in
+between, and can stop at any time. On the driver, in one thread.
+"""
+
+import json
+import logging
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from penstock.base.errors import PenstockError, UserError
+from penstock.spark.options import FOREACH_BATCH
+from penstock.spark.pipelines.checkpoint import read_checkpoint
+from penstock.spark.pipelines.failures import cause_of
+from penstock.spark.pipelines.lag import LagMeter
+from penstock.spark.pipelines.paths import checkpoint_of
+from penstock.spark.pipelines.project import RESTARTS_MAX, Flow, Project, TopicTarget
+from penstock.spark.pipelines.restarts import Restarts
+from penstock.spark.pipelines.transforms import load_transform
+from penstock.spark.pipelines.views import FlowView, Rate, State
+from penstock.spark.positions import Positions, Reached
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+    from penstock.spark.tables import Table
+
+log = logging.getLogger("penstock.pipelines")
+log.addHandler(logging.NullHandler())  # whoever shows the views tells it already
+
+_ENDED = (State.FAILED, State.DONE, State.STOPPED)
+
+
+class Runner:
+    """All flows of a project. `once`: each reads what is there now, and is done."""
+
+    def __init__(
+        self,
+        project: Project,
+        spark: "SparkSession",
+        *,
+        once: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._project = project
+        self._clock = clock
+        # All functions are found before the first query runs: a misspelt name should not stop half of a pipeline.
+        self._flows = [
+            _RunningFlow(project, flow, load_transform(project, flow), spark, once=once, clock=clock)
+            for flow in project.flows.values()
+        ]
+        self._lags: list[int | None] = [None] * len(self._flows)
+        self._meter = LagMeter(project)
+
+    def start(self) -> None:
+        """Start every flow; UserError, and nothing runs, if Spark does not take one of them."""
+        try:
+            for flow in self._flows:
+                flow.start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def poll(self) -> list[FlowView]:
+        """Look at every flow, start again what is due, and tell how all are doing."""
+        for flow in self._flows:
+            flow.poll()
+        ends = self._meter.look(topic for flow in self._flows for topic in flow.flow.topics)
+        self._lags = [
+            None if ends is None else ends.lag(each.flow.topics, each.positions) for each in self._flows
+        ]
+        return self.views()
+
+    def views(self) -> list[FlowView]:
+        """How all are doing, as of the last look."""
+        now = self._clock()
+        return [flow.view(now, lag) for flow, lag in zip(self._flows, self._lags, strict=True)]
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing runs any more, and nothing will be started again."""
+        return all(flow.state in _ENDED for flow in self._flows)
+
+    @property
+    def failed(self) -> list[str]:
+        """The flows that were given up."""
+        return [flow.flow.name for flow in self._flows if flow.state is State.FAILED]
+
+    def stop(self) -> None:
+        """Stop every query. A batch that is under way is given up and comes again with the next start."""
+        for flow in self._flows:
+            flow.stop()
+        self._meter.close()
+
+
+class _RunningFlow:
+    def __init__(
+        self,
+        project: Project,
+        flow: Flow,
+        transform: "Callable[[DataFrame], DataFrame]",
+        spark: "SparkSession",
+        *,
+        once: bool,
+        clock: Callable[[], float],
+    ) -> None:
+        self.flow = flow
+        self.state = State.STARTING
+        kept = read_checkpoint(checkpoint_of(project, flow))
+        self.positions: Positions = {} if kept is None else kept.positions
+        self._project = project
+        self._transform = transform
+        self._spark = spark
+        self._once = once
+        self._clock = clock
+        self._query: StreamingQuery | None = None
+        self._restarts = Restarts(project.settings)
+        self._retry_at_s: float | None = None
+        self._problem: str | None = None
+        self._rate = Rate(started_at_s=clock())
+        self._rows = 0
+        self._batch: int | None = None
+        self._batch_ms: int | None = None
+
+    def start(self) -> None:
+        """Start the query; UserError if Spark does not take it."""
+        try:
+            self._query = self._writer().start()
+        except PenstockError:
+            raise
+        except Exception as error:
+            raise UserError(f"flow {self.flow.name} cannot be started: {cause_of(str(error))}") from error
+        self.state = State.RUNNING if self._batch is not None else State.STARTING
+        self._retry_at_s = None
+
+    def _writer(self) -> "DataStreamWriter":
+        rows = (
+            self._spark.readStream.format("penstock")
+            .options(**self._project.source_options(self.flow))
+            .load()
+        )
+        result: Any = self._transform(rows)
+        if not hasattr(result, "writeStream"):
+            raise UserError(
+                f"flow {self.flow.name}: {self.flow.transform} returned {type(result).__name__} and not a DataFrame; "
+                "several outputs are several flows"
+            )
+        writer = (
+            result.writeStream.queryName(f"{self._project.name}.{self.flow.name}")
+            .outputMode(self.flow.output_mode)
+            .option("checkpointLocation", str(checkpoint_of(self._project, self.flow).absolute()))
+        )
+        writer = (
+            writer.trigger(availableNow=True)
+            if self._once
+            else writer.trigger(processingTime=self.flow.trigger)
+        )
+        return _to_target(writer, self._project, self.flow)
+
+    def poll(self) -> None:
+        if self.state in _ENDED:
+            return
+        if self._query is None:
+            self._start_again_if_due()
+            return
+        error: Exception | None
+        try:
+            self._notice_progress(self._query)
+            if self._query.isActive:
+                return
+            error = self._query.exception()
+        except Exception as gone:  # the session itself, or the connection to it
+            error = gone
+        self._query = None
+        if error is None:
+            self.state = State.DONE if self._once else State.STOPPED
+            self._problem = None
+        else:
+            self._failed(cause_of(str(error)))
+
+    def _start_again_if_due(self) -> None:
+        if self._retry_at_s is None or self._clock() < self._retry_at_s:
+            return
+        try:
+            self.start()
+        except PenstockError as error:
+            self._failed(str(error))
+
+    def _failed(self, problem: str) -> None:
+        self._problem = problem
+        self._query = None
+        self._retry_at_s = self._restarts.failed(self._clock())
+        if self._retry_at_s is None:
+            self.state = State.FAILED
+            often = self._project.settings[RESTARTS_MAX]
+            log.error("flow %s is given up after %d restarts in a row: %s", self.flow.name, often, problem)
+        else:
+            self.state = State.WAITING
+            delay_s = self._retry_at_s - self._clock()
+            log.warning("flow %s failed and starts again in %.1f s: %s", self.flow.name, delay_s, problem)
+
+    def _notice_progress(self, query: "StreamingQuery") -> None:
+        for progress in query.recentProgress:
+            known = _as_mapping(progress)
+            number = int(known["batchId"])
+            finished = self._batch is None or number > self._batch
+            # Between batches Spark repeats the last number, now and then and with no rows: where it is, not progress.
+            if not finished and not (number == self._batch and not known.get("numInputRows")):
+                continue
+            if known.get("sources"):
+                self._notice_position(known["sources"][0].get("endOffset"))
+            if not finished:
+                continue
+            self._batch = number
+            self._batch_ms = int(known.get("durationMs", {}).get("triggerExecution", 0))
+            self._rows += int(known.get("numInputRows", 0))
+            self._rate.add(now_s=self._clock(), rows=int(known.get("numInputRows", 0)))
+            self._restarts.progressed()
+            self._problem = None
+            self.state = State.RUNNING
+
+    def _notice_position(self, offset: object) -> None:
+        if isinstance(offset, str):
+            offset = json.loads(offset)
+        if isinstance(offset, dict):
+            self.positions = Reached.from_json(offset).positions
+
+    def view(self, now_s: float, lag: int | None) -> FlowView:
+        return FlowView(
+            flow=self.flow.name,
+            state=self.state,
+            rows=self._rows,
+            rows_per_second=self._rate.per_second(now_s),
+            lag=lag,
+            batch=self._batch,
+            batch_ms=self._batch_ms,
+            restarts=self._restarts.in_all,
+            problem=self._problem,
+            retry_in_s=None if self._retry_at_s is None else max(0.0, self._retry_at_s - now_s),
+        )
+
+    def stop(self) -> None:
+        if self._query is not None:
+            try:
+                self._query.stop()
+            except Exception as error:
+                log.warning("flow %s did not stop cleanly: %s", self.flow.name, cause_of(str(error)))
+            self._query = None
+        # A flow that waits to be started again has failed, and stays so in the end.
+        if self.state is State.WAITING:
+            self.state = State.FAILED
+        elif self.state not in _ENDED:
+            self.state = State.STOPPED
+        self._retry_at_s = None
+
+
+def _to_target(writer: "DataStreamWriter", project: Project, flow: Flow) -> "DataStreamWriter":
+    if isinstance(flow.to, TopicTarget):
+        if flow.output_mode == "update":
+            # Spark lets no Python sink take updates. Inside foreachBatch they are rows like others, and exactly once.
+            return writer.foreachBatch(partial(_write_records, project.sink_options(flow.to)))
+        return writer.format("penstock").options(**project.sink_options(flow.to))
+    from penstock.spark.tables import ensure_table
+
+    table = ensure_table(project.state / "tables", flow.to.table, keys=flow.to.key)
+    return writer.foreachBatch(partial(_write_rows, table))
+
+
+def _write_records(options: Mapping[str, str], rows: "DataFrame", _batch_id: int) -> None:
+    named = {**options, FOREACH_BATCH.name: "updates"}
+    rows.write.format("penstock").options(**named).mode("append").save()
+
+
+def _write_rows(table: "Table", rows: "DataFrame", batch_id: int) -> None:
+    from penstock.spark.tables import write_batch
+
+    write_batch(rows, batch_id, table)
+
+
+def _as_mapping(progress: Any) -> Mapping[str, Any]:
+    """Spark's progress as its JSON has it, whichever of its classes it comes in."""
+    if isinstance(progress, dict):
+        return progress
+    found: Mapping[str, Any] = json.loads(progress.json)
+    return found

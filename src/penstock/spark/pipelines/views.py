@@ -1,0 +1,52 @@
+"""How a flow is doing, as displays and reports see it. Pure."""
+
+from collections import deque
+from enum import Enum
+from typing import Final, NamedTuple
+
+_WINDOW_S: Final = 5.0
+_WINDOW_BATCHES_MAX: Final = 1_000
+
+
+class State(Enum):
+    """Where a flow is in its life; the words are what people read."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    WAITING = "waiting"  # failed, and will be started again
+    FAILED = "failed"  # given up
+    DONE = "done"
+    STOPPED = "stopped"
+
+
+class FlowView(NamedTuple):
+    """One flow at one moment; None where nothing is known yet."""
+
+    flow: str
+    state: State
+    rows: int
+    rows_per_second: float
+    lag: int | None
+    batch: int | None
+    batch_ms: int | None
+    restarts: int
+    problem: str | None = None
+    retry_in_s: float | None = None
+
+
+class Rate:
+    """Rows per second over the last few seconds, from batches as they end."""
+
+    def __init__(self, *, started_at_s: float) -> None:
+        self._started_at_s = started_at_s
+        self._batches: deque[tuple[float, int]] = deque(maxlen=_WINDOW_BATCHES_MAX)
+
+    def add(self, *, now_s: float, rows: int) -> None:
+        self._batches.append((now_s, rows))
+
+    def per_second(self, now_s: float) -> float:
+        while self._batches and self._batches[0][0] <= now_s - _WINDOW_S:
+            self._batches.popleft()
+        # A flow that has only begun is not called slow for the seconds it was not there.
+        window_s = min(_WINDOW_S, max(1.0, now_s - self._started_at_s))
+        return sum(rows for _, rows in self._batches) / window_s

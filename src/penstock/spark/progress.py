@@ -1,0 +1,47 @@
+"""Finished batches as a group's committed offsets, so that every tool that shows lag shows a stream's. On the driver.
+
+Spark's checkpoint is the truth; what is committed here only follows it. So a commit that fails is a warning, and it is
+not waited for long.
+"""
+
+import logging
+from typing import Final
+
+from penstock.base.errors import Refusal
+from penstock.base.settings import Settings
+from penstock.client.client import Client
+from penstock.client.errors import ClientError, describe
+from penstock.client.group_offsets import Committed, commit_offsets
+from penstock.spark.options import COMMIT_GROUP, GROUP_ID, GROUP_ID_PREFIX
+from penstock.spark.positions import Positions
+
+log = logging.getLogger("penstock.spark")
+
+_OFF: Final = ("false", "off", "none", "")
+_PATIENCE_MS: Final = 2_000
+
+
+def group_for(settings: Settings, token: str) -> str | None:
+    """The group a new stream commits to; None if it should not. `token` tells streams without a named group apart."""
+    named = settings[COMMIT_GROUP] if settings[COMMIT_GROUP] is not None else settings[GROUP_ID]
+    if named is None or named.lower() == "true":
+        return f"{settings[GROUP_ID_PREFIX]}-{token}"
+    return None if named.lower() in _OFF else named
+
+
+async def show_progress(client: Client, group: str, positions: Positions) -> None:
+    """Commit that everything below the positions has been processed."""
+    offsets = {partition: Committed(offset) for partition, offset in positions.items()}
+    if not offsets:
+        return
+    try:
+        refused = await commit_offsets(client, group, offsets, patience_ms=_PATIENCE_MS)
+    except ClientError as error:
+        log.warning("the progress of group %s could not be shown: %s", group, error)
+        return
+    refusals = {str(partition): refusal for partition, refusal in refused.items() if refusal is not None}
+    for partition, refusal in list(refusals.items())[:1]:
+        assert isinstance(refusal, Refusal)
+        log.warning(
+            "the progress of group %s in %s could not be shown: %s", group, partition, describe(refusal)
+        )

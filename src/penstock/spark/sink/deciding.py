@@ -1,0 +1,189 @@
+"""The driver's part of a batch's end: take over, look, decide, carry out. `protocol` says what to do, a `Ledger` does
+it; this is the order. Nothing here knows of brokers: `ledger` has the one that does, the tests have one in memory.
+"""
+
+import logging
+from collections.abc import Sequence
+from typing import Final, Protocol, TypeVar
+
+from penstock.base.errors import Refusal, UserError
+from penstock.spark.sink.protocol import (
+    Decision,
+    Found,
+    Ids,
+    Offered,
+    Plan,
+    is_abandoned,
+    no_longer_open,
+    on_abort,
+    on_commit,
+)
+
+log = logging.getLogger("penstock.spark")
+
+_TRIES: Final = 10
+
+Token = TypeVar("Token")
+
+
+class ShutOutError(Exception):
+    """Another driver has taken the decisions over, or the broker has given ours up: nothing was decided."""
+
+
+class TransactionGoneError(UserError):
+    """A task's transaction ended before its batch was decided; nothing of the batch counts."""
+
+
+class AbandonedError(UserError):
+    """A batch that was given up is not to be committed any more."""
+
+
+class LostTransactionError(UserError):
+    """A transaction that was decided has been aborted by the broker."""
+
+
+class Ledger(Protocol[Token]):
+    """Where decisions are written and transactions are ended."""
+
+    async def take_over(self) -> Token:
+        """Be the one who decides; whoever was is shut out."""
+
+    async def look_up(self) -> Found | None:
+        """The newest decision."""
+
+    async def open_transactions(self, offered: Sequence[Offered]) -> list[Offered]:
+        """All of the query's tasks, and those of `offered`, that are open now."""
+
+    async def write(self, token: Token, decision: Decision) -> None:
+        """ShutOutError if somebody else has taken over since the token was given."""
+
+    async def end(self, offered: Sequence[Offered], *, committed: bool) -> dict[Offered, Refusal]:
+        """End transactions; those that were refused. What has been ended in this way before is not refused."""
+
+    async def mark_carried_out(self, decision: Decision) -> None:
+        """Remember that a decision's transactions are all ended."""
+
+
+async def commit_batch(
+    ledger: Ledger[Token],
+    ids: Ids,
+    *,
+    run: str,
+    batch: int,
+    offered: Sequence[Offered],
+    skip_lost_batch: int = -1,
+) -> None:
+    """Make a batch count; returns when it does, and readers see it."""
+    for _ in range(_TRIES):
+        token = await ledger.take_over()
+        found = await ledger.look_up()
+        open_transactions = await ledger.open_transactions(offered)
+        if is_abandoned(found, run):
+            raise AbandonedError(
+                f"batch {batch} of query {ids.query} is not committed: Spark has asked to abort it meanwhile"
+            )
+        plan = on_commit(
+            ids, found, run=run, batch=batch, offered=offered, open_transactions=open_transactions
+        )
+        if plan.is_new and (gone := no_longer_open(offered, open_transactions)):
+            await ledger.end([each for each in offered if each not in gone], committed=False)
+            raise TransactionGoneError(_gone(ids, batch, gone))
+        if plan.finish is not None:
+            await _carry_out(ledger, plan.finish, plan.finish.transactions, skip_lost_batch)
+        if plan.write is not None:
+            try:
+                await ledger.write(token, plan.write)
+            except ShutOutError as error:
+                log.info("batch %s of query %s is looked at again: %s", batch, ids.query, error)
+                continue
+            await _carry_out(ledger, plan.write, plan.commit, skip_lost_batch)
+        await _abort(ledger, plan)
+        return
+    raise UserError(_contended(ids, batch))
+
+
+async def abort_batch(
+    ledger: Ledger[Token],
+    ids: Ids,
+    *,
+    run: str,
+    batch: int,
+    offered: Sequence[Offered],
+    skip_lost_batch: int = -1,
+) -> None:
+    """Leave nothing of a batch behind; unless it was decided: then it counts."""
+    for _ in range(_TRIES):
+        token = await ledger.take_over()
+        found = await ledger.look_up()
+        open_transactions = await ledger.open_transactions(offered)
+        plan = on_abort(
+            ids, found, run=run, batch=batch, offered=offered, open_transactions=open_transactions
+        )
+        if plan.finish is not None:
+            await _carry_out(ledger, plan.finish, plan.finish.transactions, skip_lost_batch)
+        if plan.write is not None:
+            try:
+                await ledger.write(token, plan.write)
+            except ShutOutError:
+                continue
+            await ledger.mark_carried_out(plan.write)  # the decision in it was, or has just been
+        await _abort(ledger, plan)
+        return
+    raise UserError(_contended(ids, batch))
+
+
+async def _carry_out(
+    ledger: Ledger[Token], decision: Decision, commit: Sequence[Offered], skip_lost_batch: int
+) -> None:
+    refused = await ledger.end(commit, committed=True)
+    if refused:
+        message = _lost(decision, refused)
+        if decision.batch != skip_lost_batch:
+            raise LostTransactionError(message)
+        log.error("penstock.skip.lost.batch=%s: going on. %s", skip_lost_batch, message)
+    await ledger.mark_carried_out(decision)
+
+
+async def _abort(ledger: Ledger[Token], plan: Plan) -> None:
+    """Refused are those that somebody else ended: fine."""
+    refused = await ledger.end(plan.abort, committed=False)
+    for each, refusal in refused.items():
+        log.info(
+            "the transaction of %s was ended by somebody else (%s)", each.transactional_id, refusal.code.name
+        )
+
+
+def _contended(ids: Ids, batch: int) -> str:
+    return (
+        f"batch {batch} of query {ids.query} could not be decided: another driver took over {_TRIES} times. "
+        "Does the same query run twice, with one checkpoint?"
+    )
+
+
+def _gone(ids: Ids, batch: int, gone: Sequence[Offered]) -> str:
+    return (
+        f"batch {batch} of query {ids.query} cannot be committed: {len(gone)} of its transactions are not open any "
+        f"more ({_names(gone)}). A broker aborts a transaction after kafka.transaction.timeout.ms, or an operator did. "
+        "Nothing of the batch counts, and nothing is lost: it is written again when the query is started again. "
+        "If it was the timeout, give it more"
+    )
+
+
+def _lost(decision: Decision, refused: dict[Offered, Refusal]) -> str:
+    codes = ", ".join(sorted({refusal.code.name for refusal in refused.values()}))
+    return (
+        f"rows of batch {decision.batch} of query {decision.query} are lost: the batch was decided, and before all of "
+        f"its {len(decision.transactions)} transactions were ended the broker aborted {len(refused)} of them "
+        f"({_names(list(refused))}: {codes}), which it does when nobody ends them within kafka.transaction.timeout.ms. "
+        f"The rows of the others are there. Produce the missing rows by other means, then go on with "
+        f'.option("penstock.skip.lost.batch", "{decision.batch}"); a broker with prepared transactions '
+        "(transaction.two.phase.commit.enable) has no such timeout"
+    )
+
+
+def _names(transactions: Sequence[Offered]) -> str:
+    shown = [
+        f"{each.transactional_id}, producer {each.producer_id}, epoch {each.producer_epoch}"
+        for each in transactions[:3]
+    ]
+    return "; ".join([*shown, *(["..."] if len(transactions) > len(shown) else [])])

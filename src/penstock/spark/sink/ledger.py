@@ -1,0 +1,256 @@
+"""Decisions in a compacted topic, and transactions on a broker: the `Ledger` of `deciding`. On the driver; tasks only
+look up.
+
+A decision is one record in a small transaction of its own, so that a driver which was shut out cannot write one. The
+key is the query, so compaction leaves the newest decision of each; how far a query's decisions have been carried out
+is the committed offset of a group with the name of the query, so that looking up reads from there on and not the whole
+topic. A group's offset may expire: then more is read, and transactions are ended again, which changes nothing.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import Final
+
+from penstock.base.errors import ErrorCode, Refusal, UserError
+from penstock.base.ids import TopicPartition
+from penstock.client.client import Client
+from penstock.client.errors import AnsweredError, NoAnswerError, describe
+from penstock.client.fetch import Fetched, FetchLimits, fetch, read_batches
+from penstock.client.group_offsets import Committed, commit_offsets, committed_offsets
+from penstock.client.offsets import EARLIEST, LATEST, find_offsets
+from penstock.client.produce import produce
+from penstock.client.topics import NewTopic, create_topics
+from penstock.client.transaction_steps import (
+    OLD_PRODUCE,
+    Identity,
+    add_partitions,
+    end,
+    has_own_epochs,
+    take_over,
+)
+from penstock.client.transactions import TransactionDescription, describe_transactions, list_transactions
+from penstock.records.builder import build_batch
+from penstock.records.murmur2 import partition_of_key
+from penstock.records.record import Record, read_records
+from penstock.spark.sink.deciding import ShutOutError
+from penstock.spark.sink.protocol import (
+    Decision,
+    Found,
+    Ids,
+    Offered,
+    read_decision,
+    write_decision,
+)
+
+_PARTITIONS: Final = (
+    16  # of a topic that is made here: queries share them, and wait for each other's decisions
+)
+_CONFIGS: Final = {"cleanup.policy": "compact"}
+_TIMEOUT_MS: Final = 15_000  # of the transaction around a decision; looking up may have to wait for it
+_ENDS_AT_ONCE: Final = 16
+_DECISION_BYTES_MAX: Final = 64 << 20
+_LIMITS: Final = FetchLimits(max_wait_ms=200)
+_ONGOING: Final = "Ongoing"
+_SHUT_OUT: Final = frozenset(
+    {
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.PRODUCER_FENCED,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+        ErrorCode.INVALID_TXN_STATE,
+    }
+)
+
+
+class BrokerLedger:
+    """The decisions of one query, on a broker."""
+
+    def __init__(self, client: Client, ids: Ids, *, topic: str, keeps: bool = True) -> None:
+        """`keeps`: whether decisions are kept for a restart; those of a batch write are not, there is none."""
+        self._client = client
+        self._ids = ids
+        self._topic = topic
+        self._keeps = keeps
+        self._offset = -1  # of the decision that was found or written
+        self._token: Identity | None = None
+        self._sequence = 0
+
+    async def take_over(self) -> Identity:
+        self._token = await take_over(self._client, self._ids.decisions, timeout_ms=_TIMEOUT_MS)
+        self._sequence = 0
+        return self._token
+
+    async def look_up(self) -> Found | None:
+        partition = await self._partition(create=False)
+        if partition is None:
+            return None
+        known = await committed_offsets(self._client, self._ids.decisions, [partition])
+        bounds = await find_offsets(self._client, {partition: EARLIEST})
+        done = known[partition].offset if partition in known else 0
+        # One before it: the decision that was carried out last is itself of interest.
+        start = max(done - 1, bounds[partition])
+        end_offset = (await find_offsets(self._client, {partition: LATEST}))[partition]
+        found: tuple[int, Decision] | None = None
+        async for offset, decision in _Reader(self._client, self._ids.query, partition, start, end_offset):
+            found = None if decision is None else (offset, decision)
+        if found is None:
+            return None
+        self._offset = found[0]
+        return Found(found[1], carried_out=found[0] < done)
+
+    async def open_transactions(self, offered: Sequence[Offered]) -> list[Offered]:
+        listed = await list_transactions(self._client, states=[_ONGOING])
+        names = {each.transactional_id for each in listed if self._ids.is_task(each.transactional_id)}
+        names.update(each.transactional_id for each in offered)
+        if not names:
+            return []
+        described = await describe_transactions(self._client, sorted(names))
+        return [
+            Offered(each.transactional_id, each.producer_id, each.producer_epoch)
+            for each in described.values()
+            if isinstance(each, TransactionDescription) and each.state == _ONGOING
+        ]
+
+    async def write(self, token: Identity, decision: Decision) -> None:
+        self._offset = await self._write(token, write_decision(decision))
+
+    async def end(self, offered: Sequence[Offered], *, committed: bool) -> dict[Offered, Refusal]:
+        own_epochs = await has_own_epochs(self._client)
+        turns = asyncio.Semaphore(_ENDS_AT_ONCE)
+
+        async def end_one(each: Offered) -> Refusal | None:
+            async with turns:
+                try:
+                    await end(
+                        self._client,
+                        each.transactional_id,
+                        Identity(each.producer_id, each.producer_epoch),
+                        committed=committed,
+                        own_epochs=own_epochs,
+                    )
+                except AnsweredError as error:
+                    if error.retriable:
+                        raise  # patience is over: nobody knows
+                    return error.refusal
+            return None
+
+        results = await asyncio.gather(*map(end_one, offered))
+        return {each: refusal for each, refusal in zip(offered, results, strict=True) if refusal is not None}
+
+    async def mark_carried_out(self, decision: Decision) -> None:
+        if not self._keeps:
+            assert self._token is not None
+            await self._write(self._token, None)  # nobody will ask again
+            return
+        partition = await self._partition(create=True)
+        assert partition is not None
+        assert self._offset >= 0, "marked before it was found or written"
+        mark = Committed(self._offset + 1, metadata=f"batch {decision.batch}")
+        refused = await commit_offsets(self._client, self._ids.decisions, {partition: mark})
+        if refusal := refused.get(partition):
+            raise AnsweredError(refusal, f"remember that batch {decision.batch} was carried out")
+
+    async def _write(self, token: Identity, value: bytes | None) -> int:
+        """One record, in a transaction of its own; its offset."""
+        partition = await self._partition(create=True)
+        assert partition is not None
+        own_epochs = await has_own_epochs(self._client)
+        record = Record(0, self._client.loop.now_ms(), self._ids.query.encode(), value)
+        batch = build_batch(
+            [record],
+            producer_id=token.producer_id,
+            producer_epoch=token.producer_epoch,
+            base_sequence=self._sequence,
+            transactional=True,
+        )
+        try:
+            if not own_epochs:
+                await add_partitions(self._client, self._ids.decisions, token, [partition])
+            results = await produce(
+                self._client,
+                {partition: batch},
+                transactional_id=self._ids.decisions,
+                version_max=None if own_epochs else OLD_PRODUCE,
+            )
+            result = results[partition]
+            if isinstance(result, Refusal):
+                raise AnsweredError(result, f"write a decision to {partition}")
+            self._token = await end(
+                self._client, self._ids.decisions, token, committed=True, own_epochs=own_epochs
+            )
+        except AnsweredError as error:
+            if error.refusal.code in _SHUT_OUT:
+                raise ShutOutError(str(error)) from error
+            raise
+        self._sequence = self._sequence + 1 if self._token == token else 0
+        return result.base_offset
+
+    async def _partition(self, *, create: bool) -> TopicPartition | None:
+        """Where this query's decisions are; None if there are none of any query yet."""
+        (topic,) = await self._client.refresh([self._topic])
+        if not topic.partitions and create:
+            await self._create()
+            (topic,) = await self._client.refresh([self._topic])
+        if not topic.partitions:
+            if topic.refusal is None or topic.refusal.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                return None
+            raise AnsweredError(topic.refusal, f"topic {self._topic}")
+        index = partition_of_key(self._ids.query.encode(), len(topic.partitions))
+        return TopicPartition(self._topic, index)
+
+    async def _create(self) -> None:
+        results = await create_topics(
+            self._client, [NewTopic(self._topic, partitions=_PARTITIONS, configs=_CONFIGS)]
+        )
+        result = results[self._topic]
+        if isinstance(result, Refusal) and result.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+            raise UserError(
+                f"the topic {self._topic}, where exactly-once writes keep their decisions, is missing and cannot be "
+                f"made ({describe(result)}): make it with cleanup.policy=compact, or name another one with "
+                "penstock.decisions.topic"
+            )
+
+
+class _Reader:
+    """The decisions of one query from an offset up to another, oldest first; None for one that was taken back."""
+
+    def __init__(
+        self, client: Client, query: str, partition: TopicPartition, start: int, end_offset: int
+    ) -> None:
+        self._client = client
+        self._query = query
+        self._partition = partition
+        self._position = start
+        self._end = end_offset
+
+    async def __aiter__(self) -> AsyncIterator[tuple[int, Decision | None]]:
+        deadline = self._client.loop.time() + self._client.settings.patience_ms / 1000
+        while self._position < self._end:
+            fetched = await self._client.persist(self._fetch)
+            before = self._position
+            for each in self._decisions(fetched):
+                yield each
+            if self._position == before and self._client.loop.time() > deadline:
+                raise NoAnswerError(
+                    f"{self._partition} could not be read to its end, offset {self._end}: at offset {before} a "
+                    "transaction is open that somebody else does not end"
+                )
+
+    async def _fetch(self) -> Fetched:
+        (node_id,) = await self._client.leaders([self._partition])
+        (fetched,) = await fetch(
+            self._client, node_id, {self._partition: self._position}, _LIMITS, committed_only=True
+        )
+        if fetched.refusal is not None:
+            raise AnsweredError(fetched.refusal, f"read decisions from {self._partition}")
+        return fetched
+
+    def _decisions(self, fetched: Fetched) -> Iterator[tuple[int, Decision | None]]:
+        key = self._query.encode()
+        for header, batch in read_batches(fetched):
+            self._position = max(self._position, header.next_offset)
+            if header.is_control or not len(batch):
+                continue
+            for record in read_records(batch, limit=_DECISION_BYTES_MAX):
+                if record.key == key:
+                    decision = None if record.value is None else read_decision(self._query, record.value)
+                    yield record.offset, decision

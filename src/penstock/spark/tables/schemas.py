@@ -1,0 +1,51 @@
+"""What the values of a topic are: schemas. Pure.
+
+A schema is JSON in the table's declaration:
+
+    {"kind": "plain", "value": "string" | "binary"}                 one column, value
+    {"kind": "json", "columns": as Spark's JSON has them}
+    {"kind": "avro", "schema": Avro's own JSON, "framing": "plain" | "confluent"}
+
+and each has "key": "string" | "binary", what the column `_key` is. Behind the schema's columns come those of every
+topic's table: `_topic`, `_partition`, `_offset`, `_timestamp`, `_key`. Records that do not fit are rejected, with the
+reason.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from penstock.base.errors import SettingError
+from penstock.spark.tables.avro import PLAIN, AvroDecoder
+from penstock.spark.tables.ddl import field, struct
+
+JSON_KIND: Final = "json"
+AVRO_KIND: Final = "avro"
+PLAIN_KIND: Final = "plain"
+SCHEMA_KINDS: Final = (JSON_KIND, AVRO_KIND, PLAIN_KIND)
+TEXT: Final = "string"
+BYTES: Final = "binary"
+
+TOPIC_COLUMNS: Final = ("_topic", "_partition", "_offset", "_timestamp", "_key")
+_RESERVED: Final = frozenset({*TOPIC_COLUMNS, "_deleted", "_bucket", "_rank"})
+
+
+def value_columns(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns that a schema's values have; SettingError if one has a name that every topic's table has."""
+    match schema["kind"]:
+        case "json":
+            columns: dict[str, Any] = schema["columns"]
+        case "avro":
+            columns = avro_decoder(schema).columns
+        case _:
+            columns = struct([field("value", schema["value"])])
+    names = [each["name"].lower() for each in columns["fields"]]
+    for name in names:
+        if name in _RESERVED:
+            raise SettingError(f"a table of a topic has a column {name} of its own: choose another name")
+        if names.count(name) > 1:
+            raise SettingError(f"there are two columns {name}, which Spark cannot tell apart")
+    return columns
+
+
+def avro_decoder(schema: Mapping[str, Any]) -> AvroDecoder:
+    return AvroDecoder(schema["schema"], framing=schema.get("framing", PLAIN))

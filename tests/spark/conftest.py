@@ -1,0 +1,65 @@
+"""One Spark session and one broker for the tests of a process: a session takes ten seconds to start.
+
+Modules that use them say `pytestmark = pytest.mark.xdist_group("spark")`, so that all run in one process.
+"""
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from peers.spark import connector_jars
+from peers.tools import MissingToolError
+from penstock.testing import EmbeddedBroker
+from tests.broker_fixtures import topic
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["topic"]
+
+CONFIGURATION = {
+    "spark.ui.enabled": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.python.filterPushdown.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.streaming.stopTimeout": "30s",
+    "spark.log.level": "ERROR",
+}
+
+
+@pytest.fixture(scope="session")
+def spark() -> "Iterator[SparkSession]":
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = SparkSession.builder.master("local[2]")
+    for name, value in CONFIGURATION.items():
+        builder = builder.config(name, value)
+    with contextlib.suppress(MissingToolError):  # for tests/foreign, which says so if it is missing
+        builder = builder.config("spark.jars", connector_jars())
+    session = builder.getOrCreate()
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def broker() -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker() as running:
+        yield running
+
+
+@pytest.fixture
+def read(spark: "SparkSession", broker: EmbeddedBroker) -> "Callable[..., DataFrame]":
+    """A batch read of the broker with these options; `schema` selects columns."""
+
+    def load(schema: str | None = None, **options: Any) -> "DataFrame":
+        reader = spark.read.format("penstock").option("kafka.bootstrap.servers", broker.bootstrap_servers)
+        for name, value in options.items():
+            reader = reader.option(name, value)
+        return (reader if schema is None else reader.schema(schema)).load()
+
+    return load

@@ -1,0 +1,148 @@
+"""The sink, with something that goes wrong once at a chosen point: `format("crashing")`, for tests only.
+
+    option       what it says
+    crash.at     the point: one of POINTS
+    crash.batch  in which batch
+    crash.once   a file that is made when it happens, and keeps it from happening again
+    crash.abort  "no": Spark's request to abort is not heard, as if the driver had died too
+    crash.pid    a process (the driver's JVM) that is killed as well
+
+It replaces functions of the sink in the processes that Spark starts, and the sink has no code for it.
+"""
+
+import os
+import signal
+import time
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from penstock.spark.options import write_settings
+from penstock.spark.sink import ledger, task, writers
+from penstock.spark.sink.ledger import BrokerLedger
+from penstock.spark.source import PenstockDataSource
+
+POINTS = (
+    "before the decision",
+    "after the decision",
+    "between the ends",
+    "before Spark's own commit",
+    "in a task",
+    "after a task",
+    "hold after the decision",
+    "hold until the timeout",
+)
+_WAIT_S = 60
+
+
+class Crash:
+    """What is to go wrong, as the options say."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self.at = options.get("crash.at", "")
+        self.batch = int(options.get("crash.batch", "-1"))
+        self.once = options.get("crash.once", "")
+        self.hears_abort = options.get("crash.abort", "yes") != "no"
+        self.pid = int(options.get("crash.pid", "0"))
+
+    def is_at(self, point: str) -> bool:
+        return self.at == point and not Path(self.once).exists()
+
+    def happen(self) -> None:
+        Path(self.once).touch()
+        if self.pid:
+            os.kill(self.pid, signal.SIGKILL)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def hold(self) -> None:
+        """Say that the point is reached, and wait until the test has done its part."""
+        Path(self.once).touch()
+        deadline_s = time.monotonic() + _WAIT_S
+        while not Path(f"{self.once}.go").exists():
+            assert time.monotonic() < deadline_s, "nobody let it go on"
+            time.sleep(0.02)  # another process: nothing here could be told
+
+
+class CrashingSource(PenstockDataSource):
+    """As the real one; its stream writer crashes."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "crashing"
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+
+    def streamWriter(self, schema: Any, overwrite: bool) -> "CrashingSink":
+        mine = {name: value for name, value in self.options.items() if name.startswith("crash.")}
+        rest = {name: value for name, value in self.options.items() if name not in mine}
+        return CrashingSink(schema, write_settings(rest), Crash(mine))
+
+
+class CrashingSink(writers.StreamSink):
+    def __init__(self, schema: Any, settings: Any, crash: Crash) -> None:
+        super().__init__(schema, settings)
+        self._crash = crash
+
+    def write(self, iterator: Iterator[Any]) -> Any:
+        crash = self._crash
+        if task.stream_attempt("").batch != crash.batch:
+            return super().write(iterator)
+
+        def interrupted() -> Iterator[Any]:
+            yield from iterator
+            if crash.is_at("in a task"):
+                crash.happen()
+
+        done = super().write(interrupted())
+        if crash.is_at("after a task"):
+            crash.happen()
+        return done
+
+    def commit(self, messages: Sequence[Any], batchId: int) -> None:
+        if batchId == self._crash.batch:
+            _plant(self._crash)
+        super().commit(messages, batchId)
+        if batchId == self._crash.batch and self._crash.is_at("before Spark's own commit"):
+            self._crash.happen()
+
+    def abort(self, messages: Sequence[Any], batchId: int) -> None:
+        if self._crash.hears_abort:
+            super().abort(messages, batchId)
+
+
+def _plant(crash: Crash) -> None:
+    """Replace what this process does at the point."""
+    write, end, look = BrokerLedger.write, ledger.end, BrokerLedger.open_transactions
+
+    async def write_and_crash(self: BrokerLedger, *arguments: Any) -> None:
+        if crash.is_at("before the decision"):
+            crash.happen()
+        await write(self, *arguments)
+        if crash.is_at("after the decision"):
+            crash.happen()
+        if crash.is_at("hold after the decision"):
+            crash.hold()
+
+    async def end_and_crash(*arguments: Any, **more: Any) -> Any:
+        if more["committed"] and crash.is_at("between the ends"):
+            ended = await end(*arguments, **more)
+            crash.happen()
+            return ended
+        return await end(*arguments, **more)
+
+    async def look_and_wait(self: BrokerLedger, offered: Any) -> Any:
+        found = await look(self, offered)
+        if crash.is_at("hold until the timeout"):
+            deadline_s = time.monotonic() + _WAIT_S
+            while set(offered) & set(found):
+                assert time.monotonic() < deadline_s, "no timeout strikes"
+                found = await look(self, offered)
+            Path(crash.once).touch()
+        return found
+
+    replaced: Any = BrokerLedger
+    replaced.write = write_and_crash
+    replaced.open_transactions = look_and_wait
+    changed: Any = ledger
+    changed.end = end_and_crash

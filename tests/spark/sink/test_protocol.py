@@ -1,0 +1,479 @@
+"""What makes a batch count exactly once, without a broker: the rules one by one, and then drivers, tasks and workers
+in any order, killed anywhere or given up and alive nevertheless."""
+
+import random
+from collections import Counter
+from collections.abc import Coroutine, Generator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.base.errors import ErrorCode, Refusal, UserError
+from penstock.spark.sink import deciding
+from penstock.spark.sink.deciding import (
+    LostTransactionError,
+    ShutOutError,
+    TransactionGoneError,
+    abort_batch,
+    commit_batch,
+)
+from penstock.spark.sink.protocol import (
+    NO_BATCH,
+    Decision,
+    Found,
+    Ids,
+    Offered,
+    Plan,
+    UnreadableDecisionError,
+    is_decided,
+    on_abort,
+    on_commit,
+    read_decision,
+    write_decision,
+)
+
+IDS = Ids("p", "query")
+
+
+def offered(number: int, *, run: str = "run", batch: int = 1) -> Offered:
+    return Offered(IDS.task(run=run, partition=number, attempt=0, batch=batch), number, 0)
+
+
+def decision(*transactions: Offered, run: str = "run", batch: int = 1) -> Decision:
+    return Decision(IDS.query, run, batch, transactions)
+
+
+# The rules one by one.
+
+
+def test_a_batch_without_a_decision_gets_one_and_what_was_not_offered_is_aborted():
+    plan = on_commit(
+        IDS, None, run="run", batch=1, offered=[offered(0)], open_transactions=[offered(0), offered(1)]
+    )
+    assert plan.write == decision(offered(0))
+    assert plan.is_new
+    assert plan.commit == (offered(0),)
+    assert plan.abort == (offered(1),)
+
+
+def test_a_batch_that_was_decided_is_finished_and_what_is_offered_for_it_again_is_aborted():
+    before = decision(offered(0, run="old"), run="old")
+    plan = on_commit(
+        IDS, Found(before, False), run="run", batch=1, offered=[offered(0)], open_transactions=[]
+    )
+    assert plan.write == before
+    assert not plan.is_new
+    assert plan.commit == before.transactions
+    assert plan.abort == (offered(0),)
+
+
+def test_a_batch_that_was_decided_and_carried_out_is_not_ended_again():
+    before = decision(offered(0, run="old"), run="old")
+    plan = on_commit(IDS, Found(before, True), run="run", batch=1, offered=[], open_transactions=[])
+    assert plan.commit == ()
+
+
+def test_a_driver_that_runs_behind_does_not_touch_the_transactions_of_the_next_batch():
+    before = decision(offered(0, run="new"), run="new")
+    theirs = offered(0, run="new", batch=2)
+    plan = on_commit(
+        IDS, Found(before, True), run="run", batch=1, offered=[offered(0)], open_transactions=[theirs]
+    )
+    assert plan.abort == (offered(0),)
+    later = decision(offered(0, run="new", batch=2), run="new", batch=2)
+    plan = on_commit(
+        IDS, Found(later, False), run="run", batch=1, offered=[offered(0)], open_transactions=[theirs]
+    )
+    assert plan.write is None
+    assert plan.abort == (offered(0),)
+
+
+def test_a_run_does_not_end_the_transactions_of_its_own_earlier_batches_again():
+    before = decision(offered(0), batch=1)
+    plan = on_commit(
+        IDS, Found(before, False), run="run", batch=2, offered=[offered(0, batch=2)], open_transactions=[]
+    )
+    assert plan.finish is None
+    plan = on_commit(
+        IDS, Found(before, False), run="new", batch=2, offered=[offered(0, batch=2)], open_transactions=[]
+    )
+    assert plan.finish == before
+
+
+def test_what_is_decided_is_not_aborted_when_spark_asks_for_it():
+    before = decision(offered(0))
+    plan = on_abort(
+        IDS, Found(before, False), run="run", batch=1, offered=[offered(0)], open_transactions=[offered(0)]
+    )
+    assert plan.finish == before
+    assert plan.abort == ()
+
+
+def test_a_batch_that_failed_takes_the_rest_of_its_run_with_it():
+    plan = on_abort(
+        IDS,
+        None,
+        run="run",
+        batch=1,
+        offered=[offered(0)],
+        open_transactions=[offered(0), offered(1), offered(2, run="another")],
+    )
+    assert plan.abort == (offered(0), offered(1))
+    assert plan.write == Decision(IDS.query, "", NO_BATCH, (), abandoned="run")
+
+
+def test_a_decision_can_be_read_back_and_nonsense_is_said_to_be_nonsense():
+    before = decision(offered(0), offered(7))._replace(abandoned="old")
+    assert read_decision(IDS.query, write_decision(before)) == before
+    for nonsense in (b"", b"{}", b'{"format":2}', b"\xff", b"[]", b'{"format":1,"run":"r","batch":1}'):
+        with pytest.raises(UnreadableDecisionError, match=r"penstock\.decisions\.topic"):
+            read_decision(IDS.query, nonsense)
+
+
+# All of it, in any order.
+
+
+class _Turn:
+    """Where another process may go on."""
+
+    def __await__(self) -> Generator[None, None, None]:
+        yield
+
+
+@dataclass
+class _Transaction:
+    producer_id: int
+    epoch: int = -1
+    is_open: bool = False
+    was_committed: bool | None = None  # how the one before this epoch ended
+    rows: list[Any] = field(default_factory=list)
+
+
+class Broker:
+    """Transactions and decisions as a broker has them; every request is one step."""
+
+    def __init__(self) -> None:
+        self.transactions: dict[str, _Transaction] = {}
+        self.committed: list[Any] = []
+        self.decisions: list[Decision] = []
+        self.carried_out = 0
+        self.holder = 0
+        self.listed: set[Offered] = set()  # by whoever may decide next
+
+    def start(self, transactional_id: str) -> Offered:
+        known = self.transactions.setdefault(transactional_id, _Transaction(len(self.transactions)))
+        if known.is_open:
+            self._end(known, committed=False)
+        known.epoch += 1
+        known.was_committed = None
+        return Offered(transactional_id, known.producer_id, known.epoch)
+
+    def write(self, to: Offered, rows: Sequence[Any]) -> bool:
+        known = self.transactions[to.transactional_id]
+        if known.epoch != to.producer_epoch:
+            return False
+        known.is_open = True
+        known.rows += rows
+        return True
+
+    def end(self, which: Offered, *, committed: bool) -> Refusal | None:
+        known = self.transactions[which.transactional_id]
+        if known.epoch == which.producer_epoch and known.is_open:
+            self._end(known, committed=committed)
+            return None
+        if known.epoch == which.producer_epoch + 1 and known.was_committed is committed:
+            return None
+        return Refusal(ErrorCode.INVALID_TXN_STATE)
+
+    def time_out(self, chance: random.Random) -> None:
+        """Give one up that is open and neither decided nor about to be; what becomes of those is told elsewhere."""
+        decided = {each for decision in self.decisions for each in decision.transactions} | self.listed
+        undecided = [
+            known
+            for name, known in self.transactions.items()
+            if known.is_open and Offered(name, known.producer_id, known.epoch) not in decided
+        ]
+        if undecided:
+            self._end(chance.choice(undecided), committed=False)
+
+    def _end(self, known: _Transaction, *, committed: bool) -> None:
+        if committed:
+            self.committed += known.rows
+        known.rows, known.is_open, known.was_committed = [], False, committed
+        known.epoch += 1
+
+
+class MemoryLedger:
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._offset = -1
+
+    async def take_over(self) -> int:
+        await _Turn()
+        self._broker.holder += 1
+        self._broker.listed.clear()
+        return self._broker.holder
+
+    async def look_up(self) -> Found | None:
+        await _Turn()
+        self._offset = len(self._broker.decisions) - 1
+        if self._offset < 0:
+            return None
+        return Found(self._broker.decisions[-1], self._offset < self._broker.carried_out)
+
+    async def open_transactions(self, offered: Sequence[Offered]) -> list[Offered]:
+        await _Turn()
+        found = [
+            Offered(name, known.producer_id, known.epoch)
+            for name, known in self._broker.transactions.items()
+            if known.is_open
+        ]
+        self._broker.listed.update(found)
+        return found
+
+    async def write(self, token: int, decision: Decision) -> None:
+        await _Turn()
+        if token != self._broker.holder:
+            raise ShutOutError
+        self._offset = len(self._broker.decisions)
+        self._broker.decisions.append(decision)
+
+    async def end(self, offered: Sequence[Offered], *, committed: bool) -> dict[Offered, Refusal]:
+        refused = {}
+        for each in offered:
+            await _Turn()
+            if refusal := self._broker.end(each, committed=committed):
+                refused[each] = refusal
+        return refused
+
+    async def mark_carried_out(self, decision: Decision) -> None:
+        await _Turn()
+        self._broker.carried_out = self._offset + 1
+
+
+class Process:
+    """Something that Spark started: goes on step by step, until it is done or killed."""
+
+    def __init__(self, coroutine: Coroutine[Any, Any, Any], *, born: int) -> None:
+        self._coroutine = coroutine
+        self.born = born  # in which batch
+        self.done = False
+        self.result: Any = None
+        self.problem: Exception | None = None
+
+    def step(self) -> None:
+        try:
+            self._coroutine.send(None)
+        except StopIteration as stop:
+            self.done, self.result = True, stop.value
+        except UserError as problem:  # what a driver says when it fails
+            self.done, self.problem = True, problem
+
+    def kill(self) -> None:
+        self._coroutine.close()
+        self.done = True
+
+
+class Story:
+    """A query's life: runs that are killed at any step, what they leave alive, and a last run that is left in peace."""
+
+    def __init__(self, chance: random.Random, *, batches: int, kills: int) -> None:
+        self.chance = chance
+        self.broker = Broker()
+        self.rows = {batch: [(batch, row) for row in range(4)] for batch in range(batches)}
+        self.kills = kills
+        self.finished = -1  # Spark's own checkpoint
+        self.living: list[Process] = []
+
+    def tell(self) -> None:
+        number = 0
+        while self.finished < len(self.rows) - 1:
+            number += 1
+            assert number < 50, "it comes to no end"
+            self._run(f"run{number}")
+        while self.living:
+            self._step_somebody()
+
+    def is_told_right(self) -> bool:
+        return Counter(self.broker.committed) == Counter(row for rows in self.rows.values() for row in rows)
+
+    def _run(self, run: str) -> None:
+        while self.finished < len(self.rows) - 1:
+            batch = self.finished + 1
+            # Who was given up two batches ago is gone by now; what it could do otherwise is said in `protocol`.
+            for process in [each for each in self.living if each.born < batch - 1]:
+                process.kill()
+            messages = self._tasks(run, batch)
+            if messages is None:
+                return
+            how = commit_batch
+            if self.kills and self.chance.random() < 0.05:
+                self.kills -= 1
+                how = abort_batch
+            ended = self._await(
+                [
+                    Process(
+                        how(MemoryLedger(self.broker), IDS, run=run, batch=batch, offered=messages),
+                        born=batch,
+                    )
+                ]
+            )
+            if ended is None:
+                if self.chance.random() < 0.5:  # only the commit's process was killed: Spark asks to abort
+                    ledger = MemoryLedger(self.broker)
+                    undo = abort_batch(ledger, IDS, run=run, batch=batch, offered=messages)
+                    self._await([Process(undo, born=batch)])
+                return
+            if isinstance(ended[0].problem, LostTransactionError):
+                raise ended[0].problem
+            if ended[0].problem is not None or how is abort_batch:
+                return
+            if self._is_killed():
+                return
+            self.finished = batch
+
+    def _tasks(self, run: str, batch: int) -> list[Offered] | None:
+        """The transactions of the attempts that won, with the rows cut anew; None if the run was killed."""
+        rows = list(self.rows[batch])
+        self.chance.shuffle(rows)
+        count = self.chance.randint(1, 3)
+        first = [
+            Process(self._attempt(run, batch, part, 0, rows[part::count]), born=batch)
+            for part in range(count)
+        ]
+        second = [
+            Process(self._attempt(run, batch, part, 1, rows[part::count]), born=batch)
+            for part in range(count)
+            if self.chance.random() < 0.3
+        ]
+        self.living += second  # speculative: nobody waits for them
+        ended = self._await(first)
+        if ended is None or any(each.result == "fenced" for each in ended):
+            return None
+        return [each.result for each in ended if each.result is not None]
+
+    async def _attempt(self, run: str, batch: int, part: int, attempt: int, rows: Sequence[Any]) -> Any:
+        if is_decided(await MemoryLedger(self.broker).look_up(), batch):
+            return None
+        await _Turn()
+        mine = self.broker.start(IDS.task(run=run, partition=part, attempt=attempt, batch=batch))
+        for row in rows:
+            await _Turn()
+            if not self.broker.write(mine, [row]):
+                return "fenced"
+        return mine
+
+    def _await(self, processes: list[Process]) -> list[Process] | None:
+        """Until all are done; None if the run is killed meanwhile: then some of them live on."""
+        self.living += processes
+        while not all(each.done for each in processes):
+            if self._is_killed():
+                for each in processes:
+                    if self.chance.random() < 0.5:
+                        each.kill()
+                return None
+            self._step_somebody()
+        return processes
+
+    def _is_killed(self) -> bool:
+        if self.kills and self.chance.random() < 0.03:
+            self.kills -= 1
+            return True
+        return False
+
+    def _step_somebody(self) -> None:
+        self.living = [each for each in self.living if not each.done]
+        if self.kills and self.chance.random() < 0.01:
+            self.kills -= 1
+            self.broker.time_out(self.chance)
+        if self.living:
+            self.chance.choice(self.living).step()
+
+
+@settings(max_examples=500)
+@given(seed=st.integers(0, 2**32))
+def test_every_row_counts_once_whoever_is_killed_and_whoever_lives_on(seed: int):
+    story = Story(random.Random(seed), batches=3, kills=6)
+    story.tell()
+    assert story.is_told_right()
+
+
+async def _see_nothing(self: MemoryLedger) -> None:
+    await _Turn()
+
+
+async def _write_anyway(self: MemoryLedger, token: int, decision: Decision) -> None:
+    await _Turn()
+    self._offset = len(self._broker.decisions)
+    self._broker.decisions.append(decision)
+
+
+def _one_run_for_all(self: Ids, *, run: str, partition: int, attempt: int, batch: int) -> str:
+    return f"{self.prefix}.{self.query}.run.{partition}.{attempt}.{batch % 2}"
+
+
+def _abort_whatever(ids: Ids, found: Found | None, **more: Any) -> Plan:
+    return on_abort(ids, None, **more)
+
+
+@pytest.mark.parametrize(
+    ("where", "fault"),
+    [
+        pytest.param((MemoryLedger, "look_up"), _see_nothing, id="nobody looks at earlier decisions"),
+        pytest.param((MemoryLedger, "write"), _write_anyway, id="nobody is shut out"),
+        pytest.param((Ids, "task"), _one_run_for_all, id="runs share transactional ids"),
+        pytest.param((deciding, "on_abort"), _abort_whatever, id="what is decided is aborted"),
+        pytest.param((deciding, "is_abandoned"), lambda *_: False, id="a run that gave up goes on"),
+        pytest.param((deciding, "no_longer_open"), lambda *_: [], id="what was aborted is decided"),
+    ],
+)
+def test_each_rule_is_needed(where: tuple[Any, str], fault: Any, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(*where, fault)
+
+    def goes_wrong(seed: int) -> bool:
+        story = Story(random.Random(seed), batches=3, kills=6)
+        try:
+            story.tell()
+        except (LostTransactionError, AssertionError):
+            return True
+        return not story.is_told_right()
+
+    assert any(goes_wrong(seed) for seed in range(2000))
+
+
+def test_a_timeout_before_the_decision_is_nobodys_loss_and_after_it_an_error_that_says_so():
+    broker = Broker()
+    first = broker.start(offered(0).transactional_id)
+    second = broker.start(offered(1).transactional_id)
+    broker.write(first, ["a"])
+    broker.write(second, ["b"])
+    broker.end(second, committed=False)  # as a timeout does it
+    process = Process(
+        commit_batch(MemoryLedger(broker), IDS, run="run", batch=1, offered=[first, second]), born=1
+    )
+    while not process.done:
+        process.step()
+    assert isinstance(process.problem, TransactionGoneError)
+    assert second.transactional_id in str(process.problem)
+    assert broker.decisions == []
+    assert not any(each.is_open for each in broker.transactions.values())
+
+    again = broker.start(offered(0).transactional_id)
+    broker.write(again, ["a"])
+    process = Process(commit_batch(MemoryLedger(broker), IDS, run="run", batch=1, offered=[again]), born=1)
+    while not broker.decisions:
+        process.step()
+    process.kill()
+    broker.end(again, committed=False)
+    for skipped, problem in ((-1, LostTransactionError), (1, type(None))):
+        replay = commit_batch(
+            MemoryLedger(broker), IDS, run="run2", batch=1, offered=[], skip_lost_batch=skipped
+        )
+        process = Process(replay, born=1)
+        while not process.done:
+            process.step()
+        assert isinstance(process.problem, problem)
+    assert broker.carried_out == len(broker.decisions)
