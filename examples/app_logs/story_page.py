@@ -102,7 +102,7 @@ def _figures(facts: Facts) -> str:
     known = [view.lag for view in last.views if view.lag is not None] if last else []
     figures = {
         "records in the topic": last.produced if last else 0,
-        "largest lag": max(known, default=0),
+        "largest lag now": max(known, default=0),
         "alerts": len(facts.alerts),
         "dead letters": facts.dead_letter_count,
     }
