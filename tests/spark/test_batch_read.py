@@ -2,13 +2,14 @@
 
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from penstock.client.producer import NewRecord
 from penstock.records.compression import Codec
 from penstock.testing import EmbeddedBroker
+from tests.spark.failing import problem
 from tests.spark.writing import Topics
 
 if TYPE_CHECKING:
@@ -27,12 +28,6 @@ def topics(broker: EmbeddedBroker) -> Topics:
 
 def values(frame: "DataFrame") -> list[str]:
     return [bytes(row.value).decode() for row in frame.orderBy("topic", "partition", "offset").collect()]
-
-
-def problem(action: Callable[[], Any]) -> str:
-    with pytest.raises(Exception) as caught:
-        action()
-    return str(caught.value)
 
 
 def test_every_field_of_every_codec_arrives(read: Read, topics: Topics, topic: str):

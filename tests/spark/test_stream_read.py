@@ -1,6 +1,6 @@
 """`spark.readStream.format("penstock")`: micro-batches, restarts, topics that change."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ from penstock.client.blocking import BlockingClient
 from penstock.client.group_offsets import committed_offsets
 from penstock.client.groups import list_groups
 from penstock.testing import EmbeddedBroker
+from tests.spark.failing import problem
 from tests.spark.writing import Topics
 
 if TYPE_CHECKING:
@@ -69,12 +70,6 @@ def stream(spark: "SparkSession", broker: EmbeddedBroker, tmp_path: Path) -> Str
 def blocking(broker: EmbeddedBroker) -> Iterator[BlockingClient]:
     with BlockingClient(broker.bootstrap_servers) as client:
         yield client
-
-
-def problem(action: Callable[[], Any]) -> str:
-    with pytest.raises(Exception) as caught:
-        action()
-    return str(caught.value)
 
 
 def test_a_stream_goes_on_where_its_checkpoint_ends(stream: Stream, topics: Topics, topic: str):

@@ -186,6 +186,12 @@ class Reached(NamedTuple):
     topic_ids: Mapping[str, str]  # in hexadecimal; none of brokers that are too old to have ids
     group: str | None
 
+    def made_anew(self, topic_ids: Mapping[str, str]) -> set[str]:
+        """The topics that have other ids now: they were deleted and created again since."""
+        return {
+            topic for topic, topic_id in topic_ids.items() if self.topic_ids.get(topic, topic_id) != topic_id
+        }
+
     def to_json(self) -> dict[str, Any]:
         offsets: dict[str, dict[str, int]] = {}
         for partition in sorted(self.positions):

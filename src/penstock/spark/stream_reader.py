@@ -147,11 +147,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _continued(self, reached: Reached, found: Found) -> Positions:
         """Where each partition that is there now goes on. New ones begin at 0, and so do those of a topic that was
         deleted and created again."""
-        anew = {
-            topic
-            for topic, topic_id in found.topic_ids.items()
-            if reached.topic_ids.get(topic, topic_id) != topic_id
-        }
+        anew = reached.made_anew(found.topic_ids)
         for topic in sorted(anew):
             self._lost(topic, reached, "the topic was deleted and created again")
         for topic in sorted(
@@ -200,11 +196,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return waits
 
     async def _plan(self, client: Client, start: Reached, end: Reached) -> list[OffsetRange]:
-        anew = {
-            topic
-            for topic, topic_id in end.topic_ids.items()
-            if start.topic_ids.get(topic, topic_id) != topic_id
-        }
+        anew = start.made_anew(end.topic_ids)
         begin = {each: offset for each, offset in start.positions.items() if each.topic not in anew}
         wanted = ranges(begin, end.positions)
         there = await self._still_there(client, wanted)

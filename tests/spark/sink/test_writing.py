@@ -1,7 +1,7 @@
 """`.write` and `.writeStream` of `format("penstock")` on real Spark and a real broker."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ from penstock.client.blocking import BlockingClient
 from penstock.client.transactions import list_transactions
 from penstock.records.murmur2 import partition_of_key
 from penstock.testing import EmbeddedBroker
+from tests.spark.failing import problem
 from tests.spark.writing import Topics
 
 if TYPE_CHECKING:
@@ -93,12 +94,6 @@ def prepared() -> Iterator[EmbeddedBroker]:
 @pytest.fixture
 def writing(spark: "SparkSession", prepared: EmbeddedBroker, tmp_path: Path) -> Writing:
     return Writing(spark, prepared, tmp_path)
-
-
-def problem(action: Callable[[], Any]) -> str:
-    with pytest.raises(Exception) as caught:
-        action()
-    return str(caught.value)
 
 
 def test_every_field_arrives_under_every_codec(writing: Writing, topic: str):
