@@ -140,7 +140,7 @@ def test_reading_starts_and_stops_at_offsets(penstock: Penstock, topic: str) -> 
 
 
 def test_reading_starts_and_stops_at_times(penstock: Penstock, topic: str) -> None:
-    penstock("topic", "create", topic)
+    penstock("topic", "create", topic, "--config", "retention.ms=-1")
     lines = "".join(
         f'{{"value":"{second}","timestamp":{1_700_000_000_000 + second * 1000}}}\n' for second in range(5)
     )

@@ -40,7 +40,7 @@ def test_topics_are_managed_on_apache_kafka(penstock: Penstock, topic: str) -> N
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_records_go_through_apache_kafka(penstock: Penstock, topic: str, codec: str) -> None:
-    penstock("topic", "create", topic)
+    penstock("topic", "create", topic, "--config", "retention.ms=-1")
     lines = b'{"key":"k","value":{"base64":"/w=="},"headers":[["h",null]],"timestamp":1700000000000}\n{"value":"v"}\n'
     sent = penstock("produce", topic, "--json-lines", "-z", codec, stdin=lines)
     assert sent == (0, f"sent 2 records to {topic} (partition 0: offsets 0-1)\n", "")

@@ -48,7 +48,8 @@ def spark() -> "Iterator[SparkSession]":
 
 @pytest.fixture(scope="session")
 def broker() -> Iterator[EmbeddedBroker]:
-    with EmbeddedBroker() as running:
+    # It outlives the interval between two looks for what is too old, and tests write records of other years.
+    with EmbeddedBroker(settings={"log.retention.ms": "-1"}) as running:
         yield running
 
 
