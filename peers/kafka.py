@@ -15,9 +15,8 @@ from typing import Self
 from peers import tools
 from peers.ports import free_ports
 from peers.process import ProcessEndedError, WatchedProcess
+from peers.tools import SHORT_LIVED
 
-# For programs that live for a second: compiling less and collecting with one thread starts them fastest.
-SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
 CLUSTER_ID = "5PcSGZ3uQnKjxW8RZ1VqTA"
 
 TOPIC_COMMAND = "org.apache.kafka.tools.TopicCommand"

@@ -24,7 +24,7 @@ CONNECT_SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 READY_TIMEOUT_S = 90
 # Enough for tests; workers promise it to executors, and 2 of them share a small machine with all the rest.
 EXECUTOR_MEMORY = "700m"
-_DAEMON_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
+SHORT_LIVED = " ".join(tools.SHORT_LIVED)
 
 
 def home() -> Path:
@@ -49,7 +49,7 @@ def environment() -> dict[str, str]:
         "SPARK_HOME": str(home()),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_DAEMON_MEMORY": "1g",  # also the Spark Connect server's heap, and Spark wants 450 MB at least
-        "SPARK_DAEMON_JAVA_OPTS": _DAEMON_OPTIONS,
+        "SPARK_DAEMON_JAVA_OPTS": SHORT_LIVED,
     }
 
 
@@ -104,7 +104,10 @@ class _Processes:
 
 
 class SparkCluster(_Processes):
-    """A standalone cluster on loopback: a master and workers of one core each, all processes of their own."""
+    """A standalone cluster on loopback: a master and workers of one core each, all processes of their own.
+
+    Every worker has a loopback address of its own: Spark runs a task's speculative twin on another host only.
+    """
 
     def __init__(self, *, workers: int = 2) -> None:
         super().__init__("spark-cluster-")
@@ -118,11 +121,16 @@ class SparkCluster(_Processes):
         return self.output.count("Launching executor")
 
     def _start(self) -> None:
-        place = ("--host", "127.0.0.1", "--webui-port", "0")
-        self._run("spark-class", MASTER, *place, "--port", str(self._port), ready="New state: ALIVE")
+        place = ("--webui-port", "0", "--host")
+        self._run(
+            "spark-class", MASTER, *place, "127.0.0.1", "--port", str(self._port), ready="New state: ALIVE"
+        )
         size = ("--cores", "1", "--memory", EXECUTOR_MEMORY)
         started = [
-            self._begin("spark-class", WORKER, *place, *size, *self._work_folder(number), self.address)
+            self._begin(
+                *("spark-class", WORKER, *place, f"127.0.0.{number + 1}", *size),
+                *(*self._work_folder(number), self.address),
+            )
             for number in range(self._workers)
         ]
         for worker in started:

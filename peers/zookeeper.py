@@ -16,7 +16,7 @@ from peers.process import ProcessEndedError, WatchedProcess
 
 SERVER = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 JAVA_OPTIONS = (
-    *("-Xmx128m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto"),
+    *("-Xmx128m", *tools.SHORT_LIVED),
     "-Dzookeeper.admin.enableServer=false",
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
 )

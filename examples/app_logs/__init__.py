@@ -11,6 +11,7 @@
 
     accounting      recounts topics and tables: produced = analysed + dead-lettered
     declarative     the same transformations as tables that `spark-pipelines run` keeps fresh
+    specification   writes the file that `spark-pipelines run` looks for
 
 A transformation is a function from DataFrame to DataFrame: it takes what `format("penstock")` reads and returns what is
 to be written. `pipeline.toml` says which of them run, and where their results go.

@@ -2,8 +2,11 @@
 
 A run reads what is new in the topic into the streaming tables, computes the materialised views anew, and ends.
 `--full-refresh events,endpoint_minutes` begins again for these alone, `--full-refresh-all` for all. Nothing here runs
-unless Spark's pipelines load it; `spark-pipeline.yml` names it. Brokers are those of APP_LOGS_BOOTSTRAP_SERVERS, else
-localhost:9092.
+unless Spark's pipelines load it; `spark-pipeline.yml`, which `specification` writes, names it. Brokers are those of
+APP_LOGS_BOOTSTRAP_SERVERS, else localhost:9092.
+
+Views add columns by `select("*", …)`. With `withColumn` Spark 4.3 looks a table up at once if it is there already, so
+from the second run on it would not know that the view has to wait for the table, and compute it from what was there.
 """
 
 import os

@@ -60,7 +60,7 @@ def thresholds_crossed(per_window: DataFrame) -> DataFrame:
         lambda kind: kind["value"] >= kind["threshold"],
     )
     enough = per_window.where(F.col("requests") >= REQUESTS_MIN)
-    crossed = enough.withColumn("crossed", F.explode(kinds))
+    crossed = enough.select("*", F.explode(kinds).alias("crossed"))  # why not withColumn: `declarative`
     start = F.date_format(
         F.to_utc_timestamp("window.start", F.current_timezone()), "yyyy-MM-dd'T'HH:mm:ss'Z'"
     )

@@ -13,7 +13,6 @@ import importlib
 import json
 import logging
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
@@ -133,7 +132,7 @@ class Story:
         self._project = project
         # A flow may have nothing to do for one trigger, and something for the next.
         self._quiet_s = 2 * max(_seconds(flow.trigger) for flow in project.flows.values()) + 2
-        self._display = Display(sys.stdout, width=lambda: shutil.get_terminal_size().columns)
+        self._display = Display(sys.stdout)
         self._page = out / "index.html"
 
     def tell(self) -> int:

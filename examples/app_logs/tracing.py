@@ -51,7 +51,9 @@ def stitch(valid: DataFrame) -> DataFrame:
 
 def stitch_all(valid: DataFrame) -> DataFrame:
     """The same from events that are all there already: for a batch, where nothing needs to wait."""
-    spans = valid.withColumn("ended_ms", F.unix_millis("event_time"))
+    spans = valid.select(
+        "*", F.unix_millis("event_time").alias("ended_ms")
+    )  # why not withColumn: `declarative`
     grouped = spans.groupBy("trace_id").agg(F.collect_list(F.struct(*Span._fields)).alias("spans"))
     whole = F.udf(assemble_all, TRACE)("trace_id", "spans")
     return grouped.select(whole.alias("trace")).select("trace.*")

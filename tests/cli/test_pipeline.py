@@ -1,15 +1,14 @@
 """`penstock pipeline`, from a new project to a table; on a real broker and a real Spark."""
 
-import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
-from peers.process import WatchedProcess
 from tests.cli.running import Penstock, command, environment
+from tests.cli.terminal import Terminal
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -41,6 +40,8 @@ def test_a_new_project_runs_is_described_stopped_and_reset(
     assert once.returncode == 0, once.stdout + once.stderr
     assert '"state": "done"' in once.stdout
     assert '"rows": 100' in once.stdout
+    assert " s  counts " in once.stderr, "lines for whoever reads the log"
+    assert "\x1b" not in once.stderr
 
     described = penstock("pipeline", "describe", project, "--json").document
     (flow,) = described["flows"]
@@ -56,17 +57,23 @@ def test_a_new_project_runs_is_described_stopped_and_reset(
     group = penstock("group", "describe", "shop.counts", "--json").document
     assert [each["lag"] for each in group] == [0]
 
-    process = WatchedProcess(command("pipeline", "run", project), environment=spark_environment)
-    try:
-        process.wait_for_line(lambda line: "counts 0 rows/s, lag 0" in line, timeout_s=100)
+    with Terminal(
+        command("pipeline", "run", project), environment=spark_environment, columns=50, lines=24
+    ) as terminal:
+        terminal.wait_for("\x1b[2F\x1b[JFLOW", timeout_s=100)  # the table is drawn over the one before
         refused = penstock("pipeline", "reset", "counts", project, "--yes")
         assert (refused.code, refused.out) == (1, "")
-        assert f"pipeline shop is running, as process {process.pid}: stop that one first" in refused.err
-        os.kill(process.pid, signal.SIGINT)
-        assert process.wait(timeout_s=60) == 0
-    finally:
-        process.stop()
-    assert process.output.splitlines()[-1].startswith("counts: stopped, ")
+        assert f"pipeline shop is running, as process {terminal.pid}: stop that one first" in refused.err
+        started = terminal.started()
+        assert "java" in {each.name() for each in started}
+        terminal.interrupt()
+        assert terminal.wait(timeout_s=60) == 0, terminal.output
+        left = psutil.wait_procs(started, timeout=60)[1]
+    assert left == [], "nothing that Spark had started stays behind"
+    assert "Traceback" not in terminal.output
+    drawn = [line for line in terminal.output.splitlines() if line.startswith(("counts ", "FLOW "))]
+    assert max(map(len, drawn)) == 50
+    assert terminal.output.splitlines()[-1].startswith("counts: stopped, ")
 
     reset = penstock("pipeline", "reset", "counts", project, "--yes")
     assert reset.lines == [

@@ -159,7 +159,7 @@ def test_patience_ends_with_the_last_answer() -> None:
             return produced(ErrorCode.NOT_ENOUGH_REPLICAS)
 
         async with ScriptedBroker(busy) as broker:
-            async with new_client(broker, patience_ms=30) as client:
+            async with new_client(broker, patience_ms=1_000) as client:
                 results = await produce(client, {FIRST: BATCH})
             assert results == {FIRST: Refusal(ErrorCode.NOT_ENOUGH_REPLICAS)}
             assert kinds(broker).count(ProduceRequest) > 1

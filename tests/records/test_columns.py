@@ -116,6 +116,21 @@ def test_only_offsets_of_the_range_are_taken(code: Any, records: list[Record], c
 
 
 @both
+def test_rows_that_were_taken_stay_as_they_are_when_more_come(code: Any):
+    reader = ColumnReader(headers=True, implementation=code)
+    taken = []
+    # Large and small in turn: what comes begins with room for as much as was taken before.
+    for size in (5000, 1, 90_000, 0, 5000):
+        records = [
+            Record(0, 1, b"k" * size, b"v" * size, (("h", b"x" * size),)),
+            Record(1, 2, None, None, ()),
+        ]
+        reader.add(batch := batch_of(records), read_header(batch), bytes_max=LIMIT)
+        taken.append((records, reader.take()))
+    assert all(records_of(rows) == records for records, rows in taken)
+
+
+@both
 def test_the_append_time_is_every_records_time(code: Any):
     batch = batch_of([Record(5, 10, b"k", b"v", ()), Record(6, 20, None, None, ())], log_append_time=True)
     gathering = reader(code)

@@ -1,6 +1,8 @@
 """One Spark session and one broker for the tests of a process: a session takes ten seconds to start.
 
-Modules that use them say `pytestmark = pytest.mark.xdist_group("spark")`, so that all run in one process.
+Modules that use the session say `pytestmark = pytest.mark.xdist_group("spark")`, so that all run in one process. Those
+that start programs with a Spark of their own say the same: Spark gives a Python worker ten seconds to start, whatever
+is set, and two Sparks at once on two cores can take longer than that.
 """
 
 import contextlib
@@ -11,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from peers.kafka import ApacheKafka
+from peers.penstock import PenstockProcess
 from peers.spark import connector_jars
-from peers.tools import MissingToolError
+from peers.tools import MissingToolError, require
 from penstock.testing import EmbeddedBroker
 from tests.broker_fixtures import topic
 
@@ -50,6 +54,21 @@ def spark() -> "Iterator[SparkSession]":
 def broker() -> Iterator[EmbeddedBroker]:
     # It outlives the interval between two looks for what is too old, and tests write records of other years.
     with EmbeddedBroker(settings={"log.retention.ms": "-1"}) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def penstock() -> Iterator[PenstockProcess]:
+    """A broker for tests that kill it."""
+    with PenstockProcess(settings={"transaction.two.phase.commit.enable": "true"}) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def kafka() -> Iterator[ApacheKafka]:
+    require("kafka")
+    settings = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 500}
+    with ApacheKafka(settings=settings) as running:
         yield running
 
 

@@ -14,11 +14,12 @@ from peers.spark import SparkCluster, SparkConnect, environment
 from penstock.testing import EmbeddedBroker
 from tests.spark.programs import deployment_story
 from tests.spark.programs.deployment_story import RECORDS
+from tests.spark.remote_pipeline import run_pipeline
 
 pytestmark = pytest.mark.xdist_group("spark")
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-TIMEOUT_S = 180
+TIMEOUT_S = 600
 ALL = list(range(RECORDS))
 
 
@@ -33,6 +34,9 @@ def found(
         told = _told(deployment.address, broker.bootstrap_servers, name, tmp_path_factory.mktemp(name))
         if name == "cluster":
             assert deployment.executors_started == 2
+        else:
+            folder = tmp_path_factory.mktemp("pipeline")
+            told["pipeline"] = run_pipeline(deployment.address, broker.bootstrap_servers, folder)
         yield told
 
 
@@ -78,3 +82,18 @@ def test_a_misspelt_option_is_said_so(found: dict[str, Any]):
 
 def test_a_stream_from_topic_to_topic_writes_every_record_once(found: dict[str, Any]):
     assert found["sink"] == list(range(2 * RECORDS))
+
+
+@pytest.mark.parametrize("found", ["cluster"], indirect=True)
+def test_a_slow_task_and_its_speculative_twin_write_every_record_once(found: dict[str, Any]):
+    """That every record was there once, the story has seen; here, that there was a twin."""
+    assert found["speculation"] is True
+
+
+@pytest.mark.parametrize("found", ["connect"], indirect=True)
+def test_flows_of_a_pipeline_write_topics_and_tables_once_though_batches_come_again(found: dict[str, Any]):
+    told = found["pipeline"]
+    assert sorted(told["copy"]) == ["A", "A", "A", "B"]
+    assert sorted(told["counts"]) == [("A", "2"), ("A", "3"), ("B", "1")]
+    assert told["latest"] == {"A": "3", "B": "1"}
+    assert told["rows"] == {"copy": 3, "counts": 3, "latest": 3}

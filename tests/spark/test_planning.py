@@ -17,7 +17,17 @@ from pyspark.sql.datasource import (
 )
 
 from penstock.base.ids import TopicPartition
-from penstock.spark.planning import Lost, OffsetRange, below_start, gathered, limited, ranges, split
+from penstock.spark.planning import (
+    ANSWER_BYTES,
+    Lost,
+    OffsetRange,
+    answer_bytes_min,
+    below_start,
+    gathered,
+    limited,
+    ranges,
+    split,
+)
 from penstock.spark.pushdown import Narrowing, narrow
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
@@ -131,3 +141,14 @@ def test_what_is_not_understood_leaves_everything():
         GreaterThan(("offset",), None),
     ]
     assert narrow(filters) == Narrowing()
+
+
+def test_long_answers_are_asked_for_only_where_there_is_enough_left():
+    def least(*, left: int, read: int = 1000, bytes_max: int = 8 << 20) -> int:
+        return answer_bytes_min(bytes_read=1 << 20, offsets_read=read, offsets_left=left, bytes_max=bytes_max)
+
+    assert least(left=4000) == ANSWER_BYTES
+    assert least(left=3999) == 1, "a broker would wait for what never comes"
+    assert least(left=4000, read=100_000) == 1, "the records are small"
+    assert least(left=4000, read=0) == 1, "nothing is known"
+    assert least(left=4000, bytes_max=1 << 20) == 1, "that much does not fit"

@@ -54,6 +54,19 @@ def test_one_byte_at_a_time() -> None:
     assert received == [b"slow", b""]
 
 
+@settings(max_examples=60, deadline=None, database=None)
+@given(
+    st.lists(st.sampled_from([0, 3, 5_000, 70_000, 200_000]), max_size=4),
+    st.lists(st.integers(0, 1 << 20), max_size=12),
+)
+def test_large_frames_come_out_as_well(sizes: list[int], cuts: list[int]) -> None:
+    contents = [bytes(index % 251 for index in range(size)) for size in sizes]
+    reader = FrameReader(size_max=200_000)
+    pieces = cut(b"".join(map(frame, contents)), cuts)
+    assert [bytes(content) for piece in pieces for content in reader.feed(piece)] == contents
+    assert reader.buffered == 0
+
+
 def test_a_whole_frame_is_not_copied() -> None:
     data = frame(b"whole")
     (content,) = FrameReader(size_max=100).feed(data)
@@ -101,3 +114,14 @@ def test_what_waits_is_at_most_the_frame_however_small_the_pieces() -> None:
     finally:
         tracemalloc.stop()
     assert len(reader.feed(b"\x00")[0]) == 100_000
+
+
+def test_what_waits_does_not_hold_what_came_with_it() -> None:
+    reader = FrameReader(size_max=1 << 20)
+    tracemalloc.start()
+    try:
+        reader.feed(frame(bytes(500_000)) + frame(bytes(100_000))[:10_000])
+        assert reader.buffered == 10_000
+        assert tracemalloc.get_traced_memory()[0] < 50_000
+    finally:
+        tracemalloc.stop()

@@ -1,7 +1,6 @@
 """`penstock pipeline`: init, run, describe, reset."""
 
 import logging
-import shutil
 import sys
 from argparse import ArgumentTypeError, Namespace
 from collections.abc import Sequence
@@ -14,7 +13,7 @@ from penstock.spark.pipelines.description import Description, describe_project, 
 from penstock.spark.pipelines.display import Display
 from penstock.spark.pipelines.paths import spark_log
 from penstock.spark.pipelines.project import FILE_NAME, Project, read_project
-from penstock.spark.pipelines.reset import reset_flow
+from penstock.spark.pipelines.reset import Removed, plan_reset, reset
 from penstock.spark.pipelines.views import FlowView, State
 
 run = run_verb
@@ -46,9 +45,10 @@ def add_arguments(parser: Parser) -> None:
     _add_directory(verb)
     _finish(verb, _describe)
 
-    verb = add_verb(verbs, "reset", "start one flow from the beginning again", "FLOW [DIR] [options]")
-    verb.add_argument("flow", metavar="FLOW", help="which")
+    verb = add_verb(verbs, "reset", "start a flow from the beginning again", "FLOW [DIR] [options]")
+    verb.add_argument("flow", metavar="FLOW", help="which; the flows that read what it writes go with it")
     _add_directory(verb)
+    verb.add_argument("--alone", action="store_true", help="not the flows that read what it writes")
     verb.add_argument("-y", "--yes", action="store_true", help="do not ask for confirmation")
     _finish(verb, _reset)
 
@@ -96,16 +96,13 @@ def _run(arguments: Namespace) -> int:
     if arguments.master and arguments.remote:
         raise UsageError("--master and --remote are two ways to one thing: give one of them")
     project = _project(arguments).only(arguments.flow)
-    # With --json what a program reads is alone on stdout.
-    display = Display(
-        sys.stderr if arguments.json else sys.stdout, width=lambda: shutil.get_terminal_size().columns
-    )
     # What it logs is a traceback for each failed batch, which is told in a line already.
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     with spark_in_a_file(project, wanted=not arguments.verbose):
         views = run_pipeline(
             project,
-            display=display,
+            # With --json what a program reads is alone on stdout.
+            display=Display(sys.stderr if arguments.json else sys.stdout),
             once=arguments.once,
             duration_s=arguments.duration,
             master=arguments.master,
@@ -132,21 +129,26 @@ def _describe(arguments: Namespace) -> int:
 
 def _reset(arguments: Namespace) -> int:
     project = _project(arguments)
-    flow = project.flow(arguments.flow)
-    if not arguments.yes and sys.stdin.isatty() and not _confirmed(f"{flow.name}, which writes {flow.to}"):
+    plan = plan_reset(project, project.flow(arguments.flow), alone=arguments.alone)
+    if not arguments.yes and sys.stdin.isatty() and not _confirmed(str(plan)):
         raise UserError("nothing was reset")
-    removed = reset_flow(project, flow)
+    removed = reset(project, plan)
     if arguments.json:
-        print_json(removed._asdict())
+        print_json({"flows": [each._asdict() for each in removed], "emptied": plan.topics})
         return 0
+    print_lines(f"emptied topic {each}" for each in plan.topics)
+    for each in removed:
+        print_lines([_what_went(each), *each.notes])
+    return 0
+
+
+def _what_went(removed: Removed) -> str:
     gone = [
         "its checkpoint" if removed.checkpoint else None,
         f"table {removed.table}" if removed.table else None,
         f"group {removed.group}" if removed.group else None,
     ]
-    print_lines([f"reset {flow.name}: removed {', '.join(each for each in gone if each) or 'nothing'}"])
-    print_lines(removed.notes)
-    return 0
+    return f"reset {removed.flow}: removed {', '.join(each for each in gone if each) or 'nothing'}"
 
 
 def _project(arguments: Namespace) -> Project:
@@ -154,7 +156,7 @@ def _project(arguments: Namespace) -> Project:
 
 
 def _confirmed(what: str) -> bool:
-    sys.stderr.write(f"reset flow {what}, to the beginning? [y/N] ")
+    sys.stderr.write(f"reset {what}, to the beginning? [y/N] ")
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 

@@ -26,6 +26,7 @@ typedef struct {
     char *data;
     size_t size;
     size_t capacity;
+    size_t expected; /* what to begin with: as much as the one before came to, so that most never move */
 } Growing;
 
 static int reserve(Growing *to, size_t more)
@@ -33,7 +34,7 @@ static int reserve(Growing *to, size_t more)
     size_t wanted = to->size + more;
     if (wanted <= to->capacity)
         return 0;
-    size_t capacity = to->capacity ? to->capacity : 1024;
+    size_t capacity = to->capacity ? to->capacity : 1024 + to->expected;
     while (capacity < wanted)
         capacity += capacity / 2;
     char *data = realloc(to->data, capacity);
@@ -60,7 +61,8 @@ static int append_int64(Growing *to, int64_t number) { return append(to, &number
 static void discard(Growing *what)
 {
     free(what->data);
-    memset(what, 0, sizeof *what);
+    what->data = NULL;
+    what->size = what->capacity = 0;
 }
 
 typedef struct {
@@ -100,7 +102,7 @@ static PyType_Spec buffer_spec = {
     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, buffer_slots,
 };
 
-/* The memory goes to a new object; `what` starts anew. */
+/* The memory goes to a new object; `what` starts anew, and expects as much again. */
 static PyObject *hand_out(Growing *what)
 {
     allocfunc allocate = (allocfunc)PyType_GetSlot(BufferType, Py_tp_alloc);
@@ -109,7 +111,9 @@ static PyObject *hand_out(Growing *what)
         return NULL;
     buffer->data = what->data;
     buffer->size = (Py_ssize_t)what->size;
+    size_t expected = what->size + what->size / 8;
     memset(what, 0, sizeof *what);
+    what->expected = expected;
     return (PyObject *)buffer;
 }
 
@@ -924,7 +928,7 @@ static PyObject *choose_partitions(PyObject *Py_UNUSED(module), PyObject *argume
         return NULL;
     }
     BinaryView view;
-    Growing chosen = {NULL, 0, 0};
+    Growing chosen = {NULL, 0, 0, 0};
     PyObject *answer = NULL;
     if (view_binary(keys, row_count, &view) < 0)
         goto end;

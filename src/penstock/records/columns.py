@@ -26,7 +26,7 @@ from penstock.records.batch import (
 )
 from penstock.records.compression import Codec, compress
 from penstock.records.errors import CorruptBatchError
-from penstock.records.record import payload_of
+from penstock.records.record import block_of
 
 try:
     from penstock.records import _columns
@@ -100,7 +100,7 @@ class ColumnReader:
         bytes_max: int,
     ) -> None:
         """The records of a batch from one offset up to another, not included. CorruptBatchError if it is damaged."""
-        block = payload_of(batch, header, limit=bytes_max)
+        block = block_of(batch, header, limit=bytes_max)
         if not block:
             return
         try:

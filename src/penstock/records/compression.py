@@ -38,14 +38,15 @@ def compress(codec: Codec, data: Buffer, level: int | None = None) -> bytes:
     return _COMPRESSORS[codec](data, level)
 
 
-def decompress(codec: Codec, data: Buffer, *, limit: int) -> bytes:
-    """What `data` was before `compress`, by us or another client, if that is at most `limit` bytes."""
+def decompress(codec: Codec, data: Buffer, *, limit: int) -> Buffer:
+    """What `data` was before `compress`, by us or another client, if that is at most `limit` bytes; `data` itself
+    where that is the same."""
     return _DECOMPRESSORS[codec](data, limit)
 
 
-def _copy(data: Buffer, limit: int) -> bytes:
+def _as_it_is(data: Buffer, limit: int) -> Buffer:
     _require_within(len(data), limit)
-    return bytes(data)
+    return data
 
 
 def _require_within(size: int, limit: int) -> None:
@@ -86,7 +87,7 @@ def _compress_zstd(data: Buffer, level: int | None) -> bytes:
 
 def _decompress_frames(
     decompress_into: Callable[[Buffer, bytearray], int], data: Buffer, limit: int
-) -> bytes:
+) -> Buffer:
     room = min(limit, max(_SMALLEST_GUESS, _GROWTH * len(data)))
     while True:
         output = bytearray(room)
@@ -101,7 +102,7 @@ def _decompress_frames(
                 ) from error
             room = min(limit, room * _GROWTH)
         else:
-            return bytes(memoryview(output)[:size])
+            return memoryview(output)[:size]
 
 
 # -- snappy: blocks that announce their size, usually in Xerial's framing ------------------------------------
@@ -159,8 +160,8 @@ _COMPRESSORS: dict[Codec, Callable[[Buffer, int | None], bytes]] = {
     Codec.ZSTD: _compress_zstd,
 }
 
-_DECOMPRESSORS: dict[Codec, Callable[[Buffer, int], bytes]] = {
-    Codec.NONE: _copy,
+_DECOMPRESSORS: dict[Codec, Callable[[Buffer, int], Buffer]] = {
+    Codec.NONE: _as_it_is,
     Codec.GZIP: lambda data, limit: _decompress_frames(cramjam.gzip.decompress_into, data, limit),
     Codec.SNAPPY: _decompress_snappy,
     Codec.LZ4: lambda data, limit: _decompress_frames(cramjam.lz4.decompress_into, data, limit),

@@ -94,6 +94,11 @@ def bad_records(batch: Buffer, header: BatchHeader, rules: RecordRules) -> list[
 
 def payload_of(batch: Buffer, header: BatchHeader, *, limit: int) -> bytes:
     """The block of records, decompressed, after the checks that need no walk; at most `limit` bytes."""
+    return bytes(block_of(batch, header, limit=limit))
+
+
+def block_of(batch: Buffer, header: BatchHeader, *, limit: int) -> Buffer:
+    """The same for those who take any buffer: a view of the batch where there is nothing to decompress."""
     require_sane(header)
     if header.size > len(batch):
         raise CorruptBatchError(f"the batch takes {header.size} bytes; there are {len(batch)}")
@@ -104,10 +109,10 @@ def payload_of(batch: Buffer, header: BatchHeader, *, limit: int) -> bytes:
     compressed = memoryview(batch)[HEADER_SIZE : header.size]
     if not compressed and not header.record_count:
         return b""  # compaction took all records and left the header; then there is no frame either
-    payload = decompress(header.codec, compressed, limit=limit)
-    if header.record_count * _RECORD_SIZE_MIN > len(payload):
-        raise CorruptBatchError(f"{header.record_count} records cannot fit into {len(payload)} bytes")
-    return payload
+    block = decompress(header.codec, compressed, limit=limit)
+    if header.record_count * _RECORD_SIZE_MIN > len(block):
+        raise CorruptBatchError(f"{header.record_count} records cannot fit into {len(block)} bytes")
+    return block
 
 
 def walk(data: bytes, header: BatchHeader) -> Iterator[Record]:

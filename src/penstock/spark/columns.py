@@ -34,7 +34,7 @@ LOG_APPEND_TIME: Final = 1
 
 # An Arrow batch is handed on when it has so many rows, or so many bytes.
 _ROWS_MAX: Final = 20_000
-_BYTES_MAX: Final = 4 << 20
+_BYTES_MAX: Final = 3 << 19
 
 _HEADER: Final = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
 _FIELDS: Final = (

@@ -1,13 +1,17 @@
 """One task's ranges, from the broker to Arrow. In tasks.
 
 Batches come raw over the client, are held against their checksums, decompressed and laid out as columns; no Python
-object is made per record. While an answer is worked on, the request for what follows is already under way. Records of
-aborted transactions and control records are passed over.
+object is made per record. While an answer is worked on, requests for what follows are already under way: for the next
+part of the range, and for the beginnings of the ranges after it. Records of aborted transactions and control records
+are passed over.
 """
 
 import asyncio
+import gc
 import logging
+from collections import deque
 from collections.abc import Iterable, Iterator
+from functools import cache
 from typing import Final, NamedTuple
 
 import pyarrow as pa
@@ -23,11 +27,13 @@ from penstock.client.offsets import EARLIEST, LATEST, find_offsets
 from penstock.records.batch import headers
 from penstock.spark.columns import Gathering
 from penstock.spark.connecting import Cluster, connected
-from penstock.spark.planning import Lost, OffsetRange
+from penstock.spark.planning import Lost, OffsetRange, answer_bytes_min
 
 log = logging.getLogger("penstock.spark")
 
 _WAIT_MS: Final = 500
+_UNDER_WAY_MAX: Final = 4  # requests of a task, so that what waits to be worked on is bounded
+_FULL_WAIT_MS: Final = 50  # for an answer that should be there, and is not if it was guessed wrong
 _GONE: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 _GONE_TRIES: Final = 5
 
@@ -59,16 +65,24 @@ def read_ranges(
 ) -> Iterator[pa.RecordBatch]:
     """The records of ranges, one after the other, as Arrow batches with the columns of a schema."""
     with connected(cluster) as blocking:
-        for each in wanted:
-            prefetch = _Prefetch(blocking, each, rules)
-            try:
-                yield from _batches(prefetch, each, rules, schema)
-            finally:
-                prefetch.close()
+        prefetch = _Prefetch(blocking, wanted, rules)
+        try:
+            for each in prefetch.ranges:
+                yield from _batches(prefetch.answers(each), each, rules, schema)
+        finally:
+            prefetch.close()
+    _spare_the_collector()
+
+
+@cache
+def _spare_the_collector() -> None:
+    """Spark's workers collect garbage after every task. With all that pyspark and Arrow have loaded, this takes 25 ms,
+    four times as long as a small task; what is there after the first one stays, and is not looked at again."""
+    gc.freeze()
 
 
 def _batches(
-    answers: "_Prefetch", wanted: OffsetRange, rules: ReadRules, schema: StructType
+    answers: Iterable[Fetched], wanted: OffsetRange, rules: ReadRules, schema: StructType
 ) -> Iterator[pa.RecordBatch]:
     gathering = Gathering(
         schema,
@@ -85,53 +99,76 @@ def _batches(
 
 
 class _Prefetch:
-    """The answers to fetches of a range, one after the other; one is always under way while the last is worked on."""
+    """The answers to fetches of ranges, one after the other; others are under way while one is worked on."""
 
-    def __init__(self, blocking: BlockingClient, wanted: OffsetRange, rules: ReadRules) -> None:
+    def __init__(self, blocking: BlockingClient, wanted: Iterable[OffsetRange], rules: ReadRules) -> None:
+        self.ranges = [each for each in wanted if each.size > 0]
         self._blocking = blocking
-        self._wanted = wanted
         self._rules = rules
-        self._limits = FetchLimits(
-            max_wait_ms=_WAIT_MS, max_bytes=rules.fetch_bytes, partition_max_bytes=rules.fetch_bytes
-        )
-        self._under_way: asyncio.Task[Fetched] | None = None
+        self._coming = deque(self.ranges)  # nothing of these was asked for yet
+        self._under_way: deque[asyncio.Task[Fetched]] = deque()  # in the order in which answers are wanted
 
-    def __iter__(self) -> Iterator[Fetched]:
-        position = self._wanted.start
-        while position < self._wanted.end:
-            fetched, position = self._blocking.run(self._answer(position))
+    def answers(self, wanted: OffsetRange) -> Iterator[Fetched]:
+        """All of one range. The ranges have to be gone through in their order, each to its end."""
+        position = wanted.start
+        while position < wanted.end:
+            fetched, position = self._blocking.run(self._answer(wanted, position))
             yield fetched
 
     def close(self) -> None:
-        """Nobody wants the answer that is under way."""
-        if self._under_way is not None and not self._under_way.done():
-            self._blocking.run(self._call_off(self._under_way))
+        """Nobody wants the answers that are under way."""
+        if self._under_way:
+            self._blocking.run(self._call_off())
 
-    async def _call_off(self, task: "asyncio.Task[Fetched]") -> None:
-        task.cancel()
-        await asyncio.wait([task])
+    async def _call_off(self) -> None:
+        for task in self._under_way:
+            task.cancel()
+        await asyncio.gather(*self._under_way, return_exceptions=True)
+        self._under_way.clear()
 
-    async def _answer(self, position: int) -> tuple[Fetched, int]:
+    async def _answer(self, wanted: OffsetRange, position: int) -> tuple[Fetched, int]:
         """What lies at a position, and where it goes on. Both in one call: entering the loop has its price."""
-        task, self._under_way = self._under_way or self._ask(position), None
-        fetched = await task
-        following = self._next_position(fetched, position)
-        if following < self._wanted.end:
-            # The request is on its way before the answer is opened.
-            self._under_way = self._ask(following)
-            await self._blocking.client.loop.sleep(0)
+        self._ask_for_beginnings()
+        fetched = await self._under_way.popleft()
+        following, size = _progress(fetched, position)
+        if following < wanted.end:
+            min_bytes = answer_bytes_min(
+                bytes_read=size,
+                offsets_read=following - position,
+                offsets_left=wanted.end - following,
+                bytes_max=self._rules.fetch_bytes,
+            )
+            self._under_way.appendleft(self._ask(wanted, following, min_bytes=min_bytes))
+        self._ask_for_beginnings()
+        # The requests are on their way before the answer is opened.
+        await self._blocking.client.loop.sleep(0)
         return fetched, following
 
-    def _ask(self, position: int) -> "asyncio.Task[Fetched]":
-        client = self._blocking.client
-        return client.loop.create_task(_fetch(client, self._wanted, position, self._rules, self._limits))
+    def _ask_for_beginnings(self) -> None:
+        while self._coming and len(self._under_way) < _UNDER_WAY_MAX:
+            wanted = self._coming.popleft()
+            self._under_way.append(self._ask(wanted, wanted.start, min_bytes=1))
 
-    def _next_position(self, fetched: Fetched, position: int) -> int:
-        for _, header in headers(fetched.records):
-            position = max(position, header.next_offset)
-        if not len(fetched.records):
-            position = max(position, fetched.log_start_offset)
-        return position
+    def _ask(self, wanted: OffsetRange, position: int, *, min_bytes: int) -> "asyncio.Task[Fetched]":
+        client, fetch_bytes = self._blocking.client, self._rules.fetch_bytes
+        limits = FetchLimits(
+            max_wait_ms=_WAIT_MS if min_bytes == 1 else _FULL_WAIT_MS,
+            min_bytes=min_bytes,
+            max_bytes=fetch_bytes,
+            partition_max_bytes=fetch_bytes,
+        )
+        return client.loop.create_task(_fetch(client, wanted, position, self._rules, limits))
+
+
+def _progress(fetched: Fetched, position: int) -> tuple[int, int]:
+    """Where reading goes on behind an answer, and how many bytes of batches it took to get there."""
+    size = 0
+    for start, header in headers(fetched.records):
+        position = max(position, header.next_offset)
+        size = start + header.size
+    if not len(fetched.records):
+        position = max(position, fetched.log_start_offset)
+    return position, size
 
 
 async def _fetch(

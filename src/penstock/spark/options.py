@@ -266,6 +266,17 @@ FOREACH_BATCH = optional_text(
     "For a batch write inside foreachBatch: a name for it, its own among the writes of that function. The rows then "
     "count once, however often Spark repeats the batch.",
 )
+FOREACH_QUERY_ID = optional_text(
+    "penstock.foreach.query.id",
+    "With penstock.foreach.batch, where Spark does not tell a write whose batch it is, as through Spark Connect: the "
+    "id of the streaming query.",
+)
+FOREACH_BATCH_ID = long(
+    "penstock.foreach.batch.id",
+    -1,
+    "With penstock.foreach.query.id: the number of the batch, as foreachBatch was called with it.",
+    allowed=Between(-1),
+)
 
 # Options of Spark's source, or of the Java client behind it, that are taken and mean nothing here.
 IGNORED_READ: Final = frozenset(
@@ -369,6 +380,8 @@ WRITE_OPTIONS: Final = Catalogue(
         DECISIONS_TOPIC,
         SKIP_LOST_BATCH,
         FOREACH_BATCH,
+        FOREACH_QUERY_ID,
+        FOREACH_BATCH_ID,
     ),
 )
 

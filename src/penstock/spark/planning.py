@@ -1,11 +1,13 @@
-"""From offsets to tasks: how far a micro-batch goes, what is lost, and who reads what. Pure."""
+"""From offsets to tasks: how far a micro-batch goes, what is lost, who reads what, and how much at a time. Pure."""
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from penstock.base.ids import TopicPartition
 from penstock.spark.positions import Positions
+
+ANSWER_BYTES: Final = 2 << 20
 
 
 class OffsetRange(NamedTuple):
@@ -107,6 +109,17 @@ def gathered(pieces: Sequence[OffsetRange], *, size_min: int) -> list[tuple[Offs
     if sharing:
         tasks.append(tuple(sharing))
     return tasks
+
+
+def answer_bytes_min(*, bytes_read: int, offsets_read: int, offsets_left: int, bytes_max: int) -> int:
+    """How much the next answer about a range should have at least; 1 is anything.
+
+    Each answer has its price, and a broker makes them short as long as nobody asks for more. Towards the end of a range
+    it would wait for what never comes, so how much is left is guessed from how large the records were so far.
+    """
+    if offsets_read <= 0 or bytes_max < 2 * ANSWER_BYTES:
+        return 1
+    return ANSWER_BYTES if bytes_read * offsets_left // offsets_read >= 2 * ANSWER_BYTES else 1
 
 
 def _pieces(whole: OffsetRange, count: int) -> list[OffsetRange]:

@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 
 from peers import tools
-from peers.kafka import SHORT_LIVED
+from peers.tools import SHORT_LIVED
 
 MEMBER = Path(__file__).with_name("GroupMember.java")
 

@@ -8,7 +8,6 @@ from collections import Counter
 from itertools import islice
 from pathlib import Path
 
-import pytest
 from app_logs.generator import Acknowledged, Line, Plan, closing_lines, lines, send
 from app_logs.logs import (
     ALLOWED_LATENESS_S,
@@ -26,8 +25,6 @@ from penstock.client.offsets import LATEST, list_offsets
 from penstock.testing import EmbeddedBroker
 from tests.spark.app_logs.reckoning import event_ms
 from tests.spark.writing import Topics
-
-pytestmark = pytest.mark.xdist_group("spark")
 
 START_MS = 1_700_000_000_000
 EXAMPLES = Path(__file__).parents[3] / "examples"

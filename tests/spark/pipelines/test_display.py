@@ -1,6 +1,10 @@
 """The live table and the lines of a log, without Spark."""
 
 import io
+import os
+import re
+
+import pytest
 
 from penstock.spark.pipelines.display import Display, render_line, render_table
 from penstock.spark.pipelines.views import FlowView, Rate, State
@@ -30,6 +34,57 @@ def test_no_line_is_wider_than_the_terminal() -> None:
     lines = render_table([RUNNING, WAITING._replace(problem="x" * 200)], width=50)
 
     assert max(map(len, lines)) == 50
+
+
+class Screen:
+    """A terminal, as far as the display uses one: it wraps what is too wide, wraps anew when its width changes, scrolls
+    what is too high, and knows two commands."""
+
+    def __init__(self, columns: int, lines: int) -> None:
+        self.size = os.terminal_size((columns, lines))
+        self._rows = [""]  # the last one is the cursor's
+
+    def write(self, text: str) -> None:
+        for part in re.split(r"(\x1b\[\d*[FJ]|\n)", text):
+            if part == "\n":
+                self._rows.append("")
+            elif part.endswith("F") and part[0] == "\x1b":
+                top = max(0, len(self._rows) - self.size.lines)
+                del self._rows[max(top, len(self._rows) - 1 - int(part[2:-1])) :]
+                self._rows.append("")  # and what was below is cleared next
+            elif part and part[0] != "\x1b":
+                self._rows[-1:] = self._wrapped(self._rows[-1] + part)
+
+    def flush(self) -> None:
+        pass
+
+    def resize(self, columns: int, lines: int) -> None:
+        self.size = os.terminal_size((columns, lines))
+        self._rows = [row for line in self._rows for row in self._wrapped(line)]
+
+    def _wrapped(self, line: str) -> list[str]:
+        width = self.size.columns
+        return [line[start : start + width] for start in range(0, max(1, len(line)), width)]
+
+    @property
+    def rows(self) -> list[str]:
+        return self._rows[:-1]
+
+
+@pytest.mark.parametrize("sizes", [[(100, 24), (60, 24), (20, 24), (100, 24)], [(100, 3)], [(20, 3)]])
+def test_on_a_narrow_or_low_screen_and_after_its_width_changed_there_is_one_table(
+    sizes: list[tuple[int, int]],
+) -> None:
+    screen, clock = Screen(*sizes[0]), Clock()
+    display = Display(screen, watched=True, size=lambda: screen.size, clock=clock)  # type: ignore[arg-type]
+    display.say("hello")
+    for columns, lines in sizes:
+        screen.resize(columns, lines)
+        for _ in range(3):
+            clock.now_s += 1
+            display.show([RUNNING, WAITING], below=["generator: " + "x" * 200])
+        assert [row[:5].strip() for row in screen.rows[:3]] == ["hello", "FLOW", "monit"]
+        assert len(screen.rows) <= 6, "and nothing twice"
 
 
 def test_a_log_gets_all_flows_in_one_line() -> None:

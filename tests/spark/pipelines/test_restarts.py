@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.spark.pipelines.failures import cause_of
+from penstock.spark.pipelines.failures import cause_of, is_late_worker
 from penstock.spark.pipelines.project import Project, parse_project
 from penstock.spark.pipelines.restarts import Restarts
 
@@ -73,3 +73,11 @@ ZeroDivisionError: division by zero
 )
 def test_pages_of_traces_become_the_line_that_tells_most(text: str, told: str) -> None:
     assert cause_of(text) == told
+
+
+LATE = "flow table cannot be started: Timed out while waiting for the Python worker to connect back"
+
+
+def test_a_worker_that_is_late_is_told_from_a_query_that_is_wrong() -> None:
+    assert is_late_worker(LATE)
+    assert not is_late_worker("flow table cannot be started: there is no column `x`")

@@ -12,7 +12,7 @@ from penstock.client.group_offsets import committed_offsets
 from penstock.spark.pipelines.checkpoint import read_checkpoint
 from penstock.spark.pipelines.paths import checkpoint_of, locked
 from penstock.spark.pipelines.project import Project
-from penstock.spark.pipelines.reset import reset_flow
+from penstock.spark.pipelines.reset import plan_reset, reset
 from penstock.spark.pipelines.runner import Runner
 from penstock.spark.pipelines.transforms import ship_modules
 from penstock.spark.pipelines.views import State
@@ -77,7 +77,7 @@ def test_flows_go_on_where_they_were_and_one_is_reset_without_touching_the_other
     assert [view.rows for view in second] == [1, 1], "what was read is not read again"
     assert counted(spark, project) == {"A": 3, "B": 1}
 
-    removed = reset_flow(project, project.flows["counts"])
+    (removed,) = reset(project, plan_reset(project, project.flows["counts"]))
 
     assert (removed.checkpoint, removed.table, removed.group) == (True, "counts", f"{project.name}.counts")
     assert not checkpoint_of(project, project.flows["counts"]).exists()
@@ -260,17 +260,18 @@ def test_a_pipeline_that_runs_cannot_be_reset(broker: EmbeddedBroker, tmp_path: 
     checkpoint.mkdir(parents=True)
 
     with locked(project), pytest.raises(UserError, match=r"is running, as process \d+: stop that one first"):
-        reset_flow(project, project.flows["counts"])
+        reset(project, plan_reset(project, project.flows["counts"]))
 
     assert checkpoint.exists()
-    assert reset_flow(project, project.flows["counts"]).checkpoint, "and afterwards it can"
+    (removed,) = reset(project, plan_reset(project, project.flows["counts"]))
+    assert removed.checkpoint, "and afterwards it can"
 
 
 def test_a_reset_without_a_broker_says_what_stays(tmp_path: Path) -> None:
     project = two_tables(tmp_path, "localhost:1", "orders")
     checkpoint_of(project, project.flows["words"]).mkdir(parents=True)
 
-    removed = reset_flow(project, project.flows["words"])
+    (removed,) = reset(project, plan_reset(project, project.flows["words"]))
 
     assert (removed.checkpoint, removed.group) == (True, None)
     assert "stays until the flow's next batch: cannot reach localhost:1" in removed.notes[0]

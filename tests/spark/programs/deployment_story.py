@@ -11,10 +11,12 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from peers.spark import SHORT_LIVED
+from tests.spark.sink import speculation
 from tests.spark.writing import Topics
 
 RECORDS = 40
-TIMEOUT_S = 60
+TIMEOUT_S = 200
 CONFIGURATION = {
     "spark.sql.python.filterPushdown.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
@@ -23,9 +25,11 @@ CONFIGURATION = {
 # Of sessions with a Spark of their own; a Connect server has been told already.
 OWN_CONFIGURATION = {
     "spark.driver.host": "127.0.0.1",
+    "spark.executor.extraJavaOptions": SHORT_LIVED,
     "spark.executor.memory": "600m",
     "spark.log.level": "ERROR",
     "spark.ui.enabled": "false",
+    **speculation.CONFIGURATION,
 }
 
 
@@ -144,6 +148,8 @@ def main() -> None:
             *(story.stream, story.sink),
         )
         found = {step.__name__: step() for step in steps}
+        if address.startswith("spark://"):  # local Spark, which the Connect server has, knows no speculation
+            found["speculation"] = speculation.speculate(spark, servers, Path(folder))
         print(json.dumps(found), flush=True)
     finally:
         spark.stop()

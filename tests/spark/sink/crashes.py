@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 ROWS = 360
 PER_BATCH = 120
 TARGET_PARTITIONS = 3
-_LIFE_S = 150
+_LIFE_S = 300
 _ALL = "PENSTOCK_CRASHES"
 
 
@@ -124,7 +124,8 @@ def start(spark: "SparkSession", life: dict[str, Any]) -> Any:
     spark.dataSource.register(crashing.CrashingSource)
     reader = spark.readStream.format("penstock").option("kafka.bootstrap.servers", life["servers"])
     reader = reader.option("subscribe", life["source"]).option("startingOffsets", "earliest")
-    frame = reader.option("maxOffsetsPerTrigger", str(PER_BATCH)).load().select("key", "value")
+    frame = reader.option("maxOffsetsPerTrigger", str(PER_BATCH)).load()
+    frame = frame.selectExpr("key", f"{life.get('value', 'value')} AS value")
     writer = frame.repartition(life["tasks"]).writeStream.format("crashing").trigger(availableNow=True)
     for name, value in life["options"].items():
         writer = writer.option(name, value)
@@ -201,7 +202,7 @@ def main(arguments: list[str]) -> int:
     on_kafka = "kafka" in arguments
     wanted = [each for each in arguments if each != "kafka"]
     failed = 0
-    with _broker(on_kafka) as broker, tempfile.TemporaryDirectory(prefix="crashes-") as folder:
+    with running_broker(on_kafka) as broker, tempfile.TemporaryDirectory(prefix="crashes-") as folder:
         for scenario in SCENARIOS:
             if scenario.hears_abort and scenario.at in [
                 each.at for each in SCENARIOS if not each.hears_abort
@@ -218,7 +219,7 @@ def main(arguments: list[str]) -> int:
     return 1 if failed else 0
 
 
-def _broker(on_kafka: bool) -> Any:
+def running_broker(on_kafka: bool) -> Any:
     from peers.kafka import ApacheKafka
     from peers.penstock import PenstockProcess
 

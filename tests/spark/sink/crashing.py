@@ -6,6 +6,7 @@
     crash.once   a file that is made when it happens, and keeps it from happening again
     crash.abort  "no": Spark's request to abort is not heard, as if the driver had died too
     crash.pid    a process (the driver's JVM) that is killed as well
+    crash.until  a file that whoever holds or is slow waits for; that of crash.once with .go behind it, if not said
 
 It replaces functions of the sink in the processes that Spark starts, and the sink has no code for it.
 """
@@ -31,8 +32,9 @@ POINTS = (
     "after a task",
     "hold after the decision",
     "hold until the timeout",
+    "slow in a task",
 )
-_WAIT_S = 60
+_WAIT_S = 300
 
 
 class Crash:
@@ -44,6 +46,7 @@ class Crash:
         self.once = options.get("crash.once", "")
         self.hears_abort = options.get("crash.abort", "yes") != "no"
         self.pid = int(options.get("crash.pid", "0"))
+        self.until = options.get("crash.until", f"{self.once}.go")
 
     def is_at(self, point: str) -> bool:
         return self.at == point and not Path(self.once).exists()
@@ -54,11 +57,21 @@ class Crash:
             os.kill(self.pid, signal.SIGKILL)
         os.kill(os.getpid(), signal.SIGKILL)
 
+    def note(self, what: str) -> None:
+        """For other processes to find."""
+        self._noted(what).touch()
+
+    def is_noted(self, what: str) -> bool:
+        return self._noted(what).exists()
+
+    def _noted(self, what: str) -> Path:
+        return Path(f"{self.once}.{what}")
+
     def hold(self) -> None:
-        """Say that the point is reached, and wait until the test has done its part."""
+        """Say that the point is reached, and wait until others have done their part."""
         Path(self.once).touch()
         deadline_s = time.monotonic() + _WAIT_S
-        while not Path(f"{self.once}.go").exists():
+        while not Path(self.until).exists():
             assert time.monotonic() < deadline_s, "nobody let it go on"
             time.sleep(0.02)  # another process: nothing here could be told
 
@@ -86,8 +99,11 @@ class CrashingSink(writers.StreamSink):
 
     def write(self, iterator: Iterator[Any]) -> Any:
         crash = self._crash
-        if task.stream_attempt("").batch != crash.batch:
+        attempt = task.stream_attempt("")
+        if attempt.batch != crash.batch:
             return super().write(iterator)
+        if crash.at == "slow in a task":
+            return self._write_slowly(iterator, attempt)
 
         def interrupted() -> Iterator[Any]:
             yield from iterator
@@ -98,6 +114,28 @@ class CrashingSink(writers.StreamSink):
         if crash.is_at("after a task"):
             crash.happen()
         return done
+
+    def _write_slowly(self, iterator: Iterator[Any], attempt: task.Attempt) -> Any:
+        """The first attempt of the first task stops half-way. Who comes meanwhile is its twin, and leaves a note."""
+        crash, is_first = self._crash, attempt.attempt == 0
+        if attempt.partition != 0:
+            return super().write(iterator)
+        if not is_first and Path(crash.once).exists() and not crash.is_noted("ended"):
+            crash.note("twin")
+
+        def interrupted() -> Iterator[Any]:
+            (whole,) = iterator
+            half = whole.num_rows // 2
+            yield whole.slice(0, half)
+            if is_first:
+                crash.hold()
+            yield whole.slice(half)
+
+        try:
+            return super().write(interrupted())
+        finally:
+            if is_first:
+                crash.note("ended")
 
     def commit(self, messages: Sequence[Any], batchId: int) -> None:
         if batchId == self._crash.batch:

@@ -2,7 +2,6 @@
 
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,7 +9,7 @@ import pytest
 
 from peers.kafka import ApacheKafka
 from peers.penstock import PenstockProcess
-from peers.tools import require
+from tests.spark.failing import await_file
 from tests.spark.sink.crashes import Scenario, Story, chosen, live, start, tell
 
 if TYPE_CHECKING:
@@ -18,27 +17,12 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.xdist_group("spark")
 
-PREPARED = {"transaction.two.phase.commit.enable": "true"}
 ON_KAFKA = (
     "the driver dies after the decision",
     "the driver dies between the ends",
     "a worker dies in a task",
 )
 _WAIT_S = 60
-
-
-@pytest.fixture(scope="module")
-def penstock() -> Iterator[PenstockProcess]:
-    with PenstockProcess(settings=PREPARED) as broker:
-        yield broker
-
-
-@pytest.fixture(scope="module")
-def kafka() -> Iterator[ApacheKafka]:
-    require("kafka")
-    settings = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 500}
-    with ApacheKafka(settings=settings) as broker:
-        yield broker
 
 
 @pytest.mark.parametrize("scenario", chosen(), ids=str)
@@ -63,10 +47,7 @@ def test_a_broker_that_is_killed_between_the_decision_and_the_ends_loses_nothing
     story = Story(penstock.bootstrap, tmp_path)
     query = start(spark, story.life(tasks=3, crash={"crash.at": "hold after the decision"}))
     try:
-        deadline_s = time.monotonic() + _WAIT_S
-        while not story.happened.exists():
-            assert time.monotonic() < deadline_s, f"the decision was not reached: {query.exception()}"
-            threading.Event().wait(0.02)  # another process: nothing here could be told
+        await_file(story.happened)
         penstock.kill()
         penstock.start()
         Path(f"{story.happened}.go").touch()

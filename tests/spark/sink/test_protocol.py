@@ -3,7 +3,7 @@ in any order, killed anywhere or given up and alive nevertheless."""
 
 import random
 from collections import Counter
-from collections.abc import Coroutine, Generator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,19 +14,18 @@ from hypothesis import strategies as st
 from penstock.base.errors import ErrorCode, Refusal, UserError
 from penstock.spark.sink import deciding
 from penstock.spark.sink.deciding import (
+    GivenUpError,
     LostTransactionError,
     ShutOutError,
     TransactionGoneError,
-    abort_batch,
     commit_batch,
 )
 from penstock.spark.sink.protocol import (
-    NO_BATCH,
+    MAY_WRITE,
     Decision,
     Found,
     Ids,
     Offered,
-    Plan,
     UnreadableDecisionError,
     is_decided,
     on_abort,
@@ -103,30 +102,22 @@ def test_a_run_does_not_end_the_transactions_of_its_own_earlier_batches_again():
     assert plan.finish == before
 
 
-def test_what_is_decided_is_not_aborted_when_spark_asks_for_it():
+def test_what_is_decided_is_carried_out_when_spark_asks_to_abort_it():
     before = decision(offered(0))
-    plan = on_abort(
-        IDS, Found(before, False), run="run", batch=1, offered=[offered(0)], open_transactions=[offered(0)]
-    )
-    assert plan.finish == before
-    assert plan.abort == ()
+    assert on_abort(Found(before, False), run="run", batch=1) == before
+    assert on_abort(Found(before, True), run="run", batch=1) is None
+    assert on_abort(Found(before, False), run="another", batch=2) == before
+    assert on_abort(None, run="run", batch=1) is None
 
 
-def test_a_batch_that_failed_takes_the_rest_of_its_run_with_it():
-    plan = on_abort(
-        IDS,
-        None,
-        run="run",
-        batch=1,
-        offered=[offered(0)],
-        open_transactions=[offered(0), offered(1), offered(2, run="another")],
-    )
-    assert plan.abort == (offered(0), offered(1))
-    assert plan.write == Decision(IDS.query, "", NO_BATCH, (), abandoned="run")
+def test_the_mark_of_a_run_is_not_one_of_its_tasks_nor_of_another_runs():
+    assert not IDS.is_of_run(IDS.given_up("run"), "run")
+    assert IDS.is_of_run(offered(0).transactional_id, "run")
+    assert not IDS.is_of_run(offered(0, run="run2").transactional_id, "run")
 
 
 def test_a_decision_can_be_read_back_and_nonsense_is_said_to_be_nonsense():
-    before = decision(offered(0), offered(7))._replace(abandoned="old")
+    before = decision(offered(0), offered(7))
     assert read_decision(IDS.query, write_decision(before)) == before
     for nonsense in (b"", b"{}", b'{"format":2}', b"\xff", b"[]", b'{"format":1,"run":"r","batch":1}'):
         with pytest.raises(UnreadableDecisionError, match=r"penstock\.decisions\.topic"):
@@ -148,27 +139,43 @@ class _Transaction:
     producer_id: int
     epoch: int = -1
     is_open: bool = False
-    was_committed: bool | None = None  # how the one before this epoch ended
+    ended: tuple[int, bool] | None = None  # the epoch of the newest one that was ended, and whether committed
     rows: list[Any] = field(default_factory=list)
+
+    @property
+    def state(self) -> str:
+        if self.is_open:
+            return "Ongoing"
+        if self.ended is None:
+            return "Empty"
+        return "CompleteCommit" if self.ended[1] else "CompleteAbort"
 
 
 class Broker:
-    """Transactions and decisions as a broker has them; every request is one step."""
+    """Transactions and decisions as a broker has them; every request is one step.
 
-    def __init__(self) -> None:
+    `own_epochs`: whether every transaction has an epoch of its own (transaction.version 2). Elsewhere an attempt whose
+    transaction was aborted by somebody who knew its epoch can begin another one.
+    """
+
+    def __init__(self, *, own_epochs: bool = True) -> None:
         self.transactions: dict[str, _Transaction] = {}
         self.committed: list[Any] = []
         self.decisions: list[Decision] = []
         self.carried_out = 0
         self.holder = 0
         self.listed: set[Offered] = set()  # by whoever may decide next
+        self.given_up: set[str] = set()
+        self.left_open: list[str] = []  # after somebody said that nothing of the run is
+        self._own_epochs = own_epochs
+        self._closed: set[str] = set()
 
     def start(self, transactional_id: str) -> Offered:
         known = self.transactions.setdefault(transactional_id, _Transaction(len(self.transactions)))
         if known.is_open:
             self._end(known, committed=False)
         known.epoch += 1
-        known.was_committed = None
+        known.ended = None
         return Offered(transactional_id, known.producer_id, known.epoch)
 
     def write(self, to: Offered, rows: Sequence[Any]) -> bool:
@@ -177,6 +184,8 @@ class Broker:
             return False
         known.is_open = True
         known.rows += rows
+        if _run_of(to.transactional_id) in self._closed:
+            self.left_open.append(to.transactional_id)
         return True
 
     def end(self, which: Offered, *, committed: bool) -> Refusal | None:
@@ -184,9 +193,16 @@ class Broker:
         if known.epoch == which.producer_epoch and known.is_open:
             self._end(known, committed=committed)
             return None
-        if known.epoch == which.producer_epoch + 1 and known.was_committed is committed:
+        if known.ended == (which.producer_epoch, committed):
             return None
         return Refusal(ErrorCode.INVALID_TXN_STATE)
+
+    def close(self, run: str) -> None:
+        """A driver says that nothing of the run is open, and that nothing will be."""
+        self._closed.add(run)
+        self.left_open += [
+            name for name, known in self.transactions.items() if known.is_open and _run_of(name) == run
+        ]
 
     def time_out(self, chance: random.Random) -> None:
         """Give one up that is open and neither decided nor about to be; what becomes of those is told elsewhere."""
@@ -197,13 +213,20 @@ class Broker:
             if known.is_open and Offered(name, known.producer_id, known.epoch) not in decided
         ]
         if undecided:
-            self._end(chance.choice(undecided), committed=False)
+            known = chance.choice(undecided)
+            self._end(known, committed=False)
+            known.epoch += 1  # whoever had it is fenced, in any version
 
     def _end(self, known: _Transaction, *, committed: bool) -> None:
         if committed:
             self.committed += known.rows
-        known.rows, known.is_open, known.was_committed = [], False, committed
-        known.epoch += 1
+        known.rows, known.is_open, known.ended = [], False, (known.epoch, committed)
+        if self._own_epochs:
+            known.epoch += 1
+
+
+def _run_of(transactional_id: str) -> str:
+    return transactional_id.split(".")[2]
 
 
 class MemoryLedger:
@@ -253,6 +276,24 @@ class MemoryLedger:
         await _Turn()
         self._broker.carried_out = self._offset + 1
 
+    async def give_up(self, run: str) -> None:
+        await _Turn()
+        self._broker.given_up.add(run)
+
+    async def is_given_up(self, run: str) -> bool:
+        await _Turn()
+        return run in self._broker.given_up
+
+    async def shut_out_tasks(self, run: str) -> None:
+        await self._take_over_tasks(run, lambda known: known.state in MAY_WRITE)
+
+    async def _take_over_tasks(self, run: str, wanted: Callable[[_Transaction], bool]) -> None:
+        await _Turn()
+        known = self._broker.transactions.items()
+        for name in [name for name, each in known if IDS.is_of_run(name, run) and wanted(each)]:
+            await _Turn()
+            self._broker.start(name)
+
 
 class Process:
     """Something that Spark started: goes on step by step, until it is done or killed."""
@@ -282,7 +323,7 @@ class Story:
 
     def __init__(self, chance: random.Random, *, batches: int, kills: int) -> None:
         self.chance = chance
-        self.broker = Broker()
+        self.broker = Broker(own_epochs=chance.random() < 0.7)
         self.rows = {batch: [(batch, row) for row in range(4)] for batch in range(batches)}
         self.kills = kills
         self.finished = -1  # Spark's own checkpoint
@@ -298,7 +339,9 @@ class Story:
             self._step_somebody()
 
     def is_told_right(self) -> bool:
-        return Counter(self.broker.committed) == Counter(row for rows in self.rows.values() for row in rows)
+        """Every row counts once, and nothing was open where a driver had said so."""
+        rows = Counter(row for rows in self.rows.values() for row in rows)
+        return Counter(self.broker.committed) == rows and not self.broker.left_open
 
     def _run(self, run: str) -> None:
         while self.finished < len(self.rows) - 1:
@@ -309,31 +352,32 @@ class Story:
             messages = self._tasks(run, batch)
             if messages is None:
                 return
-            how = commit_batch
-            if self.kills and self.chance.random() < 0.05:
-                self.kills -= 1
-                how = abort_batch
-            ended = self._await(
-                [
-                    Process(
-                        how(MemoryLedger(self.broker), IDS, run=run, batch=batch, offered=messages),
-                        born=batch,
-                    )
-                ]
-            )
+            is_abort = self.kills > 0 and self.chance.random() < 0.05
+            self.kills -= is_abort
+            how = self._abort(run, batch) if is_abort else self._commit(run, batch, messages)
+            ended = self._await([Process(how, born=batch)])
             if ended is None:
                 if self.chance.random() < 0.5:  # only the commit's process was killed: Spark asks to abort
-                    ledger = MemoryLedger(self.broker)
-                    undo = abort_batch(ledger, IDS, run=run, batch=batch, offered=messages)
-                    self._await([Process(undo, born=batch)])
+                    self._await([Process(self._abort(run, batch), born=batch)])
                 return
             if isinstance(ended[0].problem, LostTransactionError):
                 raise ended[0].problem
-            if ended[0].problem is not None or how is abort_batch:
+            if ended[0].problem is not None or is_abort:
                 return
             if self._is_killed():
                 return
             self.finished = batch
+
+    async def _commit(self, run: str, batch: int, messages: Sequence[Offered]) -> None:
+        is_last = batch == len(self.rows) - 1
+        ledger = MemoryLedger(self.broker)
+        await commit_batch(ledger, IDS, run=run, batch=batch, offered=messages, is_last=is_last)
+        if is_last:
+            self.broker.close(run)
+
+    async def _abort(self, run: str, batch: int) -> None:
+        await deciding.abort_batch(MemoryLedger(self.broker), run=run, batch=batch)
+        self.broker.close(run)
 
     def _tasks(self, run: str, batch: int) -> list[Offered] | None:
         """The transactions of the attempts that won, with the rows cut anew; None if the run was killed."""
@@ -351,15 +395,24 @@ class Story:
         ]
         self.living += second  # speculative: nobody waits for them
         ended = self._await(first)
-        if ended is None or any(each.result == "fenced" for each in ended):
+        if ended is None:
+            if self.chance.random() < 0.5:  # only a task was killed: Spark asks to abort, and others live on
+                self._await([Process(self._abort(run, batch), born=batch)])
+            return None
+        if any(each.result == "fenced" or each.problem for each in ended):
             return None
         return [each.result for each in ended if each.result is not None]
 
     async def _attempt(self, run: str, batch: int, part: int, attempt: int, rows: Sequence[Any]) -> Any:
-        if is_decided(await MemoryLedger(self.broker).look_up(), batch):
+        ledger = MemoryLedger(self.broker)
+        if is_decided(await ledger.look_up(), batch):
             return None
-        await _Turn()
-        mine = self.broker.start(IDS.task(run=run, partition=part, attempt=attempt, batch=batch))
+
+        async def start() -> Offered:
+            await _Turn()
+            return self.broker.start(IDS.task(run=run, partition=part, attempt=attempt, batch=batch))
+
+        mine = await deciding.begin_attempt(ledger, start, run=run)
         for row in rows:
             await _Turn()
             if not self.broker.write(mine, [row]):
@@ -415,8 +468,43 @@ def _one_run_for_all(self: Ids, *, run: str, partition: int, attempt: int, batch
     return f"{self.prefix}.{self.query}.run.{partition}.{attempt}.{batch % 2}"
 
 
-def _abort_whatever(ids: Ids, found: Found | None, **more: Any) -> Plan:
-    return on_abort(ids, None, **more)
+async def _never_given_up(self: MemoryLedger, run: str) -> bool:
+    await _Turn()
+    return False
+
+
+async def _look_and_then_start(
+    ledger: MemoryLedger, start: Callable[[], Awaitable[Offered]], *, run: str
+) -> Offered:
+    if await ledger.is_given_up(run):
+        raise GivenUpError
+    return await start()
+
+
+async def _shut_out_only_what_is_open(self: MemoryLedger, run: str) -> None:
+    await self._take_over_tasks(run, lambda known: known.is_open)
+
+
+async def _shut_out_what_is_committed_too(self: MemoryLedger, run: str) -> None:
+    await self._take_over_tasks(run, lambda known: True)
+
+
+async def _shut_out_and_then_give_up(ledger: MemoryLedger, *, run: str, batch: int) -> None:
+    await ledger.take_over()
+    finish = on_abort(await ledger.look_up(), run=run, batch=batch)
+    if finish is not None:
+        await deciding._carry_out(ledger, finish, finish.transactions, -1)
+    await ledger.shut_out_tasks(run)
+    await ledger.give_up(run)
+
+
+async def _look_and_then_give_up(ledger: MemoryLedger, *, run: str, batch: int) -> None:
+    await ledger.take_over()
+    finish = on_abort(await ledger.look_up(), run=run, batch=batch)
+    await ledger.give_up(run)
+    if finish is not None:
+        await deciding._carry_out(ledger, finish, finish.transactions, -1)
+    await ledger.shut_out_tasks(run)
 
 
 @pytest.mark.parametrize(
@@ -425,9 +513,32 @@ def _abort_whatever(ids: Ids, found: Found | None, **more: Any) -> Plan:
         pytest.param((MemoryLedger, "look_up"), _see_nothing, id="nobody looks at earlier decisions"),
         pytest.param((MemoryLedger, "write"), _write_anyway, id="nobody is shut out"),
         pytest.param((Ids, "task"), _one_run_for_all, id="runs share transactional ids"),
-        pytest.param((deciding, "on_abort"), _abort_whatever, id="what is decided is aborted"),
-        pytest.param((deciding, "is_abandoned"), lambda *_: False, id="a run that gave up goes on"),
+        pytest.param((deciding, "on_abort"), lambda *_, **__: None, id="what is decided is aborted"),
         pytest.param((deciding, "no_longer_open"), lambda *_: [], id="what was aborted is decided"),
+        pytest.param((MemoryLedger, "is_given_up"), _never_given_up, id="a run that was given up goes on"),
+        pytest.param(
+            (deciding, "begin_attempt"), _look_and_then_start, id="a task looks before it has started its id"
+        ),
+        pytest.param(
+            (MemoryLedger, "shut_out_tasks"),
+            _shut_out_only_what_is_open,
+            id="a task that has written nothing yet is not shut out",
+        ),
+        pytest.param(
+            (MemoryLedger, "shut_out_tasks"),
+            _shut_out_what_is_committed_too,
+            id="what was committed is taken over, and cannot be ended again",
+        ),
+        pytest.param(
+            (deciding, "abort_batch"),
+            _shut_out_and_then_give_up,
+            id="tasks are shut out before the mark is set",
+        ),
+        pytest.param(
+            (deciding, "abort_batch"),
+            _look_and_then_give_up,
+            id="the mark is set after the decisions are looked at",
+        ),
     ],
 )
 def test_each_rule_is_needed(where: tuple[Any, str], fault: Any, monkeypatch: pytest.MonkeyPatch):

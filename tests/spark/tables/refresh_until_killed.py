@@ -1,12 +1,16 @@
-"""A refresh in a process of its own, which ends as kill -9 ends it: right before or right after a manifest is replaced.
+"""Refreshes of two tables in one process, which ends as kill -9 ends it when each has put its first batch in: the
+second batch of one is written and in no manifest, that of the other is in its manifest, and Spark does not know.
 
-python -m tests.spark.tables.refresh_until_killed FOLDER TABLE before|after NUMBER_OF_THE_MANIFEST
+python -m tests.spark.tables.refresh_until_killed FOLDER TABLE_KILLED_BEFORE TABLE_KILLED_AFTER
 """
 
 import os
 import signal
 import sys
+import threading
+from collections import Counter
 from pathlib import Path
+from typing import NoReturn
 
 from penstock.spark import tables
 from penstock.spark.session import spark_session
@@ -14,23 +18,39 @@ from penstock.spark.tables import writing
 from penstock.spark.tables.manifest import Manifest, replace_manifest
 
 
-def main(warehouse: str, name: str, when: str, number: int) -> None:
-    seen = 0
+def main(warehouse: str, before: str, after: str) -> None:
+    replaced: Counter[str] = Counter()
+    both_there = threading.Barrier(2)
 
     def deadly(folder: Path, manifest: Manifest) -> None:
-        nonlocal seen
-        seen += 1
-        if seen == number and when == "before":
-            os.kill(os.getpid(), signal.SIGKILL)
+        replaced[folder.name] += 1
+        is_second = replaced[folder.name] == 2
+        if is_second and folder.name == before:
+            _die(both_there)
         replace_manifest(folder, manifest)
-        if seen == number:
-            os.kill(os.getpid(), signal.SIGKILL)
+        if is_second and folder.name == after:
+            _die(both_there)
 
     writing.replace_manifest = deadly
-    with spark_session("killed", master="local[1]") as spark:
+    with spark_session("killed", master="local[2]") as spark:
         spark.conf.set("spark.sql.shuffle.partitions", "2")
-        tables.refresh(spark, tables.open_table(warehouse, name))
+        refreshes = [
+            threading.Thread(
+                target=lambda name=name: tables.refresh(spark, tables.open_table(warehouse, name))
+            )
+            for name in (before, after)
+        ]
+        for each in refreshes:
+            each.start()
+        for each in refreshes:
+            each.join()
+
+
+def _die(both_there: threading.Barrier) -> NoReturn:
+    both_there.wait()
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError("not reached")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]))
+    main(*sys.argv[1:])

@@ -42,7 +42,7 @@ def test_a_table_is_created_listed_refreshed_and_described(
     code, said, _ = told("create", "orders", "--topic", topic)
     assert (code, said) == (0, f"created append table orders of topic {topic}: id BIGINT, name STRING\n")
     command = [sys.executable, "-m", "penstock", "table", "refresh", "orders", "--warehouse", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=400, check=False)
     assert done.stdout == "table orders: 5 rows (+5), 1 rejected (+1), 1 batch\n", done.stderr
     topics.write_values(topic, ["{}", "{}"], partition=1)
     _, said, _ = told("list", "--json")

@@ -188,3 +188,32 @@ def test_what_is_no_table_is_said_so(spark: "SparkSession", tmp_path: Path) -> N
         tables.read(spark, tmp_path, "events")
     with pytest.raises(UserError, match="cannot be called"):
         tables.ensure_table(tmp_path, "../events")
+
+
+def test_a_batch_of_a_query_with_state_comes_again_and_the_query_goes_on(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    """Spark fails a query whose batch does not keep its state: the rows are computed though they are in."""
+    table = tables.ensure_table(tmp_path / "tables", "counts", keys=("word",))
+    checkpoint = tmp_path / "checkpoint"
+
+    def run(words: str) -> None:
+        (tmp_path / "words").mkdir(exist_ok=True)
+        (tmp_path / "words" / f"{len(words)}.txt").write_text("\n".join(words))
+        stream = spark.readStream.text(str(tmp_path / "words"))
+        counts = stream.groupBy(stream["value"].alias("word")).count()
+        writer = counts.writeStream.outputMode("update").option("checkpointLocation", str(checkpoint))
+        query = (
+            writer.foreachBatch(lambda rows, batch_id: tables.write_batch(rows, batch_id, table) and None)
+            .trigger(availableNow=True)
+            .start()
+        )
+        assert query.awaitTermination(120)
+
+    run("aab")
+    for file in (
+        checkpoint / "commits"
+    ).iterdir():  # as if it had been killed before it wrote down that it was done
+        file.unlink()
+    run("a")
+    assert rows_of(spark, tmp_path / "tables", "counts") == [("a", 3), ("b", 1)]

@@ -32,6 +32,12 @@ def read_checkpoint(folder: Path) -> CheckpointState | None:
     return CheckpointState(last_done + 1, planned[-1] > last_done, positions)
 
 
+def query_id_of(folder: Path) -> str:
+    """The id of the query that the checkpoint belongs to, which Spark writes before the first batch. Not everybody who
+    is given a batch is told it: through Spark Connect nobody is."""
+    return str(json.loads((folder / "metadata").read_text(encoding="utf-8"))["id"])
+
+
 def _numbers(folder: Path) -> list[int]:
     try:
         return sorted(int(each.name) for each in folder.iterdir() if each.name.isdigit())

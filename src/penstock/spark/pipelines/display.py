@@ -2,6 +2,7 @@
 then. What is shown is made by pure functions; `Display` only writes.
 """
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from typing import Final, TextIO
@@ -10,7 +11,7 @@ from penstock.spark.pipelines.views import FlowView, State
 
 _TITLES: Final = ("FLOW", "STATE", "ROWS/S", "ROWS", "LAG", "BATCH", "BATCH TIME", "RESTARTS")
 _GAP: Final = "  "
-_WIDTH_MIN: Final = 40
+_SIZE_UNKNOWN: Final = os.terminal_size((80, 24))
 _UP_AND_CLEAR: Final = "\x1b[{lines}F\x1b[J"
 
 
@@ -26,7 +27,17 @@ def render_table(views: Sequence[FlowView], *, width: int) -> list[str]:
         for row in rows
     ]
     lines += [_problem(view) for view in views if view.problem is not None]
-    return [_fitted(line, width) for line in lines]
+    return [fitted(line, width) for line in lines]
+
+
+def fitted(line: str, width: int) -> str:
+    """A line that wrapped would be two lines, and the table would crawl down the screen."""
+    return line if len(line) <= width else f"{line[: max(0, width - 1)]}…"
+
+
+def rows_taken(lines: Sequence[str], *, width: int) -> int:
+    """How many rows of the screen lines take that were drawn when it may have been wider: terminals wrap them anew."""
+    return sum(max(1, -(-len(line) // width)) for line in lines)
 
 
 def render_line(views: Sequence[FlowView], *, elapsed_s: float) -> str:
@@ -42,18 +53,18 @@ class Display:
         stream: TextIO,
         *,
         watched: bool | None = None,
-        width: Callable[[], int] = lambda: 80,
+        size: Callable[[], os.terminal_size] | None = None,
         interval_s: float | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._stream = stream
         self._watched = stream.isatty() if watched is None else watched
-        self._width = width
+        self._size = size if size is not None else lambda: _size_of(stream)
         self._interval_s = interval_s if interval_s is not None else (0.5 if self._watched else 10.0)
         self._clock = clock
         self._started_at_s = clock()
         self._next_at_s = self._started_at_s
-        self._drawn = 0
+        self._drawn: list[str] = []
         self._told: dict[str, tuple[State, str | None]] = {}
 
     @property
@@ -68,7 +79,7 @@ class Display:
         self._told = {view.flow: (view.state, view.problem) for view in views}
         if self._watched:
             if now >= self._next_at_s or changed or at_once:
-                self._draw([*render_table(views, width=self._width()), *below])
+                self._draw(views, below)
                 self._next_at_s = now + self._interval_s
             return
         for view in changed:
@@ -85,18 +96,22 @@ class Display:
 
     def close(self) -> None:
         """Leave the table as it is; what is said next comes below it."""
-        self._drawn = 0
+        self._drawn = []
 
-    def _draw(self, lines: Sequence[str]) -> None:
+    def _draw(self, views: Sequence[FlowView], below: Sequence[str]) -> None:
+        width, height = self._size()
+        lines = [*render_table(views, width=width), *(fitted(line, width) for line in below)]
         self._erase()
-        self._stream.write("".join(f"{line}\n" for line in lines))
+        # What has scrolled out at the top cannot be drawn over. The last row is the cursor's.
+        self._drawn = lines[: max(1, height - 1)]
+        self._stream.write("".join(f"{line}\n" for line in self._drawn))
         self._stream.flush()
-        self._drawn = len(lines)
 
     def _erase(self) -> None:
         if self._drawn:
-            self._stream.write(_UP_AND_CLEAR.format(lines=self._drawn))
-            self._drawn = 0
+            rows = rows_taken(self._drawn, width=self._size().columns)
+            self._stream.write(_UP_AND_CLEAR.format(lines=rows))
+            self._drawn = []
 
     def _write(self, line: str) -> None:
         self._stream.write(f"{line}\n")
@@ -143,7 +158,10 @@ def _duration(milliseconds: int | None) -> str:
     return f"{milliseconds} ms" if milliseconds < 10_000 else f"{milliseconds / 1000:.1f} s"
 
 
-def _fitted(line: str, width: int) -> str:
-    """A line that wrapped would be two lines, and the table would crawl down the screen."""
-    width = max(width, _WIDTH_MIN)
-    return line if len(line) <= width else f"{line[: width - 1]}…"
+def _size_of(stream: TextIO) -> os.terminal_size:
+    """Of the terminal behind the stream: another one's, or what the environment says, may be another."""
+    try:
+        size = os.get_terminal_size(stream.fileno())
+    except (OSError, ValueError):
+        return _SIZE_UNKNOWN
+    return size if size.columns and size.lines else _SIZE_UNKNOWN

@@ -12,6 +12,14 @@ _JAVA_CAUSE: Final = re.compile(r"^(?:Caused by|): (?:[\w$]+\.)+[\w$]+: (.+)$", 
 _PENSTOCK_ERROR: Final = re.compile(r"penstock\.[\w.]+\.(\w+): (.+)$", re.MULTILINE)
 _SPARKS_PREFIX: Final = re.compile(r"^\[[A-Z_.]+\] ?|\bSQLSTATE: \w+")
 
+_LATE_WORKER: Final = "Timed out while waiting for the Python worker to connect back"
+
+
+def is_late_worker(text: str) -> bool:
+    """Whether the machine was only too busy: through Spark Connect, the process that is to run foreachBatch has ten
+    seconds to report, and no setting gives it more."""
+    return _LATE_WORKER in text
+
 
 def cause_of(text: str) -> str:
     """The line that tells most: our own error, else the innermost of Python, else the innermost of the JVM, else what

@@ -9,12 +9,13 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock.base.errors import PenstockError, UserError
-from penstock.spark.options import FOREACH_BATCH
-from penstock.spark.pipelines.checkpoint import read_checkpoint
-from penstock.spark.pipelines.failures import cause_of
+from penstock.spark.options import FOREACH_BATCH, FOREACH_BATCH_ID, FOREACH_QUERY_ID
+from penstock.spark.pipelines.checkpoint import query_id_of, read_checkpoint
+from penstock.spark.pipelines.failures import cause_of, is_late_worker
 from penstock.spark.pipelines.lag import LagMeter
 from penstock.spark.pipelines.paths import checkpoint_of
 from penstock.spark.pipelines.project import RESTARTS_MAX, Flow, Project, TopicTarget
@@ -61,7 +62,7 @@ class Runner:
         """Start every flow; UserError, and nothing runs, if Spark does not take one of them."""
         try:
             for flow in self._flows:
-                flow.start()
+                flow.begin()
         except BaseException:
             self.stop()
             raise
@@ -127,6 +128,15 @@ class _RunningFlow:
         self._batch: int | None = None
         self._batch_ms: int | None = None
 
+    def begin(self) -> None:
+        """Start the query for the first time; UserError if Spark does not take it, which it would not later either."""
+        try:
+            self.start()
+        except UserError as error:
+            if not is_late_worker(str(error)):
+                raise
+            self._failed(str(error))
+
     def start(self) -> None:
         """Start the query; UserError if Spark does not take it."""
         try:
@@ -170,8 +180,9 @@ class _RunningFlow:
             return
         error: Exception | None
         try:
+            is_active = self._query.isActive  # before the look at progress: its last batch is seen too
             self._notice_progress(self._query)
-            if self._query.isActive:
+            if is_active:
                 return
             error = self._query.exception()
         except Exception as gone:  # the session itself, or the connection to it
@@ -210,7 +221,8 @@ class _RunningFlow:
             number = int(known["batchId"])
             finished = self._batch is None or number > self._batch
             # Between batches Spark repeats the last number, now and then and with no rows: where it is, not progress.
-            if not finished and not (number == self._batch and not known.get("numInputRows")):
+            rows = sum(int(source["numInputRows"] or 0) for source in known.get("sources") or ())
+            if not finished and not (number == self._batch and not rows):
                 continue
             if known.get("sources"):
                 self._notice_position(known["sources"][0].get("endOffset"))
@@ -218,8 +230,8 @@ class _RunningFlow:
                 continue
             self._batch = number
             self._batch_ms = int(known.get("durationMs", {}).get("triggerExecution", 0))
-            self._rows += int(known.get("numInputRows", 0))
-            self._rate.add(now_s=self._clock(), rows=int(known.get("numInputRows", 0)))
+            self._rows += rows  # of the sources: the sum itself is missing through Spark Connect
+            self._rate.add(now_s=self._clock(), rows=rows)
             self._restarts.progressed()
             self._problem = None
             self.state = State.RUNNING
@@ -260,26 +272,34 @@ class _RunningFlow:
 
 
 def _to_target(writer: "DataStreamWriter", project: Project, flow: Flow) -> "DataStreamWriter":
+    checkpoint = checkpoint_of(project, flow).absolute()
     if isinstance(flow.to, TopicTarget):
         if flow.output_mode == "update":
             # Spark lets no Python sink take updates. Inside foreachBatch they are rows like others, and exactly once.
-            return writer.foreachBatch(partial(_write_records, project.sink_options(flow.to)))
+            return writer.foreachBatch(partial(_write_records, project.sink_options(flow.to), checkpoint))
         return writer.format("penstock").options(**project.sink_options(flow.to))
     from penstock.spark.tables import ensure_table
 
     table = ensure_table(project.state / "tables", flow.to.table, keys=flow.to.key)
-    return writer.foreachBatch(partial(_write_rows, table))
+    return writer.foreachBatch(partial(_write_rows, table, checkpoint))
 
 
-def _write_records(options: Mapping[str, str], rows: "DataFrame", _batch_id: int) -> None:
-    named = {**options, FOREACH_BATCH.name: "updates"}
-    rows.write.format("penstock").options(**named).mode("append").save()
+# Through Spark Connect these two run on the server, in a process of their own.
 
 
-def _write_rows(table: "Table", rows: "DataFrame", batch_id: int) -> None:
+def _write_records(options: Mapping[str, str], checkpoint: Path, rows: "DataFrame", batch_id: int) -> None:
+    whose = {
+        FOREACH_BATCH.name: "updates",
+        FOREACH_QUERY_ID.name: query_id_of(checkpoint),
+        FOREACH_BATCH_ID.name: str(batch_id),
+    }
+    rows.write.format("penstock").options(**options, **whose).mode("append").save()
+
+
+def _write_rows(table: "Table", checkpoint: Path, rows: "DataFrame", batch_id: int) -> None:
     from penstock.spark.tables import write_batch
 
-    write_batch(rows, batch_id, table)
+    write_batch(rows, batch_id, table, query_id=query_id_of(checkpoint))
 
 
 def _as_mapping(progress: Any) -> Mapping[str, Any]:

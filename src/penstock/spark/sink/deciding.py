@@ -1,19 +1,19 @@
-"""The driver's part of a batch's end: take over, look, decide, carry out. `protocol` says what to do, a `Ledger` does
-it; this is the order. Nothing here knows of brokers: `ledger` has the one that does, the tests have one in memory.
+"""Who does what in which order: the driver at a batch's end (take over, look, decide, carry out; or give up), and an
+attempt of a task at its beginning. `protocol` says why, a `Ledger` does it. Nothing here knows of brokers: `ledger` has
+the one that does, the tests have one in memory.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Protocol, TypeVar
 
-from penstock.base.errors import Refusal, UserError
+from penstock.base.errors import PenstockError, Refusal, UserError
 from penstock.spark.sink.protocol import (
     Decision,
     Found,
     Ids,
     Offered,
     Plan,
-    is_abandoned,
     no_longer_open,
     on_abort,
     on_commit,
@@ -24,6 +24,7 @@ log = logging.getLogger("penstock.spark")
 _TRIES: Final = 10
 
 Token = TypeVar("Token")
+Started = TypeVar("Started")
 
 
 class ShutOutError(Exception):
@@ -34,8 +35,8 @@ class TransactionGoneError(UserError):
     """A task's transaction ended before its batch was decided; nothing of the batch counts."""
 
 
-class AbandonedError(UserError):
-    """A batch that was given up is not to be committed any more."""
+class GivenUpError(UserError):
+    """Spark has asked to abort a batch of this run: the run writes and decides nothing any more."""
 
 
 class LostTransactionError(UserError):
@@ -63,6 +64,29 @@ class Ledger(Protocol[Token]):
     async def mark_carried_out(self, decision: Decision) -> None:
         """Remember that a decision's transactions are all ended."""
 
+    async def give_up(self, run: str) -> None:
+        """Set the mark of a run that was given up."""
+
+    async def is_given_up(self, run: str) -> bool:
+        """Whether the mark is set."""
+
+    async def shut_out_tasks(self, run: str) -> None:
+        """List the run's transactional ids, and take over all that an attempt may yet write with: what is open is
+        aborted, and what is not cannot be opened."""
+
+
+async def begin_attempt(
+    ledger: Ledger[Token], start: Callable[[], Awaitable[Started]], *, run: str
+) -> Started:
+    """Start an attempt's transactional id, and only then look whether its run was given up meanwhile."""
+    started = await start()
+    if await ledger.is_given_up(run):
+        raise GivenUpError(
+            f"nothing is written: Spark has given up run {run}, to which this attempt of a task belongs. If that was a "
+            "write inside foreachBatch which is repeated there: let the query fail and start it again, which repeats it"
+        )
+    return started
+
 
 async def commit_batch(
     ledger: Ledger[Token],
@@ -72,14 +96,16 @@ async def commit_batch(
     batch: int,
     offered: Sequence[Offered],
     skip_lost_batch: int = -1,
+    is_last: bool = False,
 ) -> None:
-    """Make a batch count; returns when it does, and readers see it."""
+    """Make a batch count; returns when it does, and readers see it. After the last one nobody comes who could find
+    what an attempt that lost leaves behind, so such attempts are shut out."""
     for _ in range(_TRIES):
         token = await ledger.take_over()
         found = await ledger.look_up()
         open_transactions = await ledger.open_transactions(offered)
-        if is_abandoned(found, run):
-            raise AbandonedError(
+        if await ledger.is_given_up(run):
+            raise GivenUpError(
                 f"batch {batch} of query {ids.query} is not committed: Spark has asked to abort it meanwhile"
             )
         plan = on_commit(
@@ -98,38 +124,29 @@ async def commit_batch(
                 continue
             await _carry_out(ledger, plan.write, plan.commit, skip_lost_batch)
         await _abort(ledger, plan)
+        if is_last:
+            await _leave_nothing_open(ledger, run)
         return
     raise UserError(_contended(ids, batch))
 
 
-async def abort_batch(
-    ledger: Ledger[Token],
-    ids: Ids,
-    *,
-    run: str,
-    batch: int,
-    offered: Sequence[Offered],
-    skip_lost_batch: int = -1,
-) -> None:
-    """Leave nothing of a batch behind; unless it was decided: then it counts."""
-    for _ in range(_TRIES):
-        token = await ledger.take_over()
-        found = await ledger.look_up()
-        open_transactions = await ledger.open_transactions(offered)
-        plan = on_abort(
-            ids, found, run=run, batch=batch, offered=offered, open_transactions=open_transactions
-        )
-        if plan.finish is not None:
-            await _carry_out(ledger, plan.finish, plan.finish.transactions, skip_lost_batch)
-        if plan.write is not None:
-            try:
-                await ledger.write(token, plan.write)
-            except ShutOutError:
-                continue
-            await ledger.mark_carried_out(plan.write)  # the decision in it was, or has just been
-        await _abort(ledger, plan)
-        return
-    raise UserError(_contended(ids, batch))
+async def abort_batch(ledger: Ledger[Token], *, run: str, batch: int, skip_lost_batch: int = -1) -> None:
+    """Give the batch's run up, and leave nothing of it open; unless the batch was decided: then it counts."""
+    await ledger.give_up(run)
+    await ledger.take_over()
+    finish = on_abort(await ledger.look_up(), run=run, batch=batch)
+    if finish is not None:
+        await _carry_out(ledger, finish, finish.transactions, skip_lost_batch)
+    await ledger.shut_out_tasks(run)
+
+
+async def _leave_nothing_open(ledger: Ledger[Token], run: str) -> None:
+    """As an abort does it; but the rows are there, so what fails here must not make Spark say that the write did."""
+    try:
+        await ledger.give_up(run)
+        await ledger.shut_out_tasks(run)
+    except PenstockError as error:
+        log.warning("attempts of tasks that lost may leave transactions open until they time out: %s", error)
 
 
 async def _carry_out(

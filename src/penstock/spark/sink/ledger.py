@@ -1,5 +1,5 @@
 """Decisions in a compacted topic, and transactions on a broker: the `Ledger` of `deciding`. On the driver; tasks only
-look up.
+look up whether their batch was decided, and their run given up.
 
 A decision is one record in a small transaction of its own, so that a driver which was shut out cannot write one. The
 key is the query, so compaction leaves the newest decision of each; how far a query's decisions have been carried out
@@ -28,12 +28,19 @@ from penstock.client.transaction_steps import (
     has_own_epochs,
     take_over,
 )
-from penstock.client.transactions import TransactionDescription, describe_transactions, list_transactions
+from penstock.client.transactions import (
+    TransactionDescription,
+    describe_transactions,
+    fence_producer,
+    list_transactions,
+)
 from penstock.records.builder import build_batch
 from penstock.records.murmur2 import partition_of_key
 from penstock.records.record import Record, read_records
 from penstock.spark.sink.deciding import ShutOutError
 from penstock.spark.sink.protocol import (
+    MAY_WRITE,
+    ONGOING,
     Decision,
     Found,
     Ids,
@@ -47,10 +54,9 @@ _PARTITIONS: Final = (
 )
 _CONFIGS: Final = {"cleanup.policy": "compact"}
 _TIMEOUT_MS: Final = 15_000  # of the transaction around a decision; looking up may have to wait for it
-_ENDS_AT_ONCE: Final = 16
+_ENDS_AT_ONCE: Final = 16  # and as many ids are taken over at once
 _DECISION_BYTES_MAX: Final = 64 << 20
 _LIMITS: Final = FetchLimits(max_wait_ms=200)
-_ONGOING: Final = "Ongoing"
 _SHUT_OUT: Final = frozenset(
     {
         ErrorCode.INVALID_PRODUCER_EPOCH,
@@ -67,7 +73,7 @@ class BrokerLedger:
     def __init__(self, client: Client, ids: Ids, *, topic: str, keeps: bool = True) -> None:
         """`keeps`: whether decisions are kept for a restart; those of a batch write are not, there is none."""
         self._client = client
-        self._ids = ids
+        self.ids = ids
         self._topic = topic
         self._keeps = keeps
         self._offset = -1  # of the decision that was found or written
@@ -75,7 +81,7 @@ class BrokerLedger:
         self._sequence = 0
 
     async def take_over(self) -> Identity:
-        self._token = await take_over(self._client, self._ids.decisions, timeout_ms=_TIMEOUT_MS)
+        self._token = await take_over(self._client, self.ids.decisions, timeout_ms=_TIMEOUT_MS)
         self._sequence = 0
         return self._token
 
@@ -83,14 +89,14 @@ class BrokerLedger:
         partition = await self._partition(create=False)
         if partition is None:
             return None
-        known = await committed_offsets(self._client, self._ids.decisions, [partition])
+        known = await committed_offsets(self._client, self.ids.decisions, [partition])
         bounds = await find_offsets(self._client, {partition: EARLIEST})
         done = known[partition].offset if partition in known else 0
         # One before it: the decision that was carried out last is itself of interest.
         start = max(done - 1, bounds[partition])
         end_offset = (await find_offsets(self._client, {partition: LATEST}))[partition]
         found: tuple[int, Decision] | None = None
-        async for offset, decision in _Reader(self._client, self._ids.query, partition, start, end_offset):
+        async for offset, decision in _Reader(self._client, self.ids.query, partition, start, end_offset):
             found = None if decision is None else (offset, decision)
         if found is None:
             return None
@@ -98,8 +104,8 @@ class BrokerLedger:
         return Found(found[1], carried_out=found[0] < done)
 
     async def open_transactions(self, offered: Sequence[Offered]) -> list[Offered]:
-        listed = await list_transactions(self._client, states=[_ONGOING])
-        names = {each.transactional_id for each in listed if self._ids.is_task(each.transactional_id)}
+        listed = await list_transactions(self._client, states=[ONGOING])
+        names = {each.transactional_id for each in listed if self.ids.is_task(each.transactional_id)}
         names.update(each.transactional_id for each in offered)
         if not names:
             return []
@@ -107,7 +113,7 @@ class BrokerLedger:
         return [
             Offered(each.transactional_id, each.producer_id, each.producer_epoch)
             for each in described.values()
-            if isinstance(each, TransactionDescription) and each.state == _ONGOING
+            if isinstance(each, TransactionDescription) and each.state == ONGOING
         ]
 
     async def write(self, token: Identity, decision: Decision) -> None:
@@ -145,16 +151,39 @@ class BrokerLedger:
         assert partition is not None
         assert self._offset >= 0, "marked before it was found or written"
         mark = Committed(self._offset + 1, metadata=f"batch {decision.batch}")
-        refused = await commit_offsets(self._client, self._ids.decisions, {partition: mark})
+        refused = await commit_offsets(self._client, self.ids.decisions, {partition: mark})
         if refusal := refused.get(partition):
             raise AnsweredError(refusal, f"remember that batch {decision.batch} was carried out")
+
+    async def give_up(self, run: str) -> None:
+        await fence_producer(self._client, self.ids.given_up(run))
+
+    async def is_given_up(self, run: str) -> bool:
+        mark = self.ids.given_up(run)
+        described = (await describe_transactions(self._client, [mark]))[mark]
+        if isinstance(described, TransactionDescription):
+            return True
+        if described.code is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+            return False
+        raise AnsweredError(described, f"look whether run {run} was given up")
+
+    async def shut_out_tasks(self, run: str) -> None:
+        listed = await list_transactions(self._client, states=MAY_WRITE)
+        turns = asyncio.Semaphore(_ENDS_AT_ONCE)
+
+        async def shut_out(transactional_id: str) -> None:
+            async with turns:
+                await fence_producer(self._client, transactional_id)
+
+        names = (each.transactional_id for each in listed)
+        await asyncio.gather(*(shut_out(name) for name in names if self.ids.is_of_run(name, run)))
 
     async def _write(self, token: Identity, value: bytes | None) -> int:
         """One record, in a transaction of its own; its offset."""
         partition = await self._partition(create=True)
         assert partition is not None
         own_epochs = await has_own_epochs(self._client)
-        record = Record(0, self._client.loop.now_ms(), self._ids.query.encode(), value)
+        record = Record(0, self._client.loop.now_ms(), self.ids.query.encode(), value)
         batch = build_batch(
             [record],
             producer_id=token.producer_id,
@@ -164,18 +193,18 @@ class BrokerLedger:
         )
         try:
             if not own_epochs:
-                await add_partitions(self._client, self._ids.decisions, token, [partition])
+                await add_partitions(self._client, self.ids.decisions, token, [partition])
             results = await produce(
                 self._client,
                 {partition: batch},
-                transactional_id=self._ids.decisions,
+                transactional_id=self.ids.decisions,
                 version_max=None if own_epochs else OLD_PRODUCE,
             )
             result = results[partition]
             if isinstance(result, Refusal):
                 raise AnsweredError(result, f"write a decision to {partition}")
             self._token = await end(
-                self._client, self._ids.decisions, token, committed=True, own_epochs=own_epochs
+                self._client, self.ids.decisions, token, committed=True, own_epochs=own_epochs
             )
         except AnsweredError as error:
             if error.refusal.code in _SHUT_OUT:
@@ -194,7 +223,7 @@ class BrokerLedger:
             if topic.refusal is None or topic.refusal.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 return None
             raise AnsweredError(topic.refusal, f"topic {self._topic}")
-        index = partition_of_key(self._ids.query.encode(), len(topic.partitions))
+        index = partition_of_key(self.ids.query.encode(), len(topic.partitions))
         return TopicPartition(self._topic, index)
 
     async def _create(self) -> None:

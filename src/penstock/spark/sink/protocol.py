@@ -18,13 +18,24 @@ that were given up go on nevertheless:
     (Tasks of a stage that Spark repeats as a whole begin to count their attempts anew: see 3.)
 3.  Right before it decides, the driver asks whether all that is offered is still open, under the same epoch. What a
     timeout has aborted by then is nobody's loss: the batch fails, and is written again.
-4.  Transactions of attempts that came to nothing are found in a listing which is taken *between* taking over and
-    deciding, and are aborted after that by producer id and epoch, never by taking their id over. A driver that was
-    given up may run behind one that has finished this batch and is at the next: so, where the batch was decided
+4.  Before it decides, the driver lists the transactions of attempts that came to nothing, *between* taking over and
+    deciding, and aborts them after that by producer id and epoch, never by taking their id over. A driver that was
+    left behind may run after one that has finished this batch and is at the next: so, where the batch was decided
     already, only transactions of this batch's parity are aborted; and none at all where a later batch was decided.
-5.  Spark asks to abort a batch also when its commit failed half-way. Then the decision counts, not what Spark asks.
-    If there is none, the newest decision is written once more with the name of the run that has given up, before
-    anything is aborted: a commit of that run which is alive nevertheless finds it, and decides nothing.
+    What is opened after the listing is found by the next batch's.
+5.  When Spark asks to abort a batch, its run is *given up*, for good. (Spark asks also when a commit failed half-way:
+    then the decision counts, not what Spark asks.) The mark is a transactional id that nobody writes with: the run is
+    given up once the broker knows it. The driver
+        a. sets the mark,
+        b. takes over the decisions, looks at the newest, and carries it out if nobody has,
+        c. lists all ids of the run, whether a transaction is open or not, and takes them over; but not those whose
+           transaction was committed: nobody writes with them, and somebody may be about to end them once more.
+    A commit looks for the mark after it has taken over the decisions: either that was before b, and then it is shut
+    out or its decision is found; or it was after b, so after a, and it finds the mark. A task looks for the mark after
+    it has started its transactional id and before its first record: either the id was started before the listing of c,
+    and is taken over; or after it, so after a, and the task finds the mark. So once an abort has returned nothing of
+    the run is open, and nothing will be; no number of tasks or attempts has to be known for it. What has been decided
+    was committed before c: in b, or by the run before it began another batch.
 6.  Which decisions have been carried out is remembered beside them. That only saves work, but for one case: a run
     has carried out all its earlier batches, so it never ends their transactions again (their ids may be in use).
 
@@ -38,8 +49,11 @@ from typing import Final, NamedTuple
 
 from penstock.base.errors import UserError
 
-NO_BATCH: Final = -1
 _FORMAT: Final = 1
+ONGOING: Final = "Ongoing"
+# The states of a transactional id, as brokers call them, in which an attempt may yet write with it. Where transactions
+# have no epochs of their own, that may be so after an abort by somebody else.
+MAY_WRITE: Final = ("Empty", ONGOING, "PrepareAbort", "CompleteAbort", "PrepareEpochFence")
 
 
 class Offered(NamedTuple):
@@ -57,7 +71,6 @@ class Decision(NamedTuple):
     run: str
     batch: int
     transactions: tuple[Offered, ...]
-    abandoned: str = ""  # the run that has given up the batch after this one
 
 
 class Found(NamedTuple):
@@ -88,6 +101,10 @@ class Ids(NamedTuple):
         """Of the one who decides; also the group whose offset says what has been carried out."""
         return f"{self.prefix}.{self.query}"
 
+    def given_up(self, run: str) -> str:
+        """The mark of a run that was given up; not one of its tasks'."""
+        return f"{self.prefix}.{self.query}.{run}"
+
     def task(self, *, run: str, partition: int, attempt: int, batch: int) -> str:
         return f"{self.prefix}.{self.query}.{run}.{partition}.{attempt}.{batch % 2}"
 
@@ -104,11 +121,6 @@ class Ids(NamedTuple):
 def is_decided(found: Found | None, batch: int) -> bool:
     """Whether a batch needs nothing written any more."""
     return found is not None and found.decision.batch >= batch
-
-
-def is_abandoned(found: Found | None, run: str) -> bool:
-    """Whether this run has been told to abort, and may decide nothing any more."""
-    return found is not None and found.decision.abandoned == run
 
 
 def on_commit(
@@ -141,22 +153,9 @@ def on_commit(
     return Plan(finish, decision, is_new=True, commit=decision.transactions, abort=_without(left, decision))
 
 
-def on_abort(
-    ids: Ids,
-    found: Found | None,
-    *,
-    run: str,
-    batch: int,
-    offered: Sequence[Offered],
-    open_transactions: Iterable[Offered],
-) -> Plan:
-    """A task failed, or the commit did. What is decided counts nevertheless."""
-    finish = _to_finish(found, run=run, batch=batch)
-    if found is not None and is_decided(found, batch):
-        return Plan(finish=finish, abort=_without(offered, found.decision))
-    newest = Decision(ids.query, "", NO_BATCH, ()) if found is None else found.decision
-    left = [each for each in open_transactions if ids.is_of_run(each.transactional_id, run)]
-    return Plan(finish, newest._replace(abandoned=run), abort=_without([*offered, *left], newest))
+def on_abort(found: Found | None, *, run: str, batch: int) -> Decision | None:
+    """A task failed, or the commit did: what has to be carried out before the run's transactions are taken over."""
+    return _to_finish(found, run=run, batch=batch)
 
 
 def no_longer_open(offered: Iterable[Offered], open_transactions: Iterable[Offered]) -> list[Offered]:
@@ -188,7 +187,6 @@ def write_decision(decision: Decision) -> bytes:
             "run": decision.run,
             "batch": decision.batch,
             "transactions": [list(each) for each in decision.transactions],
-            "abandoned": decision.abandoned,
         },
         separators=(",", ":"),
     ).encode()
@@ -203,7 +201,7 @@ def read_decision(query: str, value: bytes) -> Decision:
             Offered(str(name), int(producer_id), int(epoch))
             for name, producer_id, epoch in told["transactions"]
         )
-        return Decision(query, str(told["run"]), int(told["batch"]), transactions, str(told["abandoned"]))
+        return Decision(query, str(told["run"]), int(told["batch"]), transactions)
     except (ValueError, KeyError, TypeError) as error:
         raise UnreadableDecisionError(
             f"the decision of query {query} cannot be read ({error}): somebody else wrote to the topic, or a newer "

@@ -2,6 +2,7 @@
 
 A batch that was decided before it is written again is found here, so that nothing is written for it; that only saves
 work, since the driver would find it too. So it is looked up once per worker and run: later batches of a run are new.
+Whether the run was given up is looked up for every attempt, with one small request; that is needed.
 """
 
 import logging
@@ -38,12 +39,16 @@ from penstock.spark.options import (
     COMPRESSION,
     DECISIONS_TOPIC,
     EXACTLY_ONCE,
+    FOREACH_BATCH,
+    FOREACH_BATCH_ID,
+    FOREACH_QUERY_ID,
     GUARANTEE,
     RECORD_BYTES_MAX,
     TOPIC,
     TRANSACTION_PREFIX,
     TRANSACTION_TIMEOUT_MS,
 )
+from penstock.spark.sink.deciding import begin_attempt
 from penstock.spark.sink.ledger import BrokerLedger
 from penstock.spark.sink.protocol import Ids, Offered, is_decided
 from penstock.spark.sink.rows import Spread
@@ -95,15 +100,23 @@ def stream_attempt(otherwise_run: str) -> Attempt:
     return Attempt(query, run, int(batch), context.partitionId(), context.attemptNumber(), is_stream=True)
 
 
-def foreach_batch_attempt(name: str, otherwise_run: str) -> Attempt:
+def foreach_batch_attempt(settings: Settings, otherwise_run: str) -> Attempt:
     """Of a task of a batch write inside foreachBatch: it belongs to the stream's batch. A function may write several
     times, and each write is decided by itself, so the name is part of the query's."""
-    if _context().getLocalProperty(_QUERY_ID) is None:
+    context, name = _context(), settings[FOREACH_BATCH]
+    query = settings[FOREACH_QUERY_ID] or context.getLocalProperty(_QUERY_ID)
+    batch = settings[FOREACH_BATCH_ID]
+    if batch < 0:
+        batch = int(context.getLocalProperty(_BATCH_ID) or -1)
+    if query is None or batch < 0:
         raise UserError(
-            f"penstock.foreach.batch is {name!r}, and this write is not inside foreachBatch: leave the option out"
+            f"{FOREACH_BATCH.name} is {name!r}, and Spark does not say whose batch this is. Inside foreachBatch, give "
+            f"{FOREACH_QUERY_ID.name} and {FOREACH_BATCH_ID.name} too; elsewhere leave the option out"
         )
-    attempt = stream_attempt(otherwise_run)
-    return attempt._replace(query=f"{attempt.query}.{name}")
+    run = context.getLocalProperty(_RUN_ID) or otherwise_run
+    return Attempt(
+        f"{query}.{name}", run, batch, context.partitionId(), context.attemptNumber(), is_stream=True
+    )
 
 
 def batch_attempt(write_id: str) -> Attempt:
@@ -176,15 +189,18 @@ def _was_decided(blocking: BlockingClient, attempt: Attempt, settings: Settings)
     first = _undecided.get(key)
     if first is not None and first < attempt.batch:
         return False
-    ids = Ids(settings[TRANSACTION_PREFIX], attempt.query)
-    ledger = BrokerLedger(blocking.client, ids, topic=settings[DECISIONS_TOPIC])
-    found = blocking.run(ledger.look_up())
+    found = blocking.run(_ledger(blocking.client, attempt, settings).look_up())
     if is_decided(found, attempt.batch):
         return True
     while len(_undecided) >= _RUNS_KEPT:
         _undecided.pop(next(iter(_undecided)))
     _undecided[key] = attempt.batch
     return False
+
+
+def _ledger(client: Client, attempt: Attempt, settings: Settings) -> BrokerLedger:
+    ids = Ids(settings[TRANSACTION_PREFIX], attempt.query)
+    return BrokerLedger(client, ids, topic=settings[DECISIONS_TOPIC])
 
 
 class _Transaction:
@@ -194,6 +210,8 @@ class _Transaction:
         self.offered: Offered | None = None
         self._blocking = blocking
         self._id = attempt.transactional_id(settings[TRANSACTION_PREFIX])
+        self._run = attempt.run
+        self._ledger = _ledger(blocking.client, attempt, settings)
         self._timeout_ms = settings[TRANSACTION_TIMEOUT_MS]
         # Nobody comes back for a batch write, so what it leaves behind must not stay for good.
         self._may_be_prepared = attempt.is_stream
@@ -204,7 +222,7 @@ class _Transaction:
 
     async def _begin(self, client: Client) -> InName:
         self._own_epochs = await client.persist(lambda: has_own_epochs(client))
-        identity = await self._take_over(client)
+        identity = await begin_attempt(self._ledger, lambda: self._take_over(client), run=self._run)
         self.offered = Offered(self._id, *identity)
 
         async def announce(partitions: Iterable[TopicPartition]) -> None:

@@ -7,8 +7,9 @@ a batch on a copy of the first one, for a stream on one that is made anew, in an
 import logging
 import uuid
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 from pyspark.sql.datasource import (
@@ -20,6 +21,7 @@ from pyspark.sql.types import StructType
 
 from penstock.base.errors import PenstockError
 from penstock.base.settings import Settings
+from penstock.client.blocking import BlockingClient
 from penstock.spark.connecting import cluster_of, connected
 from penstock.spark.options import (
     DECISIONS_TOPIC,
@@ -32,7 +34,7 @@ from penstock.spark.options import (
 )
 from penstock.spark.sink.deciding import abort_batch, commit_batch
 from penstock.spark.sink.ledger import BrokerLedger
-from penstock.spark.sink.protocol import Ids, Offered
+from penstock.spark.sink.protocol import Ids
 from penstock.spark.sink.rows import check_columns
 from penstock.spark.sink.task import (
     BATCH_RUN,
@@ -70,9 +72,10 @@ class BatchSink(DataSourceArrowWriter):
         self._write_id = str(uuid.uuid4())
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskDone:
-        name = self._settings[FOREACH_BATCH]
         attempt = (
-            batch_attempt(self._write_id) if name is None else foreach_batch_attempt(name, self._write_id)
+            batch_attempt(self._write_id)
+            if self._settings[FOREACH_BATCH] is None
+            else foreach_batch_attempt(self._settings, self._write_id)
         )
         return TaskDone(write_rows(attempt, self._settings, iterator))
 
@@ -82,7 +85,7 @@ class BatchSink(DataSourceArrowWriter):
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         whose, batch, keeps = self._place(messages)
-        _abort(self._settings, whose, messages, batch=batch, keeps=keeps)
+        _abort(self._settings, whose, batch=batch, keeps=keeps)
 
     def _place(self, messages: Sequence[WriterCommitMessage | None]) -> tuple[Whose | None, int, bool]:
         if self._settings[FOREACH_BATCH] is None:
@@ -105,7 +108,7 @@ class StreamSink(DataSourceStreamArrowWriter):
         _commit(self._settings, _told_by(messages), messages, batch=batchId, keeps=True)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
-        _abort(self._settings, _told_by(messages), messages, batch=batchId, keeps=True)
+        _abort(self._settings, _told_by(messages), batch=batchId, keeps=True)
 
 
 def _told_by(messages: Sequence[WriterCommitMessage | None]) -> Whose | None:
@@ -123,23 +126,32 @@ def _commit(
     batch: int,
     keeps: bool,
 ) -> None:
-    is_needed = any(each.offered is not None or each.was_decided for each in _done(messages))
-    if settings[GUARANTEE] == EXACTLY_ONCE and whose is not None and is_needed:
-        _end(commit_batch, settings, whose, messages, batch=batch, keeps=keeps)
+    done = _done(messages)
+    is_needed = any(each.offered is not None or each.was_decided for each in done)
+    if settings[GUARANTEE] != EXACTLY_ONCE or whose is None or not is_needed:
+        return
+    with _ledger(settings, whose, keeps=keeps) as (blocking, ledger):
+        blocking.run(
+            commit_batch(
+                ledger,
+                ledger.ids,
+                run=whose.run,
+                batch=batch,
+                offered=[each.offered for each in done if each.offered is not None],
+                skip_lost_batch=settings[SKIP_LOST_BATCH],
+                is_last=not keeps,
+            )
+        )
 
 
-def _abort(
-    settings: Settings,
-    whose: Whose | None,
-    messages: Sequence[WriterCommitMessage | None],
-    *,
-    batch: int,
-    keeps: bool,
-) -> None:
+def _abort(settings: Settings, whose: Whose | None, *, batch: int, keeps: bool) -> None:
     if settings[GUARANTEE] != EXACTLY_ONCE or whose is None:
         return
     try:
-        _end(abort_batch, settings, whose, messages, batch=batch, keeps=keeps)
+        with _ledger(settings, whose, keeps=keeps) as (blocking, ledger):
+            blocking.run(
+                abort_batch(ledger, run=whose.run, batch=batch, skip_lost_batch=settings[SKIP_LOST_BATCH])
+            )
     except PenstockError as error:
         # What made Spark give the batch up is the news; what is left open is found by the next run, or times out.
         log.warning("batch %s could not be cleaned up: %s", batch, error)
@@ -149,26 +161,10 @@ def _done(messages: Sequence[WriterCommitMessage | None]) -> list[Written]:
     return [message.written for message in messages if isinstance(message, TaskDone)]
 
 
-def _end(
-    how: Any,
-    settings: Settings,
-    whose: Whose,
-    messages: Sequence[WriterCommitMessage | None],
-    *,
-    batch: int,
-    keeps: bool,
-) -> None:
-    offered: list[Offered] = [each.offered for each in _done(messages) if each.offered is not None]
+@contextmanager
+def _ledger(
+    settings: Settings, whose: Whose, *, keeps: bool
+) -> Iterator[tuple[BlockingClient, BrokerLedger]]:
     ids = Ids(settings[TRANSACTION_PREFIX], whose.query)
     with connected(cluster_of(settings)) as blocking:
-        ledger = BrokerLedger(blocking.client, ids, topic=settings[DECISIONS_TOPIC], keeps=keeps)
-        blocking.run(
-            how(
-                ledger,
-                ids,
-                run=whose.run,
-                batch=batch,
-                offered=offered,
-                skip_lost_batch=settings[SKIP_LOST_BATCH],
-            )
-        )
+        yield blocking, BrokerLedger(blocking.client, ids, topic=settings[DECISIONS_TOPIC], keeps=keeps)

@@ -7,8 +7,8 @@
 
 The rows go into new files first, under a name nobody has used; then one new manifest makes them part of the table and
 says in the same step that the batch is in. A batch that comes again after a crash either finds itself in the manifest
-and writes nothing, or finds nothing of itself; files that no manifest names are removed by the next writer. So it does
-not matter if a batch comes again with other partitions.
+and is computed but not written, or finds nothing of itself; files that no manifest names are removed by the next
+writer. So it does not matter if a batch comes again with other partitions.
 
 One process writes to a table at a time, others wait. The warehouse is a folder that the driver and all tasks see under
 the same name; object stores are left out.
@@ -67,6 +67,7 @@ def write_batch(
     with _writing(table):
         manifest = read_manifest(table.folder)
         if manifest.has(query_id, batch_id):
+            _compute(rows)
             return False
         _sweep(table, manifest)
         columns = _columns(rows, table.declaration)
@@ -85,6 +86,12 @@ def write_batch(
         manifest = _commit(table, changed, replaced)
         _compact(rows.sparkSession, table, manifest)
     return True
+
+
+def _compute(rows: DataFrame) -> None:
+    """All rows, for nobody: computing them is what keeps the state of a query that has one, and Spark fails a query
+    whose batch has not kept it."""
+    rows.write.format("noop").mode("overwrite").save()
 
 
 def clear(table: Table) -> None:
