@@ -27,7 +27,7 @@ help:
 	@echo "make bench   Penstock beside Apache Kafka"
 	@echo "make sim     fresh seeds in the simulated world; SEEDS=1000 for more"
 	@echo "make mutants which seed sees each fault planted in tests/sim"
-	@echo "make chaos   transactions while broker and workers are killed: CHAOS_SECONDS (180), CHAOS_SEED"
+	@echo "make chaos   transactions, and a cluster, while everything is killed: CHAOS_SECONDS (180), CHAOS_SEED, CHAOS_ONLY"
 	@echo "make lock    resolve the dependencies again"
 
 # The broker runs before Spark is installed, so the story installs it itself.
@@ -58,6 +58,7 @@ bench: ready-dev tools
 sim: ready-dev
 	$(BIN)/penstock sim run --seeds $(SEEDS)
 	$(BIN)/penstock sim run --coordination --seeds $(SEEDS)
+	$(BIN)/penstock sim run --cluster --seeds $(SEEDS)
 
 mutants: ready-dev
 	$(BIN)/python -m tests.sim.find_planted

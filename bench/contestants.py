@@ -26,7 +26,7 @@ _SETTINGS = {
     "group.initial.rebalance.delay.ms": 0,
 }
 # Those of Kafka's own start script, with the heap free to start smaller.
-_JAVA_OPTIONS = (
+JAVA_OPTIONS = (
     "-Xmx1g",
     "-server",
     "-XX:+UseG1GC",
@@ -42,7 +42,7 @@ def new_penstock() -> PenstockProcess:
 
 
 def new_kafka() -> ApacheKafka:
-    return ApacheKafka(settings=_SETTINGS, java_options=_JAVA_OPTIONS)
+    return ApacheKafka(settings=_SETTINGS, java_options=JAVA_OPTIONS)
 
 
 class Contestant:

@@ -26,6 +26,7 @@ class Scale(NamedTuple):
     heartbeat_ms: int  # of members of the classic protocol; in the new one the broker decides
     rebalanced_members: int
     rebalanced_partitions: int
+    failovers: int  # leaders that are killed, one after the other
 
 
 FULL = Scale(
@@ -47,6 +48,7 @@ FULL = Scale(
     heartbeat_ms=3_000,
     rebalanced_members=1_000,
     rebalanced_partitions=10_000,
+    failovers=5,
 )
 
 QUICK = FULL._replace(
@@ -66,6 +68,7 @@ QUICK = FULL._replace(
     group_members=3,
     rebalanced_members=200,
     rebalanced_partitions=1_000,
+    failovers=2,
 )
 
 TINY = QUICK._replace(
@@ -84,4 +87,5 @@ TINY = QUICK._replace(
     heartbeat_ms=100,
     rebalanced_members=20,
     rebalanced_partitions=40,
+    failovers=1,
 )

@@ -1,6 +1,6 @@
-"""Apache Kafka on this machine: one KRaft node in a process of its own, and Kafka's Java tools.
+"""Apache Kafka on this machine: KRaft nodes in processes of their own, alone or as a cluster, and Kafka's Java tools.
 
-Leaves out clusters of several nodes. The jars are those that `make tools` copied.
+The jars are those that `make tools` copied.
 """
 
 import socket
@@ -56,7 +56,8 @@ class ApacheKafka:
     """A broker on free loopback ports, its data in a folder of its own.
 
     `settings` go to its properties; `features` are levels other than this version's own. `listeners` are further ones
-    beside the plain one, as name and security protocol; `users` are those of SCRAM, with their passwords.
+    beside the plain one, as name and security protocol; `users` are those of SCRAM, with their passwords. A node of a
+    cluster is told the `voters`: all nodes' ids with the ports of their controllers.
     """
 
     READY_TIMEOUT_S = 90
@@ -69,6 +70,8 @@ class ApacheKafka:
         listeners: Mapping[str, str] | None = None,
         users: Mapping[str, str] | None = None,
         java_options: Sequence[str] = ("-Xmx512m", *SHORT_LIVED),
+        node_id: int = 1,
+        voters: Mapping[int, int] | None = None,
     ) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="kafka-")
         self.data = Path(self._folder.name) / "data"
@@ -76,12 +79,14 @@ class ApacheKafka:
         self._features = dict(features or {})
         self._users = dict(users or {})
         more = dict(listeners or {})
-        self._port, controller_port, *ports = free_ports(2 + len(more))
+        self._port, free_port, *ports = free_ports(2 + len(more))
+        voters = voters or {node_id: free_port}
+        controller_port = voters[node_id]
         self.bootstrap = f"127.0.0.1:{self._port}"
         self.bootstraps = {name: f"127.0.0.1:{port}" for name, port in zip(more, ports, strict=True)}
         self.cluster_id = CLUSTER_ID
         self._properties = {
-            **_properties(port=self._port, controller_port=controller_port, data=self.data),
+            **_properties(node_id=node_id, port=self._port, voters=voters, data=self.data),
             **_listener_properties(self.bootstrap, controller_port, self.bootstraps, more),
             **(settings or {}),
         }
@@ -98,6 +103,12 @@ class ApacheKafka:
         self.stop()
         self._folder.cleanup()
 
+    def destroy(self) -> None:
+        """Kill it if it runs, and delete what it has."""
+        if self._process is not None:
+            self._process.kill()
+        self._folder.cleanup()
+
     def format(self) -> None:
         text = "".join(f"{name}={value}\n" for name, value in self._properties.items())
         self._properties_file.write_text(text)
@@ -111,13 +122,13 @@ class ApacheKafka:
         run_tool(STORAGE_TOOL, "format", "-t", CLUSTER_ID, "-c", self._properties_file, *levels, *users)
 
     def start(self) -> None:
+        self.launch()
+        self.wait_until_it_answers()
+
+    def launch(self) -> None:
+        """Start the process; one node of several gets ready only with the others."""
         command = java_command("kafka.Kafka", str(self._properties_file), options=self._java_options)
         self._process = WatchedProcess(command)
-        try:
-            self._wait_until_it_answers()
-        except BaseException:
-            self._process.kill()
-            raise
 
     def stop(self, *, timeout_s: float = 30) -> int:
         return 0 if self._process is None else self._process.stop(timeout_s=timeout_s)
@@ -125,6 +136,14 @@ class ApacheKafka:
     def kill(self) -> int:
         assert self._process is not None, "never started"
         return self._process.kill()
+
+    def pause(self) -> None:
+        assert self._process is not None, "never started"
+        self._process.pause()
+
+    def resume(self) -> None:
+        assert self._process is not None, "never started"
+        self._process.resume()
 
     def restart(self) -> None:
         self.stop()
@@ -143,7 +162,7 @@ class ApacheKafka:
     def _properties_file(self) -> Path:
         return Path(self._folder.name) / "server.properties"
 
-    def _wait_until_it_answers(self) -> None:
+    def wait_until_it_answers(self) -> None:
         """The ports open, one after the other, when the broker is unfenced, which is when it can be used."""
         deadline_s = time.monotonic() + self.READY_TIMEOUT_S
         assert self._process is not None
@@ -157,7 +176,56 @@ class ApacheKafka:
                 return
             except OSError:
                 time.sleep(0.05)  # another process: nothing here could be told
+        self._process.kill()
         raise ProcessEndedError(f"Apache Kafka did not start:\n{self._process.output}")
+
+
+class ApacheKafkaCluster:
+    """Nodes 1 to `brokers`, each a broker and a controller, ready when the `with` block begins."""
+
+    def __init__(
+        self,
+        *,
+        brokers: int = 3,
+        settings: Mapping[str, object] | None = None,
+        java_options: Sequence[str] = ("-Xmx512m", *SHORT_LIVED),
+    ) -> None:
+        node_ids = range(1, brokers + 1)
+        voters = dict(zip(node_ids, free_ports(brokers), strict=True))
+        replicated = {
+            f"{topic}.{name}": count
+            for topic in ("transaction.state.log", "share.coordinator.state.topic")
+            for name, count in (("replication.factor", brokers), ("min.isr", min(2, brokers)))
+        }
+        given = {"offsets.topic.replication.factor": brokers, **replicated, **(settings or {})}
+        self.brokers = {
+            node_id: ApacheKafka(settings=given, java_options=java_options, node_id=node_id, voters=voters)
+            for node_id in node_ids
+        }
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(broker.bootstrap for broker in self.brokers.values())
+
+    def __enter__(self) -> Self:
+        try:
+            for broker in self.brokers.values():
+                broker.format()
+            for broker in self.brokers.values():
+                broker.launch()
+            for broker in self.brokers.values():
+                broker.wait_until_it_answers()
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # Killed: a node that stops in peace waits for a majority of controllers, which is going away as well.
+        for broker in self.brokers.values():
+            broker.destroy()
 
 
 def _listener_properties(
@@ -175,12 +243,12 @@ def _listener_properties(
     }
 
 
-def _properties(*, port: int, controller_port: int, data: Path) -> dict[str, object]:
+def _properties(*, node_id: int, port: int, voters: Mapping[int, int], data: Path) -> dict[str, object]:
     return {
         "process.roles": "broker,controller",
-        "node.id": 1,
-        "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
-        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
+        "node.id": node_id,
+        "controller.quorum.voters": ",".join(f"{each}@127.0.0.1:{at}" for each, at in voters.items()),
+        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{voters[node_id]}",
         "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
         "controller.listener.names": "CONTROLLER",
         "log.dirs": data,

@@ -12,15 +12,17 @@ from typing import Self
 from peers.process import WatchedProcess
 
 SOURCE = Path(__file__).resolve().parent.parent / "src"
+# The first listener is where clients connect.
 READY = re.compile(
-    r"ready on (?P<host>[^\s]+):(?P<port>\d+) \(node (?P<node>\d+), cluster (?P<cluster>[^,]+),"
+    r"ready on (?P<host>[^\s,]+):(?P<port>\d+)(,\S+)? \(node (?P<node>\d+), cluster (?P<cluster>[^,]+),"
 )
 
 
 class PenstockProcess:
     """A broker that can be stopped, killed and started again on the same data and the same port.
 
-    `settings` are passed as `--set name=value`, `arguments` as they are.
+    `settings` are passed as `--set name=value`, `arguments` as they are. If `listen` is empty, the listeners are among
+    the settings.
     """
 
     def __init__(
@@ -82,6 +84,15 @@ class PenstockProcess:
         self.stop()
         self.start()
 
+    def pause(self) -> None:
+        """SIGSTOP: it holds everything it has, and says nothing."""
+        assert self._process is not None, "never started"
+        self._process.pause()
+
+    def resume(self) -> None:
+        assert self._process is not None, "never started"
+        self._process.resume()
+
     @property
     def running(self) -> bool:
         return self._process is not None and self._process.exit_code is None
@@ -96,8 +107,8 @@ class PenstockProcess:
         return "" if self._process is None else self._process.output
 
     def _command(self) -> list[str]:
-        command = [sys.executable, "-m", "penstock", "serve", "--listen", self._listen]
-        command += ["--data-dir", str(self.data), *self._arguments]
+        command = [sys.executable, "-m", "penstock", "serve", "--data-dir", str(self.data), *self._arguments]
+        command += ["--listen", self._listen] if self._listen else []
         for name, value in self._settings.items():
             command += ["--set", f"{name}={value}"]
         return command

@@ -79,6 +79,7 @@ class WatchedProcess:
     def stop(self, *, timeout_s: float = 30) -> int:
         """Asks with SIGTERM, kills when that takes too long; the exit code tells which."""
         self._signal(signal.SIGTERM)
+        self.resume()  # one that is paused would not hear of it
         try:
             return self.wait(timeout_s=timeout_s)
         except subprocess.TimeoutExpired:
@@ -87,6 +88,12 @@ class WatchedProcess:
     def kill(self) -> int:
         self._signal(signal.SIGKILL)
         return self.wait(timeout_s=30)
+
+    def pause(self) -> None:
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._signal(signal.SIGCONT)
 
     def _signal(self, number: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError):

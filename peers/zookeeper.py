@@ -74,6 +74,14 @@ class ZooKeeperServer:
         assert self._process is not None, "never started"
         self._process.kill()
 
+    def pause(self) -> None:
+        assert self._process is not None, "never started"
+        self._process.pause()
+
+    def resume(self) -> None:
+        assert self._process is not None, "never started"
+        self._process.resume()
+
 
 class ZooKeeper:
     """Servers on free loopback ports, ready when the `with` block begins, their data in a folder of their own."""

@@ -17,6 +17,7 @@ from bench.measures import (
     backlog,
     commits,
     connections,
+    failover,
     joining,
     latency,
     memory,
@@ -67,7 +68,7 @@ MEASURES = tuple(
         (
             *(startup, memory, throughput, small_requests, latency, connections),
             *(commits, transactions, joining, restarting),
-            *(backlog, partitions, rebalancing),
+            *(backlog, partitions, rebalancing, failover),
             *(spark_read, spark_write, spark_alerts),
         ),
     )

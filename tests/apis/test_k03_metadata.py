@@ -7,6 +7,7 @@ from penstock.base.ids import ZERO_ID
 from penstock.testing import EmbeddedBroker
 from penstock.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.apis.requests import exists, topic_id
+from tests.broker.controlled import ControlledBroker
 from tests.raw_client import RawClient
 
 NOT_ASKED_FOR = -(2**31)
@@ -130,3 +131,18 @@ def test_authorised_operations_are_told_only_when_asked_for(client: RawClient, t
     everything = (read, write, create, delete, alter, describe, describe_configs, alter_configs)
     assert told.topics[0].topic_authorized_operations == sum(1 << operation for operation in everything)
     assert told.cluster_authorized_operations > 0
+
+
+def test_a_leader_that_seems_dead_is_not_told_of_so_that_clients_ask_again_soon():
+    with ControlledBroker() as controlled, RawClient(controlled.broker.bootstrap_servers) as client:
+        client.create_topic("orders")
+        absences = controlled.broker.services.absences
+
+        absences.doubt(1, now=controlled.broker.services.world.loop.time())
+        (partition,) = ask(client, "orders").topics[0].partitions
+        assert (partition.error_code, partition.leader_id) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
+        assert partition.replica_nodes == [1]
+
+        absences.answers(1)
+        (partition,) = ask(client, "orders").topics[0].partitions
+        assert (partition.error_code, partition.leader_id) == (ErrorCode.NONE, 1)

@@ -11,8 +11,12 @@ from penstock.wire.apis import APIS
 from penstock.wire.headers import RequestHeader, frame_request
 from penstock.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from penstock.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
+from penstock.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from penstock.wire.messages.alter_configs import AlterConfigsRequest
+from penstock.wire.messages.alter_partition import AlterPartitionRequest
+from penstock.wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from penstock.wire.messages.api_versions import ApiVersionsRequest
+from penstock.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from penstock.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from penstock.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from penstock.wire.messages.create_partitions import CreatePartitionsRequest
@@ -27,6 +31,7 @@ from penstock.wire.messages.describe_log_dirs import DescribeLogDirsRequest
 from penstock.wire.messages.describe_producers import DescribeProducersRequest
 from penstock.wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
 from penstock.wire.messages.describe_transactions import DescribeTransactionsRequest
+from penstock.wire.messages.elect_leaders import ElectLeadersRequest
 from penstock.wire.messages.end_txn import EndTxnRequest
 from penstock.wire.messages.fetch import FetchRequest
 from penstock.wire.messages.find_coordinator import FindCoordinatorRequest
@@ -38,6 +43,7 @@ from penstock.wire.messages.leave_group import LeaveGroupRequest
 from penstock.wire.messages.list_config_resources import ListConfigResourcesRequest
 from penstock.wire.messages.list_groups import ListGroupsRequest
 from penstock.wire.messages.list_offsets import ListOffsetsRequest
+from penstock.wire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from penstock.wire.messages.list_transactions import ListTransactionsRequest
 from penstock.wire.messages.metadata import MetadataRequest
 from penstock.wire.messages.offset_commit import OffsetCommitRequest
@@ -81,7 +87,10 @@ KAFKA = {
     35: (1, 5),
     37: (0, 3),
     42: (0, 2),
+    43: (0, 2),
     44: (0, 1),
+    45: (0, 1),
+    46: (0, 0),
     47: (0, 0),
     60: (0, 2),
     61: (0, 0),
@@ -92,6 +101,9 @@ KAFKA = {
     74: (0, 1),
     75: (0, 0),
 }
+# What brokers ask each other, which clients are not told of; Kafka's controllers answer these versions and newer ones.
+BETWEEN_BROKERS = {56: (2, 3), 63: (0, 1), 67: (0, 0)}
+EVERYTHING = KAFKA | BETWEEN_BROKERS
 
 # The smallest request of each API that is not refused as a whole.
 REQUESTS: list[Any] = [
@@ -134,21 +146,32 @@ REQUESTS: list[Any] = [
     DescribeProducersRequest(),
     DescribeTransactionsRequest(),
     ListTransactionsRequest(),
+    ElectLeadersRequest(topic_partitions=[]),
+    AlterPartitionReassignmentsRequest(),
+    ListPartitionReassignmentsRequest(),
+    AlterPartitionRequest(),
+    BrokerHeartbeatRequest(),
+    AllocateProducerIdsRequest(),
 ]
 ONLY_WITH_A_SETTING = {(22, 6)}
-# The APIs whose request says nothing unless it names a group or a transactional id: refused, and so answered.
-NAMES_SOMEBODY = {9, 11, 12, 13, 14, 24, 25, 26, 28, 47, 68}
+# The APIs whose request says nothing unless it names a group, a transactional id or a broker: refused, and so answered.
+NAMES_SOMEBODY = {9, 11, 12, 13, 14, 24, 25, 26, 28, 47, 56, 63, 67, 68}
 EVERY_VERSION = [
     pytest.param(request, version, id=f"{APIS[request.API_KEY].name}-v{version}")
     for request in REQUESTS
-    for version in range(KAFKA[request.API_KEY][0], KAFKA[request.API_KEY][1] + 1)
+    for version in range(EVERYTHING[request.API_KEY][0], EVERYTHING[request.API_KEY][1] + 1)
     if (request.API_KEY, version) not in ONLY_WITH_A_SETTING
 ]
 
 
 def test_the_table_is_what_apache_kafka_has_for_these_apis():
-    assert ApiTable(Metrics()).versions == KAFKA
-    assert sorted(request.API_KEY for request in REQUESTS) == sorted(KAFKA)
+    assert ApiTable(Metrics()).versions == dict(sorted(EVERYTHING.items()))
+    assert sorted(request.API_KEY for request in REQUESTS) == sorted(EVERYTHING)
+
+
+def test_clients_are_not_told_what_brokers_ask_each_other(client: RawClient):
+    answer = client.ask(ApiVersionsRequest(client_software_name="raw", client_software_version="1.0"), 4)
+    assert [each.api_key for each in answer.api_keys] == list(KAFKA)
 
 
 @pytest.mark.parametrize(("request_", "version"), EVERY_VERSION)
@@ -158,22 +181,22 @@ def test_every_version_is_answered(client: RawClient, request_: Any, version: in
     assert refused == 0 or request_.API_KEY in NAMES_SOMEBODY
 
 
-@pytest.mark.parametrize("api_key", [key for key in KAFKA if key != 18])
+@pytest.mark.parametrize("api_key", [key for key in EVERYTHING if key != 18])
 def test_a_version_above_the_range_closes_the_connection(client: RawClient, api_key: int):
-    version = KAFKA[api_key][1] + 1
+    version = EVERYTHING[api_key][1] + 1
     # The body does not matter: the version is looked at first.
     client.socket.sendall(b"".join(frame_request(RequestHeader(api_key, version, 1, "raw"), [b"\0" * 8])))
     assert client.is_closed_by_broker()
 
 
-@pytest.mark.parametrize("api_key", [key for key, (lowest, _) in KAFKA.items() if lowest > 0])
+@pytest.mark.parametrize("api_key", [key for key, (lowest, _) in EVERYTHING.items() if lowest > 0])
 def test_a_version_below_the_range_closes_the_connection(client: RawClient, api_key: int):
-    version = KAFKA[api_key][0] - 1
+    version = EVERYTHING[api_key][0] - 1
     client.socket.sendall(b"".join(frame_request(RequestHeader(api_key, version, 1, "raw"), [b"\0" * 8])))
     assert client.is_closed_by_broker()
 
 
-@pytest.mark.parametrize("api_key", [key for key in APIS if key not in KAFKA])
+@pytest.mark.parametrize("api_key", [key for key in APIS if key not in EVERYTHING])
 def test_an_api_that_is_not_advertised_closes_the_connection(client: RawClient, api_key: int):
     client.socket.sendall(b"".join(frame_request(RequestHeader(api_key, 0, 1, "raw"), [])))
     assert client.is_closed_by_broker()
@@ -181,7 +204,7 @@ def test_an_api_that_is_not_advertised_closes_the_connection(client: RawClient, 
 
 @pytest.mark.parametrize("request_", REQUESTS, ids=lambda request: type(request).__name__)
 def test_a_request_that_ends_early_closes_the_connection(client: RawClient, request_: Any):
-    version = KAFKA[request_.API_KEY][1]
+    version = EVERYTHING[request_.API_KEY][1]
     body = b"".join(encode(request_, version))[:-1]
     client.socket.sendall(b"".join(frame_request(RequestHeader(request_.API_KEY, version, 1, "raw"), [body])))
     assert client.is_closed_by_broker()

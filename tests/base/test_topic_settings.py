@@ -63,7 +63,9 @@ TAKEN_BY_KAFKA = {
     "delete.retention.ms": ["0", "9223372036854775807"],
     "flush.messages": ["1"],
     "flush.ms": ["0"],
+    "follower.replication.throttled.replicas": ["", "*", "0:1,3:2"],
     "index.interval.bytes": ["0", "2147483647"],
+    "leader.replication.throttled.replicas": ["*", "0:1"],
     "max.compaction.lag.ms": ["1"],
     "max.message.bytes": ["0"],
     "message.timestamp.type": ["LogAppendTime", "CreateTime"],
@@ -131,8 +133,6 @@ def test_what_kafka_refuses_is_refused(name, raw):
         ("remote.log.delete.on.disable", "true", "no tiered storage"),
         ("local.retention.ms", "1000", "no tiered storage; only -2 is taken"),
         ("local.retention.bytes", "-1", "no tiered storage; only -2 is taken"),
-        ("leader.replication.throttled.replicas", "*", "not throttled.*only '' is taken"),
-        ("follower.replication.throttled.replicas", "0:1", "not throttled"),
         ("preallocate", "true", "grow as they are written"),
     ],
 )

@@ -9,6 +9,7 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, TypeVar
 
+from penstock.base.broker_settings import NODE_ID
 from penstock.base.load_settings import load_broker_settings
 from penstock.broker.background import Background
 from penstock.broker.broker import Broker
@@ -170,7 +171,7 @@ class ControlledBroker:
 
     async def _start(self) -> Broker:
         entropy = RealEntropy()
-        directory = DataDirectory.open(self.disk, node_id=1, entropy=entropy)
+        directory = DataDirectory.open(self.disk, node_id=self._settings[NODE_ID], entropy=entropy)
         self._shifted = ShiftedLoop()
         work = RealWork(threads=2)
         store = EmbeddedStore.open(self.disk, "__metadata", loop=self._shifted, work=work)

@@ -251,6 +251,10 @@ def test_a_client_that_goes_before_its_shard_is_asked_for_leaves_nothing_half_be
     async def story() -> None:
         groups = controlled.broker.services.coordinators.groups
         assert not isinstance(await groups.topic(), Refusal)
+        assert groups._loading is not None  # a broker loads what it begins to lead
+        await groups._loading
+        for instance in list(groups._instances.values()):
+            instance.drop()
         (wire,) = wires(controlled, 1)
         with warnings.catch_warnings(record=True) as seen:
             warnings.simplefilter("always")

@@ -8,6 +8,9 @@ from tests.cli.running import Penstock
 COMMANDS = [
     [],
     ["serve"],
+    ["broker"],
+    ["broker", "list"],
+    ["broker", "drain"],
     ["topic"],
     ["topic", "list"],
     ["topic", "describe"],

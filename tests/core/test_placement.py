@@ -83,3 +83,18 @@ def test_an_assignment_that_cannot_be_had_is_refused_with_the_reason(assignments
 def test_partitions_added_by_hand_need_as_many_replicas_as_the_others():
     refusal = check_assignment({3: [1]}, brokers=[1, 2], first=3, replication_factor=2)
     assert isinstance(refusal, Refusal)
+
+
+@given(partition_count=st.integers(1, 60), factor=st.integers(1, 4))
+def test_replicas_are_in_different_racks_as_far_as_there_are_racks(partition_count, factor):
+    racks = {1: "a", 2: "a", 3: "b", 4: "b", 5: "c", 6: "c"}
+    replicas = assign_replicas(
+        brokers=sorted(racks), partition_count=partition_count, replication_factor=factor, racks=racks
+    )
+    assert not isinstance(replicas, Refusal)
+    for chosen in replicas:
+        assert len(set(chosen)) == factor
+        assert len({racks[broker] for broker in chosen}) == min(factor, 3)
+    leaders = Counter(dict.fromkeys(racks, 0))
+    leaders.update(chosen[0] for chosen in replicas)
+    assert max(leaders.values()) - min(leaders.values()) <= 1

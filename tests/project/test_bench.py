@@ -18,6 +18,7 @@ from bench.measures import (
     MEASURES,
     Measure,
     commits,
+    failover,
     joining,
     latency,
     partitions,
@@ -33,6 +34,7 @@ from bench.rows import Better, Goal, Result, Row, combine, percentile, results
 from bench.run import run_all
 from bench.scale import FULL, QUICK, TINY
 from bench.table import format_figure, render_summary, render_table
+from peers import tools
 from peers.penstock import PenstockProcess
 from penstock.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
@@ -174,7 +176,7 @@ def test_every_measure_has_a_name_rows_of_its_own_and_an_estimate_that_fits_the_
     rows = [row.key for measure in MEASURES for row in measure.rows(FULL)]
 
     assert len(rows) == len(set(rows))
-    for scale, minutes_max in ((FULL, 45), (QUICK, 15)):
+    for scale, minutes_max in ((FULL, 50), (QUICK, 15)):
         seconds = sum(2 * measure.rounds(scale) * measure.seconds(scale) for measure in MEASURES)
         assert seconds < minutes_max * 60
 
@@ -208,6 +210,16 @@ def test_a_run_measures_a_real_broker_and_fills_every_row(
         row.key for measure in chosen for row in measure.rows(TINY)
     ]
     assert all(result.penstock is not None and result.penstock >= 0 for result in outcome.results)
+
+
+@pytest.mark.foreign
+def test_the_fail_over_of_a_real_cluster_is_measured() -> None:
+    tools.require("zookeeper")
+
+    figures = failover.turn(Contestant(PENSTOCK, PenstockProcess), TINY)
+
+    assert set(figures) == {row.key for row in failover.rows(TINY)}
+    assert all(figure > 0 for figure in figures.values())
 
 
 def test_a_measure_that_fails_is_named_and_does_not_end_the_run(penstock: Contestant) -> None:

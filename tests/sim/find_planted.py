@@ -1,6 +1,6 @@
 """Looks, for each planted fault, whether a seed sees it: `python -m tests.sim.find_planted [NAME ...]`.
 
-The seed that is kept comes first. What is found goes into `SEEN_FROM`, of `planted` or of `planted_coordination`. Those
+The seed that is kept comes first. What is found goes into `SEEN_FROM`, of the module that has the fault. Those
 that have a plan instead are looked for only by name.
 """
 
@@ -10,10 +10,11 @@ from typing import NamedTuple
 
 import pytest
 
+from penstock.sim.cluster_plan import make_cluster_plan
 from penstock.sim.coordination_plan import make_coordination_plan
 from penstock.sim.plan import Plan, make_plan
 from penstock.sim.run import run_plan
-from tests.sim import planted, planted_coordination
+from tests.sim import planted, planted_cluster, planted_coordination
 from tests.sim.planted import Planted
 
 
@@ -33,6 +34,12 @@ FAMILIES = (
         planted_coordination.SEEN_FROM,
         make_coordination_plan,
         planted_coordination.SEEDS_MAX,
+    ),
+    Family(
+        planted_cluster.PLANTED,
+        planted_cluster.SEEN_FROM,
+        make_cluster_plan,
+        planted_cluster.SEEDS_MAX,
     ),
 )
 

@@ -196,3 +196,20 @@ def test_a_clock_that_jumps_changes_the_date_and_no_interval() -> None:
     clock.jump(-3_600_000)
     assert clock.now_ms() == before - 3_600_000
     assert clock.time() == 10.0
+
+
+def test_a_process_that_stands_still_does_everything_when_it_goes_on_again() -> None:
+    kernel = Kernel(0)
+    still, other = place(kernel, "still"), place(kernel, "other")
+    said: list[tuple[str, int]] = []
+
+    def say(word: str) -> None:
+        said.append((word, int(kernel.now)))
+
+    kernel.pause(still)
+    soon(kernel, still, say, "soon")
+    kernel.call_at(1.0, still, still.context, say, "timer")
+    kernel.call_at(2.0, other, other.context, say, "other")
+    kernel.call_at(3.0, other, other.context, kernel.resume, still)
+    kernel.run_until(never)
+    assert said == [("other", 2), ("soon", 3), ("timer", 3)]

@@ -34,7 +34,7 @@ def test_an_entry_that_does_not_exist_is_refused() -> None:
 
 def test_an_entry_with_wrong_fields_is_refused() -> None:
     with pytest.raises(ValueError, match="a disk-full entry with wrong fields: for_ms, while_ms"):
-        from_json({"kind": "disk-full", "at_ms": 1, "when": None, "while_ms": 5})
+        from_json({"kind": "disk-full", "at_ms": 1, "when": None, "node": 1, "while_ms": 5})
 
 
 def test_every_plan_has_as_many_operations_as_it_should_and_far_fewer_faults() -> None:
@@ -84,6 +84,6 @@ def test_what_a_topic_promises_follows_from_its_configs() -> None:
 
 def test_an_entry_is_one_line_for_people() -> None:
     entry: Entry = from_json(
-        {"kind": "cut", "at_ms": 1500, "actor": "reader-0", "for_ms": 50, "when": "flush"}
+        {"kind": "cut", "at_ms": 1500, "actor": "reader-0", "for_ms": 50, "when": "flush", "node": 2}
     )
-    assert describe(entry) == "   1.500 s  cut            reader-0   when='flush', for_ms=50"
+    assert describe(entry) == "   1.500 s  cut            reader-0   when='flush', node=2, for_ms=50"

@@ -104,6 +104,7 @@ def test_a_broker_that_cannot_write_is_started_again_when_it_can() -> None:
 def test_every_kind_of_fault_can_be_carried_out_alone() -> None:
     values = {
         "at_ms": 450,
+        "node": 1,
         "when": None,
         "actor": "writer",
         "down_ms": 50,

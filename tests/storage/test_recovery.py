@@ -258,6 +258,33 @@ def test_a_log_that_is_of_use_only_whole_keeps_damage_in_what_was_synced(disk: M
     assert log.end_offset == 20
 
 
+def test_a_log_that_is_of_use_only_whole_ends_where_a_segment_is_missing(disk: MemoryDisk) -> None:
+    log = create_log(disk, CONFIG)
+    written = fill(log, 40)
+    bases = [segment.base_offset for segment in log.segments]
+    log.close()
+    disk.remove(log_file(bases[1]))
+    log, report = open_log(disk, replace(CONFIG, ends_at_damage=True))
+    assert report.damage == []
+    assert log.end_offset == bases[1]
+    assert read_all(log) == written[: bases[1] // 2]
+
+
+def test_a_log_that_is_of_use_only_whole_begins_anew_where_its_first_segment_is_missing(
+    disk: MemoryDisk,
+) -> None:
+    log = create_log(disk, CONFIG)
+    fill(log, 40)
+    log.close()
+    disk.remove(log_file(0))
+    log, report = open_log(disk, replace(CONFIG, ends_at_damage=True))
+    assert report.damage == []
+    assert (log.start_offset, log.end_offset) == (0, 0)
+    assert read_all(log) == []
+    append(log, batch(0, 2, epoch=4))
+    assert len(read_all(log)) == 1
+
+
 def read_all_until(log: Log, offset: int) -> list[bytes]:
     data = log.read(log.start_offset, max_bytes=1 << 20, upto_offset=log.end_offset)
     assert data is not None

@@ -8,8 +8,8 @@ that coroutines only wait for others, and are broken off when the client goes aw
 change is left half made. `PATIENT = True` says that requests take turns (`broker.turns`): nobody's records wait for
 them, and many may come at once. `handle_unsupported(call)`, where there is one, answers (in version 0) requests of
 other versions. There is nothing to register: being in this directory is enough, and the version ranges are what
-ApiVersions tells clients; `ADVERTISED_ONLY_WITH` names settings without which a version, and those above it, are kept
-from them.
+ApiVersions tells clients; `ANSWERED_BY_CONTROLLER`, a response's class, says that a request is forwarded to the
+controller; `ADVERTISED_ONLY_WITH` names settings without which a version, and those above it, are kept from them.
 """
 
 import importlib
@@ -18,6 +18,7 @@ import re
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, NamedTuple
 
+from penstock.apis.forwarding import forwarding
 from penstock.base.errors import PeerError
 from penstock.base.settings import Setting, Settings
 from penstock.services.context import Call
@@ -96,7 +97,7 @@ def _discover(metrics: Metrics) -> list[Api]:
                 versions=module.VERSIONS,
                 advertised_from=getattr(module, "ADVERTISED_FROM", module.VERSIONS[0]),
                 request=module.REQUEST,
-                handle=module.handle,
+                handle=_handler(module),
                 handle_unsupported=getattr(module, "handle_unsupported", None),
                 waits=getattr(module, "WAITS", False),
                 patient=getattr(module, "PATIENT", False),
@@ -107,3 +108,9 @@ def _discover(metrics: Metrics) -> list[Api]:
             )
         )
     return apis
+
+
+def _handler(module: Any) -> Handler:
+    response = getattr(module, "ANSWERED_BY_CONTROLLER", None)
+    handle: Handler = module.handle
+    return handle if response is None else forwarding(handle, response)

@@ -10,6 +10,7 @@ from collections.abc import Coroutine
 from functools import partial
 from typing import Any, NamedTuple
 
+from penstock.apis.leader_hints import Hint, endpoints, hint
 from penstock.base.buffers import Buffer
 from penstock.base.errors import ErrorCode, PeerError, Refusal
 from penstock.core.transactions.transaction import Identity
@@ -21,6 +22,8 @@ from penstock.services.partition import Appended, Partition
 from penstock.services.transactions.verifying import Beginning, Verified, produce_refusal
 from penstock.wire.messages.produce import (
     BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -41,6 +44,7 @@ ACKS_LEADER = 1
 _ATTRIBUTES_LOW_BYTE = 22
 
 ZSTD_SINCE = 7
+HINTS_SINCE = 10  # of who leads
 ABORTABLE_SINCE = 11  # clients know TRANSACTION_ABORTABLE
 ADDING_SINCE = 12  # clients of transactions version 2: the partition's leader adds it to the transaction
 TOPIC_IDS_SINCE = 13
@@ -55,6 +59,8 @@ class _Appends(NamedTuple):
     # Not appended yet: their records take too long to look at on the loop.
     postponed: list[tuple[PartitionProduceResponse, Partition, memoryview]]
     verified: Verified
+    # Whose answers are errors.
+    refused: list[PartitionProduceResponse]
 
 
 def handle(
@@ -68,8 +74,8 @@ def handle(
     if appends.postponed:
         return _append_postponed(call, request, appends)
     if appends.waits:
-        return Late(_when_safe(request.acks, appends))
-    return _unless_none(request.acks, appends.response)
+        return Late(_when_safe(call, request.acks, appends))
+    return _unless_none(call, request.acks, appends)
 
 
 async def _append_when_possible(
@@ -133,21 +139,25 @@ async def _append_postponed(call: Call, request: ProduceRequest, appends: _Appen
         outcome = partition.append(records, now_ms=now_ms, checked=checked, verification=verification)
         assert outcome is not None
         _tell(answer, outcome, partition, request, appends)
-    return await _when_safe(request.acks, appends)
+    return await _when_safe(call, request.acks, appends)
 
 
-async def _when_safe(acks: int, appends: _Appends) -> ProduceResponse | None:
+async def _when_safe(call: Call, acks: int, appends: _Appends) -> ProduceResponse | None:
     for answer, future in appends.waits:
         code = await future
         if code is not ErrorCode.NONE:
             answer.error_code = code
             answer.base_offset = -1
-    return _unless_none(acks, appends.response)
+            appends.refused.append(answer)
+    return _unless_none(call, acks, appends)
 
 
-def _unless_none(acks: int, response: ProduceResponse) -> ProduceResponse | None:
+def _unless_none(call: Call, acks: int, appends: _Appends) -> ProduceResponse | None:
     """With acks=0 there is nothing to send; an error can only be told by closing the connection."""
+    response = appends.response
     if acks != ACKS_NONE:
+        if appends.refused and call.version >= HINTS_SINCE:
+            _add_hints(call, response)
         return response
     for topic in response.responses:
         for partition in topic.partition_responses:
@@ -157,9 +167,28 @@ def _unless_none(acks: int, response: ProduceResponse) -> ProduceResponse | None
     return None
 
 
+def _add_hints(call: Call, response: ProduceResponse) -> None:
+    """Tell a client that came to the wrong broker who leads."""
+    hints: list[Hint] = []
+    for topic in response.responses:
+        key = topic.topic_id if call.version >= TOPIC_IDS_SINCE else topic.name
+        for partition in topic.partition_responses:
+            hinted = hint(call, partition.error_code, key, partition.index)
+            if hinted is not None:
+                partition.current_leader = LeaderIdAndEpoch(
+                    leader_id=hinted.leader, leader_epoch=hinted.leader_epoch
+                )
+                hints.append(hinted)
+    if hints:
+        response.node_endpoints = [
+            NodeEndpoint(node_id=node_id, host=host, port=port, rack=rack)
+            for node_id, host, port, rack in endpoints(call, hints)
+        ]
+
+
 def _append_all(call: Call, request: ProduceRequest, verified: Verified) -> _Appends:
     response = ProduceResponse(responses=[])
-    appends = _Appends(response, [], [], verified)
+    appends = _Appends(response, [], [], verified, [])
     now_ms = call.services.world.loop.now_ms()
     for topic in request.topic_data:
         answers = [_append(call, request, topic, data, appends, now_ms) for data in topic.partition_data]
@@ -180,16 +209,16 @@ def _append(
     answer = PartitionProduceResponse(index=data.index)
     partition = _find(call, topic, data)
     if isinstance(partition, ErrorCode):
-        return _refuse(answer, Refused(partition))
+        return _refuse(appends, answer, Refused(partition))
     records = data.records
     assert records is None or isinstance(records, memoryview)  # as the codec reads them
     refusal = _request_refusal(call, request, records, partition)
     if refusal is not None:
-        return _refuse(answer, Refused(*refusal))
+        return _refuse(appends, answer, Refused(*refusal))
     verification = appends.verified.get(partition) if appends.verified else None
     if isinstance(verification, ErrorCode):
         known = call.version >= ABORTABLE_SINCE
-        return _refuse(answer, Refused(*produce_refusal(verification, knows_abortable=known)))
+        return _refuse(appends, answer, Refused(*produce_refusal(verification, knows_abortable=known)))
     outcome = partition.append(records, now_ms=now_ms, verification=verification)
     if outcome is None:
         assert records is not None
@@ -215,7 +244,7 @@ def _tell(
 ) -> None:
     """Put what came of a batch into its answer, and note if it still has to become safe."""
     if isinstance(outcome, Refused):
-        _refuse(answer, outcome, partition.log.start_offset if outcome.reached_log else -1)
+        _refuse(appends, answer, outcome, partition.log.start_offset if outcome.reached_log else -1)
         return
     answer.base_offset, next_offset, answer.log_append_time_ms, answer.log_start_offset = outcome
     if partition.high_watermark < next_offset and (request.acks == ACKS_ALL or partition.flushes_every_batch):
@@ -246,8 +275,9 @@ def _is_zstd(records: memoryview | None) -> bool:
 
 
 def _refuse(
-    answer: PartitionProduceResponse, refused: Refused, log_start_offset: int = -1
+    appends: _Appends, answer: PartitionProduceResponse, refused: Refused, log_start_offset: int = -1
 ) -> PartitionProduceResponse:
+    appends.refused.append(answer)
     answer.error_code = refused.code
     answer.base_offset = -1
     answer.log_start_offset = log_start_offset

@@ -1,6 +1,7 @@
 """ListOffsets (key 2), v1-v11: offsets by timestamp and by the special timestamps.
 
-For a reader of committed records the log ends at the last stable offset.
+For a reader of committed records the log ends at the last stable offset, for a follower at its very end. A leader that
+does not know yet what an earlier one has told its readers says so: offsets that it told would seem to go back.
 Leaves out tiered storage: there is none, so the latest tiered offset is unknown and nothing waits for upload.
 """
 
@@ -9,7 +10,7 @@ from typing import Any
 
 from penstock.base.errors import ErrorCode
 from penstock.services.context import Call
-from penstock.services.partition import Partition, TimestampedOffset
+from penstock.services.partition import NOT_FOUND, Partition, TimestampedOffset
 from penstock.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -29,6 +30,7 @@ LATEST_TIERED = -5
 EARLIEST_PENDING_UPLOAD = -6
 
 LEADER_EPOCH_SINCE = 4
+NOT_AVAILABLE_SINCE = 5
 READ_COMMITTED = 1
 
 # The version in which each special timestamp appeared; before it, the value is not allowed.
@@ -52,7 +54,9 @@ async def _list(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse:
             asked_of.setdefault(asked.partition_index, []).append(asked)
         committed = request.isolation_level == READ_COMMITTED
         answers = [
-            await _answer(call, topic.name, index, asked, committed=committed)
+            await _answer(
+                call, topic.name, index, asked, committed=committed, for_follower=request.replica_id >= 0
+            )
             for index, asked in asked_of.items()
         ]
         topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
@@ -60,7 +64,13 @@ async def _list(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse:
 
 
 async def _answer(
-    call: Call, topic: str, index: int, several: list[ListOffsetsPartition], *, committed: bool
+    call: Call,
+    topic: str,
+    index: int,
+    several: list[ListOffsetsPartition],
+    *,
+    committed: bool,
+    for_follower: bool,
 ) -> ListOffsetsPartitionResponse:
     partition = call.services.partitions.find(topic, index)
     asked = several[0]
@@ -74,7 +84,14 @@ async def _answer(
     if code is not ErrorCode.NONE:
         return ListOffsetsPartitionResponse(partition_index=index, error_code=code)
     assert isinstance(partition, Partition)
-    found = await _look_up(partition, asked.timestamp, committed=committed)
+    if for_follower and asked.timestamp == LATEST:
+        found: TimestampedOffset | ErrorCode = TimestampedOffset(
+            -1, partition.log.end_offset, partition.leader_epoch
+        )
+    else:
+        found = await _look_up(partition, asked.timestamp, committed=committed)
+    if found is ErrorCode.OFFSET_NOT_AVAILABLE and call.version < NOT_AVAILABLE_SINCE:
+        found = ErrorCode.LEADER_NOT_AVAILABLE
     if isinstance(found, ErrorCode):
         return ListOffsetsPartitionResponse(partition_index=index, error_code=found)
     return ListOffsetsPartitionResponse(
@@ -92,6 +109,8 @@ def _is_known(timestamp: int, version: int) -> bool:
 
 async def _look_up(partition: Partition, timestamp: int, *, committed: bool) -> TimestampedOffset | ErrorCode:
     if timestamp == LATEST:
+        if not partition.leader_is_settled:
+            return ErrorCode.OFFSET_NOT_AVAILABLE
         latest = partition.readable_offset(committed=committed)
         return TimestampedOffset(-1, latest, partition.leader_epoch)
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
@@ -100,5 +119,9 @@ async def _look_up(partition: Partition, timestamp: int, *, committed: bool) -> 
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return TimestampedOffset(-1, -1, -1)
     if timestamp == MAX_TIMESTAMP:
-        return await partition.offset_of_max_timestamp(committed=committed)
-    return await partition.offset_for_timestamp(timestamp, committed=committed)
+        found = await partition.offset_of_max_timestamp(committed=committed)
+    else:
+        found = await partition.offset_for_timestamp(timestamp, committed=committed)
+    if found is NOT_FOUND and not partition.leader_is_settled:
+        return ErrorCode.OFFSET_NOT_AVAILABLE
+    return found

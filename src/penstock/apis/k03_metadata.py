@@ -7,7 +7,7 @@ from penstock.base.broker_settings import AUTO_CREATE_TOPICS_ENABLE
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.base.ids import ZERO_ID, TopicId, topic_name_problem
 from penstock.cluster.controller import NewTopic
-from penstock.cluster.metadata import Topic
+from penstock.cluster.metadata import NO_LEADER, PartitionState, Topic
 from penstock.services.context import Call
 from penstock.services.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from penstock.wire.messages.metadata import (
@@ -30,7 +30,7 @@ def handle(call: Call, request: MetadataRequest) -> MetadataResponse | Coroutine
     image = call.services.image
     wanted = request.topics
     if wanted is None or (call.version < NULL_MEANS_ALL_SINCE and not wanted):
-        return _response(call, request, [_describe(topic) for topic in image.topics()])
+        return _response(call, request, [_describe(call, topic) for topic in image.topics()])
     if any(topic.topic_id != ZERO_ID for topic in wanted) and call.version < TOPIC_IDS_SINCE:
         return MetadataResponse(topics=[_refused_before_ids(topic) for topic in wanted])
     missing = _to_create(call, request, wanted)
@@ -58,7 +58,7 @@ async def _create_then_answer(
 ) -> MetadataResponse:
     refusals: dict[str, ErrorCode] = {}
     for name in missing:
-        outcome = await call.services.controller.create_topic(NewTopic(name))
+        outcome = await call.services.controller_link.create_topic(NewTopic(name))
         if isinstance(outcome, Refusal) and outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
             refusals[name] = outcome.code
     return _response(
@@ -75,12 +75,12 @@ def _answer(call: Call, wanted: MetadataRequestTopic) -> MetadataResponseTopic:
     image = call.services.image
     if wanted.topic_id != ZERO_ID:
         topic = image.topic_by_id(wanted.topic_id)
-        return _refused(wanted, ErrorCode.UNKNOWN_TOPIC_ID) if topic is None else _describe(topic)
+        return _refused(wanted, ErrorCode.UNKNOWN_TOPIC_ID) if topic is None else _describe(call, topic)
     if wanted.name is None:
         return _refused(wanted, ErrorCode.UNKNOWN_TOPIC_ID)
     topic = image.topic(wanted.name)
     if topic is not None:
-        return _describe(topic)
+        return _describe(call, topic)
     if topic_name_problem(wanted.name) is not None:
         return _refused(wanted, ErrorCode.INVALID_TOPIC_EXCEPTION)
     return _refused(wanted, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -97,26 +97,31 @@ def _refused_before_ids(wanted: MetadataRequestTopic) -> MetadataResponseTopic:
     )
 
 
-def _describe(topic: Topic) -> MetadataResponseTopic:
+def _describe(call: Call, topic: Topic) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
-        partitions=[
-            MetadataResponsePartition(
-                partition_index=index,
-                leader_id=state.leader,
-                leader_epoch=state.leader_epoch,
-                replica_nodes=list(state.replicas),
-                isr_nodes=list(state.in_sync),
-            )
-            for index, state in enumerate(topic.partitions)
-        ],
+        partitions=[_partition(call, index, state) for index, state in enumerate(topic.partitions)],
+    )
+
+
+def _partition(call: Call, index: int, state: PartitionState) -> MetadataResponsePartition:
+    # Who hears of a dead leader as if it were one believes it for a second; who hears of none asks again soon.
+    now = call.services.world.loop.time()
+    is_led = state.leader != NO_LEADER and not call.services.absences.seems_dead(state.leader, now=now)
+    return MetadataResponsePartition(
+        error_code=ErrorCode.NONE if is_led else ErrorCode.LEADER_NOT_AVAILABLE,
+        partition_index=index,
+        leader_id=state.leader if is_led else NO_LEADER,
+        leader_epoch=state.leader_epoch,
+        replica_nodes=list(state.replicas),
+        isr_nodes=list(state.in_sync),
     )
 
 
 def _response(call: Call, request: MetadataRequest, topics: list[MetadataResponseTopic]) -> MetadataResponse:
-    image = call.services.image
+    services, image = call.services, call.services.image
     if request.include_topic_authorized_operations:
         for topic in topics:
             if topic.error_code == ErrorCode.NONE:
@@ -124,7 +129,7 @@ def _response(call: Call, request: MetadataRequest, topics: list[MetadataRespons
     response = MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=b.node_id, host=b.host, port=b.port, rack=b.rack)
-            for b in image.addresses(call.client.listener)
+            for b in services.absences.addresses(image, call.client.listener, now=services.world.loop.time())
         ],
         cluster_id=image.cluster_id,
         controller_id=image.controller_id,

@@ -8,6 +8,7 @@ import re
 
 from penstock.base.errors import ErrorCode
 from penstock.services.context import Call
+from penstock.services.peers import is_peer
 from penstock.wire.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
@@ -19,6 +20,8 @@ from penstock.wire.messages.api_versions import (
 REQUEST = ApiVersionsRequest
 VERSIONS = (0, 4)
 KEY = 18
+
+BETWEEN_BROKERS = (56, 63, 67)  # of no use to clients, who are not told of them
 
 SOFTWARE_NAME_SINCE = 3
 VERSION_0_OF_FEATURES_SINCE = 4
@@ -39,6 +42,7 @@ def handle(call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse:
         api_keys=[
             ApiVersion(api_key=key, min_version=lowest, max_version=highest)
             for key, (lowest, highest) in call.services.api_versions.items()
+            if key not in BETWEEN_BROKERS or is_peer(call.header.client_id)
         ],
         supported_features=[
             SupportedFeatureKey(name=name, min_version=0, max_version=level)

@@ -18,6 +18,7 @@ from penstock.wire.messages.create_topics import (
 
 REQUEST = CreateTopicsRequest
 VERSIONS = (2, 7)
+ANSWERED_BY_CONTROLLER = CreateTopicsResponse
 
 
 def handle(call: Call, request: CreateTopicsRequest) -> Coroutine[Any, Any, CreateTopicsResponse]:

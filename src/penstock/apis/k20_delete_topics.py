@@ -17,6 +17,7 @@ from penstock.wire.messages.delete_topics import (
 
 REQUEST = DeleteTopicsRequest
 VERSIONS = (1, 6)
+ANSWERED_BY_CONTROLLER = DeleteTopicsResponse
 
 TOPIC_IDS_SINCE = 6
 

@@ -4,7 +4,7 @@ Version 6 (two-phase commit, KIP-939) only where `transaction.two.phase.commit.e
 """
 
 from penstock.base.coordinator_settings import TRANSACTION_TWO_PHASE_COMMIT_ENABLE
-from penstock.base.errors import ErrorCode, Refusal, StorageError
+from penstock.base.errors import ErrorCode, Refusal
 from penstock.core.transactions.requests import InitProducer
 from penstock.core.transactions.transaction import NO_EPOCH, NO_IDENTITY, NO_PRODUCER_ID, Identity
 from penstock.services.context import Call
@@ -27,10 +27,9 @@ async def handle(call: Call, request: InitProducerIdRequest) -> InitProducerIdRe
     is_half = NO_PRODUCER_ID in current and current != NO_IDENTITY
     if request.transactional_id == "" or is_half:
         return _refuse(call, ErrorCode.INVALID_REQUEST)
-    try:
-        producer_id = await call.services.producer_ids.take()
-    except StorageError:
-        return _refuse(call, ErrorCode.KAFKA_STORAGE_ERROR)
+    producer_id = await call.services.producer_ids.take()
+    if isinstance(producer_id, Refusal):
+        return _refuse(call, producer_id.code)
     if request.transactional_id is None:
         return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
     return await _initialize(call, request, current, producer_id)

@@ -2,13 +2,18 @@
 
 Up to v3 it comes from clients, one transaction each; from v4 on from brokers, several at once, and `verify_only` asks
 whether partitions were added. A partition that does not exist keeps the others of its transaction from being added.
+Where its partitions are led is of no matter to the coordinator.
 """
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
 
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.base.ids import TopicPartition
 from penstock.core.transactions.requests import AddPartitions
 from penstock.core.transactions.transaction import VERSION_2, Identity, by_topic
-from penstock.services.context import Call
+from penstock.services.context import Call, Late
 from penstock.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
@@ -27,16 +32,26 @@ FENCED_SINCE = 2  # before, PRODUCER_FENCED was not known
 SEVERAL_SINCE = 4
 
 
-async def handle(call: Call, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
+def handle(
+    call: Call, request: AddPartitionsToTxnRequest
+) -> Coroutine[Any, Any, AddPartitionsToTxnResponse] | Late:
     if call.version >= SEVERAL_SINCE:
-        results = [
-            AddPartitionsToTxnResult(
-                transactional_id=transaction.transactional_id,
-                topic_results=await _answer(call, transaction),
-            )
-            for transaction in request.transactions
+        return Late(_answer_several(call, request))  # of many clients, who do not wait for one another
+    return _answer_one(call, request)
+
+
+async def _answer_several(call: Call, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
+    """All at the same time: each may have to wait until what the coordinator writes is safe."""
+    answers = await asyncio.gather(*(_answer(call, transaction) for transaction in request.transactions))
+    return AddPartitionsToTxnResponse(
+        results_by_transaction=[
+            AddPartitionsToTxnResult(transactional_id=transaction.transactional_id, topic_results=results)
+            for transaction, results in zip(request.transactions, answers, strict=True)
         ]
-        return AddPartitionsToTxnResponse(results_by_transaction=results)
+    )
+
+
+async def _answer_one(call: Call, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
     only = AddPartitionsToTxnTransaction(
         transactional_id=request.v3_and_below_transactional_id,
         producer_id=request.v3_and_below_producer_id,
@@ -50,7 +65,7 @@ async def _answer(
     call: Call, transaction: AddPartitionsToTxnTransaction
 ) -> list[AddPartitionsToTxnTopicResult]:
     partitions = _partitions(transaction.topics)
-    unknown = [where for where in partitions if isinstance(call.services.partitions.find(*where), ErrorCode)]
+    unknown = [where for where in partitions if not _exists(call, where)]
     if unknown:
         codes = dict.fromkeys(partitions, ErrorCode.OPERATION_NOT_ATTEMPTED)
         codes.update(dict.fromkeys(unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
@@ -67,7 +82,10 @@ async def _ask(
     if not transactional_id:
         return dict.fromkeys(sorted(partitions), ErrorCode.INVALID_REQUEST)
     if transaction.verify_only:
-        return await call.services.transactions.verifier.verify(transactional_id, identity, partitions)
+        verified = await call.services.coordinators.transactions.ask(
+            transactional_id, lambda shard, _: shard.verify(transactional_id, identity, partitions)
+        )
+        return dict.fromkeys(sorted(partitions), verified.code) if isinstance(verified, Refusal) else verified
     version = VERSION_2 if call.version >= SEVERAL_SINCE else 0
     wanted = AddPartitions(transactional_id, identity, partitions, version)
     answer = await call.services.coordinators.transactions.ask(
@@ -77,6 +95,11 @@ async def _ask(
     if code is ErrorCode.PRODUCER_FENCED and call.version < FENCED_SINCE:
         code = ErrorCode.INVALID_PRODUCER_EPOCH
     return dict.fromkeys(sorted(partitions), code)
+
+
+def _exists(call: Call, where: TopicPartition) -> bool:
+    topic = call.services.image.topic(where.topic)
+    return topic is not None and 0 <= where.partition < len(topic.partitions)
 
 
 def _partitions(topics: list[AddPartitionsToTxnTopic]) -> list[TopicPartition]:

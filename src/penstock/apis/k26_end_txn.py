@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Coroutine
 from functools import partial
 from typing import Any
 
-from penstock.base.errors import ErrorCode, Refusal, StorageError
+from penstock.base.errors import ErrorCode, Refusal
 from penstock.core.transactions.requests import EndTransaction
 from penstock.core.transactions.transaction import (
     NO_PRODUCER_ID,
@@ -40,9 +40,8 @@ def handle(call: Call, request: EndTxnRequest) -> EndTxnResponse | Soon | Corout
 
 
 async def _end_with_another_producer_id(call: Call, request: EndTxnRequest) -> EndTxnResponse:
-    try:
-        spare_producer_id = await call.services.producer_ids.take()
-    except StorageError:
+    spare_producer_id = await call.services.producer_ids.take()
+    if isinstance(spare_producer_id, Refusal):
         return EndTxnResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
     answer = _ask(call, request, spare_producer_id=spare_producer_id)
     return _response(call.version, await answer if isinstance(answer, Awaitable) else answer)

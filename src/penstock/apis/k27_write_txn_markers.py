@@ -1,13 +1,18 @@
-"""WriteTxnMarkers (key 27), v1-v2: the end of transactions in partitions of this broker.
+"""WriteTxnMarkers (key 27), v1-v2: the end of transactions in partitions that this broker leads.
 
 Brokers send it to one another, and an operator who ends a transaction that nobody looks after any more. From v2 on it
-says the transaction's version, by which the epoch is checked.
+says the transaction's version, by which the epoch is checked. All markers are written before any is waited for.
 """
 
+import asyncio
+from collections import deque
+from typing import Final
+
+from penstock.base.broker_settings import PENSTOCK_LOOP_SLICE_MS
 from penstock.base.errors import ErrorCode
 from penstock.base.ids import TopicPartition
 from penstock.records.control import Marker, MarkerType
-from penstock.services.context import Call
+from penstock.services.context import Call, Late
 from penstock.wire.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerPartitionResult,
@@ -16,37 +21,55 @@ from penstock.wire.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from penstock.world.pacing import Pacer
 
 REQUEST = WriteTxnMarkersRequest
 VERSIONS = (1, 2)
 
-_TIMEOUT_MS = 30_000
+# Less than the other broker waits for an answer: it would take the connection for a lost one.
+_TIMEOUT_MS: Final = 15_000
 
 
-async def handle(call: Call, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
-    return WriteTxnMarkersResponse(markers=[await _write(call, marker) for marker in request.markers])
+def handle(call: Call, request: WriteTxnMarkersRequest) -> Late:
+    return Late(_answer(call, request))
 
 
-async def _write(call: Call, asked: WritableTxnMarker) -> WritableTxnMarkerResult:
-    marker = Marker(
+async def _answer(call: Call, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
+    services = call.services
+    pacer = Pacer(services.world.loop, slice_ms=services.configs.broker[PENSTOCK_LOOP_SLICE_MS])
+    outcomes: deque[ErrorCode | asyncio.Future[ErrorCode]] = deque()
+    for asked in request.markers:
+        for topic in asked.topics:
+            for index in topic.partition_indexes:
+                where = TopicPartition(topic.name, index)
+                outcomes.append(
+                    services.transactions.markers.append(
+                        _marker(asked), where, version=asked.transaction_version, timeout_ms=_TIMEOUT_MS
+                    )
+                )
+                await pacer.pause()
+    return WriteTxnMarkersResponse(markers=[await _result(asked, outcomes) for asked in request.markers])
+
+
+def _marker(asked: WritableTxnMarker) -> Marker:
+    return Marker(
         MarkerType.COMMIT if asked.transaction_result else MarkerType.ABORT,
         asked.producer_id,
         asked.producer_epoch,
         asked.coordinator_epoch,
     )
+
+
+async def _result(
+    asked: WritableTxnMarker, outcomes: "deque[ErrorCode | asyncio.Future[ErrorCode]]"
+) -> WritableTxnMarkerResult:
+    """Takes the marker's outcomes, once they are known, from the left."""
     topics = []
     for topic in asked.topics:
-        codes: dict[int, ErrorCode] = {}
+        partitions = []
         for index in topic.partition_indexes:
-            codes[index] = await call.services.transactions.markers.write(
-                marker,
-                TopicPartition(topic.name, index),
-                version=asked.transaction_version,
-                timeout_ms=_TIMEOUT_MS,
-            )
-        partitions = [
-            WritableTxnMarkerPartitionResult(partition_index=index, error_code=code)
-            for index, code in codes.items()
-        ]
+            outcome = outcomes.popleft()
+            code = outcome if isinstance(outcome, ErrorCode) else await outcome
+            partitions.append(WritableTxnMarkerPartitionResult(partition_index=index, error_code=code))
         topics.append(WritableTxnMarkerTopicResult(name=topic.name, partitions=partitions))
     return WritableTxnMarkerResult(producer_id=asked.producer_id, topics=topics)

@@ -15,6 +15,7 @@ from penstock.wire.messages.alter_configs import (
 
 REQUEST = AlterConfigsRequest
 VERSIONS = (0, 2)
+ANSWERED_BY_CONTROLLER = AlterConfigsResponse
 
 
 def handle(call: Call, request: AlterConfigsRequest) -> Coroutine[Any, Any, AlterConfigsResponse]:

@@ -1,8 +1,16 @@
-"""DescribeLogDirs (key 35), v1-v5: how large the partitions are, and how much room is left."""
+"""DescribeLogDirs (key 35), v1-v5: how large the partitions are, and how much room is left.
+
+Another broker of the cluster is told, as if that were another directory, how many bytes of each consumers were sent:
+the protocol has no place for it, and the balancer has to know.
+"""
+
+from collections.abc import Callable, Sequence
 
 from penstock.base.ids import TopicPartition
 from penstock.services.context import Call
+from penstock.services.loads import SENT_BYTES
 from penstock.services.partition import Partition
+from penstock.services.peers import is_peer
 from penstock.wire.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
@@ -18,22 +26,33 @@ PATIENT = True
 
 def handle(call: Call, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
     services = call.services
-    topics: dict[str, DescribeLogDirsTopic] = {}
-    for partition in _wanted(call, request):
-        topic = topics.setdefault(partition.topic, DescribeLogDirsTopic(name=partition.topic))
-        topic.partitions.append(
-            DescribeLogDirsPartition(
-                partition_index=partition.index, partition_size=partition.log.size, offset_lag=0
-            )
-        )
+    wanted = _wanted(call, request)
     usage = services.world.disk.usage()
     result = DescribeLogDirsResult(
         log_dir=services.log_dir,
-        topics=list(topics.values()),
+        topics=_topics(wanted, lambda partition: partition.log.size),
         total_bytes=usage.total,
         usable_bytes=usage.usable,
     )
-    return DescribeLogDirsResponse(results=[result])
+    results = [result]
+    if is_peer(call.header.client_id):
+        sent = _topics(wanted, lambda partition: partition.sent_bytes)
+        results.append(DescribeLogDirsResult(log_dir=SENT_BYTES, topics=sent))
+    return DescribeLogDirsResponse(results=results)
+
+
+def _topics(
+    partitions: Sequence[Partition], size_of: Callable[[Partition], int]
+) -> list[DescribeLogDirsTopic]:
+    topics: dict[str, DescribeLogDirsTopic] = {}
+    for partition in partitions:
+        topic = topics.setdefault(partition.topic, DescribeLogDirsTopic(name=partition.topic))
+        topic.partitions.append(
+            DescribeLogDirsPartition(
+                partition_index=partition.index, partition_size=size_of(partition), offset_lag=0
+            )
+        )
+    return list(topics.values())
 
 
 def _wanted(call: Call, request: DescribeLogDirsRequest) -> list[Partition]:
@@ -43,5 +62,5 @@ def _wanted(call: Call, request: DescribeLogDirsRequest) -> list[Partition]:
     wanted = {
         TopicPartition(topic.topic, index): None for topic in request.topics for index in topic.partitions
     }
-    found = [partitions.find(topic, index) for topic, index in wanted]
+    found = [partitions.find_replica(topic, index) for topic, index in wanted]
     return [partition for partition in found if isinstance(partition, Partition)]

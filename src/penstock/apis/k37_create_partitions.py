@@ -15,6 +15,7 @@ from penstock.wire.messages.create_partitions import (
 
 REQUEST = CreatePartitionsRequest
 VERSIONS = (0, 3)
+ANSWERED_BY_CONTROLLER = CreatePartitionsResponse
 
 
 def handle(call: Call, request: CreatePartitionsRequest) -> Coroutine[Any, Any, CreatePartitionsResponse]:

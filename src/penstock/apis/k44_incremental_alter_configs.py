@@ -21,6 +21,7 @@ from penstock.wire.messages.incremental_alter_configs import (
 
 REQUEST = IncrementalAlterConfigsRequest
 VERSIONS = (0, 1)
+ANSWERED_BY_CONTROLLER = IncrementalAlterConfigsResponse
 
 _CATALOGUES = {TOPIC: TOPIC_SETTINGS, BROKER: BROKER_SETTINGS, GROUP: GROUP_SETTINGS}
 

@@ -1,8 +1,9 @@
 """The broker's settings, under Kafka's names where Kafka has them.
 
 The settings that give topic configs their defaults (`log.segment.bytes`, `message.max.bytes`, …) are made
-from the declarations in `topic_settings`; those of groups and transactions are in `coordinator_settings`. Replication
-and security bring theirs when they come. Where the values are read from is `load_settings`.
+from the declarations in `topic_settings`; those of groups and transactions are in `coordinator_settings`, those of
+clusters in `cluster_settings`. Security brings its own when it comes. Where the values are read from is
+`load_settings`.
 """
 
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from penstock.base.allowed import Between, Matching
+from penstock.base.cluster_settings import CLUSTER_SETTINGS
 from penstock.base.coordinator_settings import COORDINATOR_SETTINGS
 from penstock.base.errors import SettingError
 from penstock.base.listeners import (
@@ -387,6 +389,7 @@ BROKER_SETTINGS = Catalogue(
     "broker",
     (
         *(member for member in list(globals().values()) if isinstance(member, Setting)),
+        *CLUSTER_SETTINGS,
         *COORDINATOR_SETTINGS,
         *_topic_defaults(),
     ),

@@ -55,6 +55,8 @@ def load_broker_settings(
     assignments: Sequence[str] = (),
     listen: str | None = None,
     data_dir: str | None = None,
+    node_id: int | None = None,
+    zookeeper: str | None = None,
 ) -> Settings:
     """The settings of a broker; SettingError says what is wrong, and in which of the sources.
 
@@ -74,6 +76,10 @@ def load_broker_settings(
     if data_dir is not None:
         # As a list of one: a comma in a directory's name is just a comma.
         given.append(_give("log.dirs", [data_dir], origin="--data-dir"))
+    if node_id is not None:
+        given.append(_give("node.id", node_id, origin="--node-id"))
+    if zookeeper is not None:
+        given.append(_give("zookeeper.connect", zookeeper, origin="--zookeeper"))
     return check_together(Settings(BROKER_SETTINGS, _strongest(given)))
 
 

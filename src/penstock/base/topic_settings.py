@@ -7,10 +7,11 @@ A topic's value comes from the topic itself, else from the broker settings named
 the default here. The docs table and the broker settings of the same meaning are made from these declarations.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.base.allowed import Between, EachOneOf, OneOf
+from penstock.base.allowed import Between, EachOneOf, Matching, OneOf
 from penstock.base.errors import SettingError
 from penstock.base.settings import (
     DAY_MS,
@@ -34,10 +35,14 @@ from penstock.base.settings import (
 )
 
 _NO_TIERS = "Penstock keeps every segment on its own disk and has no tiered storage"
-_NO_THROTTLE = "replication is not throttled, as a single node replicates nothing"
 
 _NOT_NEGATIVE = Between(0)
 _POSITIVE = Between(1)
+_REPLICA = re.compile(r"[0-9]+:[0-9]+\Z")
+_REPLICAS = Matching(
+    lambda words: words == ("*",) or all(map(_REPLICA.match, words)),
+    "a comma-separated list of PARTITION:BROKER, or *",
+)
 
 
 def _same(name: str) -> tuple[Synonym, ...]:
@@ -114,8 +119,9 @@ FLUSH_MS = long(
 FOLLOWER_REPLICATION_THROTTLED_REPLICAS = words(
     "follower.replication.throttled.replicas",
     (),
-    "Replicas whose copying is slowed down on the follower's side.",
-    refused=_NO_THROTTLE,
+    "Replicas whose copying is slowed down on the follower's side, to `follower.replication.throttled.rate`: "
+    "PARTITION:BROKER with commas, or `*` for all. Those in sync are not slowed down.",
+    allowed=_REPLICAS,
 )
 INDEX_INTERVAL_BYTES = integer(
     "index.interval.bytes",
@@ -128,8 +134,9 @@ INDEX_INTERVAL_BYTES = integer(
 LEADER_REPLICATION_THROTTLED_REPLICAS = words(
     "leader.replication.throttled.replicas",
     (),
-    "Replicas whose copying is slowed down on the leader's side.",
-    refused=_NO_THROTTLE,
+    "Leaders from which copying is slowed down, to `leader.replication.throttled.rate`: PARTITION:BROKER with "
+    "commas, or `*` for all. Those in sync are not slowed down.",
+    allowed=_REPLICAS,
 )
 LOCAL_RETENTION_BYTES = long(
     "local.retention.bytes",

@@ -6,10 +6,16 @@ from penstock.base.broker_settings import (
     PENSTOCK_WORK_THREADS,
     data_directory,
 )
+from penstock.base.cluster_settings import (
+    ZOOKEEPER_CONNECT,
+    ZOOKEEPER_CONNECTION_TIMEOUT_MS,
+    ZOOKEEPER_SESSION_TIMEOUT_MS,
+)
+from penstock.base.errors import UserError
 from penstock.base.settings import Settings
 from penstock.broker.broker import Broker
-from penstock.broker.start import WorldParts, start_on
-from penstock.world import Disk
+from penstock.broker.start import OpenStore, WorldParts, start_on
+from penstock.world import Disk, Loop, Store, Work
 from penstock.world.memory_disk import MemoryDisk
 from penstock.world.real_disk import RealDisk
 from penstock.world.real_entropy import RealEntropy
@@ -23,8 +29,37 @@ IN_MEMORY = "memory"  # where the data is said to be
 async def start_broker(settings: Settings) -> Broker:
     """A running broker that keeps its data in the directory the settings name."""
     return await start_on(
-        _real_world(real_disk(settings), settings), settings, log_dir=data_directory(settings)
+        _real_world(real_disk(settings), settings),
+        settings,
+        log_dir=data_directory(settings),
+        open_store=_zookeeper(settings),
     )
+
+
+def _zookeeper(settings: Settings) -> OpenStore | None:
+    """How to begin a session with the cluster's ZooKeeper; None for a broker that is alone."""
+    if not settings[ZOOKEEPER_CONNECT]:
+        return None
+    try:
+        from penstock.cluster.zookeeper import ZooKeeperStore  # kazoo takes a while to import
+    except ModuleNotFoundError as error:
+        raise UserError(
+            f'a cluster needs {error.name}, which is not installed: `pip install "penstock[cluster]"` brings it'
+        ) from error
+
+    servers, slash, path = settings[ZOOKEEPER_CONNECT].partition("/")
+
+    async def open_store(loop: Loop, work: Work) -> Store:
+        return await ZooKeeperStore.connect(
+            servers,
+            loop=loop,
+            work=work,
+            root=slash + path.rstrip("/") if path else "/penstock",
+            session_timeout_ms=settings[ZOOKEEPER_SESSION_TIMEOUT_MS],
+            connect_timeout_ms=settings[ZOOKEEPER_CONNECTION_TIMEOUT_MS],
+        )
+
+    return open_store
 
 
 def real_disk(settings: Settings) -> RealDisk:

@@ -23,27 +23,48 @@ from penstock.base.broker_settings import (
     advertised,
     bound,
 )
+from penstock.base.cluster_settings import (
+    CONTROLLED_SHUTDOWN_ENABLE,
+    INTER_BROKER_LISTENER_NAME,
+    LEADER_REPLICATION_THROTTLED_RATE,
+)
 from penstock.base.errors import UserError
 from penstock.base.listeners import Listener, parse_address, render_address
 from penstock.base.settings import Settings
+from penstock.base.topic_settings import PENSTOCK_STORAGE, UNCLEAN_LEADER_ELECTION_ENABLE
 from penstock.broker.background import Background
+from penstock.broker.cluster_member import ClusterMember
 from penstock.broker.connections import Connections
 from penstock.broker.http import HttpConnections
+from penstock.cluster.brokers import BrokerKeeper
 from penstock.cluster.controller import Controller
-from penstock.cluster.image import load_image
+from penstock.cluster.following import MetadataFollower
+from penstock.cluster.image import load_image, set_up
 from penstock.cluster.metadata import Broker as BrokerMetadata
+from penstock.cluster.metadata import MetadataImage
+from penstock.cluster.publishing import Publisher
+from penstock.cluster.sessions import RenewableStore
 from penstock.core.fetch_sessions import FetchSessions
+from penstock.services.absences import Absences
+from penstock.services.applier import LocalApplier
+from penstock.services.balancer import Balancer
 from penstock.services.configs import Configs
 from penstock.services.context import Services
+from penstock.services.controller_link import ControllerLink
 from penstock.services.coordinators.coordinators import Coordinators
 from penstock.services.flusher import Flusher
 from penstock.services.metrics import Metrics
 from penstock.services.partitions import Partitions
+from penstock.services.peers import Peers
 from penstock.services.producer_ids import ProducerIds
+from penstock.services.replication.replication import Replication
+from penstock.services.replication.throttling import ReplicationThrottle
 from penstock.services.transactions.transactions import Transactions
 from penstock.storage.directory import DataDirectory
 from penstock.world import World
 from penstock.world.loop import Server
+
+NEVER = -1  # an epoch that no registration has
 
 log = logging.getLogger("penstock.broker")
 
@@ -55,11 +76,25 @@ class AddressInUseError(UserError):
 class Broker:
     """One node. `start` returns when clients are answered, `stop` when everything is safely closed."""
 
-    def __init__(self, world: World, directory: DataDirectory, settings: Settings, *, log_dir: str) -> None:
+    def __init__(
+        self,
+        world: World,
+        directory: DataDirectory,
+        settings: Settings,
+        *,
+        log_dir: str,
+        sessions: RenewableStore | None = None,
+    ) -> None:
+        """`sessions` are those of a broker that is one of several, with the store of its world."""
         self._world = world
         self._directory = directory
         self._static = settings
         self._log_dir = log_dir
+        self._sessions = sessions
+        self._member: ClusterMember | None = None
+        self._absences = Absences()
+        self._replication: Replication | None = None
+        self._balancer: Balancer | None = None
         self._servers: list[Server] = []
         self._connections: Connections | None = None
         self._http: HttpConnections | None = None
@@ -82,11 +117,15 @@ class Broker:
     async def start(self) -> None:
         services = await self._assemble()
         self._services = services
+        self._applier.on_brokers.append(services.transactions.brokers_changed)
+        self._applier.on_brokers.append(
+            lambda: self._absences.brokers_changed(services.image, now=self._world.loop.time())
+        )
         apis = ApiTable(services.metrics)
         services.api_versions.update(apis.advertised(self._static))
-        if not self._directory.was_closed_cleanly:
+        if self._member is None and not self._directory.was_closed_cleanly:
             await services.controller.begin_new_leader_epochs()
-        await services.partitions.load(list(services.image.topics()))
+        await services.partitions.load([self._applier.permitted(topic) for topic in services.image.topics()])
         # What a crash left unsynced is below the high watermark before anybody asks for it.
         await services.flusher.settle()
         connections = Connections(services, apis)
@@ -100,16 +139,40 @@ class Broker:
             await self._close_data()  # all of it was read: the next start need not look again
             raise
         self._background.start()
+        try:
+            await self._join()
+        except BaseException:
+            await self.stop()
+            raise
         services.coordinators.start()
         self._problem = None
+
+    async def _join(self) -> None:
+        """Be known: to oneself, or to the cluster."""
+        settings = self._static
+        own = BrokerMetadata(
+            settings[NODE_ID],
+            settings[BROKER_RACK],
+            {listener.name: (listener.host, listener.port) for listener in self.listeners},
+            incarnation=self._directory.meta.directory_id,
+            peer_listener=settings[INTER_BROKER_LISTENER_NAME] or self.listeners[0].name,
+            keeps_all=self._directory.was_closed_cleanly,
+            same_process=False,
+        )
+        if self._member is None:
+            self.services.image.apply_broker(own)
+        else:
+            await self._member.join(own)
+            assert self._replication is not None
+            self._replication.start()
+            assert self._balancer is not None
+            self._balancer.start()
 
     async def _assemble(self) -> Services:
         world, settings = self._world, self._static
         node_id = settings[NODE_ID]
-        image = await load_image(world, self._directory.meta.cluster_id)
-        image.controller_id = node_id
+        image = MetadataImage(self._directory.meta.cluster_id)
         configs = Configs(settings, image, node_id=node_id)
-        configs.reload()
         metrics = Metrics()
         flusher = Flusher(
             world,
@@ -118,18 +181,35 @@ class Broker:
             whole_from=settings[PENSTOCK_SYNC_WHOLE_FILE_SYSTEM_FROM],
         )
         partitions = Partitions(
-            world, self._directory, flusher, configs, slice_ms=settings[PENSTOCK_LOOP_SLICE_MS]
+            world,
+            self._directory,
+            flusher,
+            configs,
+            node_id=node_id,
+            slice_ms=settings[PENSTOCK_LOOP_SLICE_MS],
         )
+        applier = self._applier = LocalApplier(image, partitions, configs, node_id=node_id)
+        follower = MetadataFollower(world, image, applier)
+        await set_up(world.store, image.cluster_id, shared=self._sessions is not None)
         controller = Controller(
             world,
             image,
-            partitions,
             configs,
             default_partition_count=settings[NUM_PARTITIONS],
             default_replication_factor=settings[DEFAULT_REPLICATION_FACTOR],
             partition_count_max=settings[PENSTOCK_PARTITIONS_MAX],
         )
-        coordinators = Coordinators(world, image, controller, partitions, configs, node_id=node_id)
+        link = await self._find_controller(image, follower, applier, controller, configs)
+        configs.reload()
+        coordinators = Coordinators(world, image, link, partitions, configs)
+        applier.on_topic.append(coordinators.leadership_changed)
+        if self._member is not None:
+            self._replication = Replication(
+                world, image, partitions, self._peers, configs, link, node_id=node_id
+            )
+            self._balancer = Balancer(
+                world, image, controller, configs, partitions, self._peers, node_id=node_id
+            )
         metrics.gauge("penstock_topics", "Topics in the cluster.", lambda: image.topic_count)
         metrics.gauge("penstock_partitions", "Partitions in the cluster.", lambda: image.partition_count)
         return Services(
@@ -139,29 +219,76 @@ class Broker:
             log_dir=self._log_dir,
             image=image,
             controller=controller,
+            controller_link=link,
+            keeper=None if self._member is None else self._member.keeper,
             partitions=partitions,
             flusher=flusher,
+            leader_throttle=ReplicationThrottle(world, configs, LEADER_REPLICATION_THROTTLED_RATE),
             fetch_sessions=FetchSessions(
                 slots=settings[MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS],
                 partitions_max=settings[PENSTOCK_FETCH_SESSION_PARTITIONS_MAX],
                 random_below=world.entropy.random_below,
             ),
-            producer_ids=ProducerIds(controller),
+            producer_ids=ProducerIds(link),
             coordinators=coordinators,
             transactions=Transactions(
                 world,
+                image,
                 partitions,
                 coordinators.transactions,
                 coordinators.groups,
+                node_id=node_id,
                 slice_ms=settings[PENSTOCK_LOOP_SLICE_MS],
             ),
             metrics=metrics,
+            absences=self._absences,
             bytes_out=metrics.counter("penstock_sent_bytes_total", "Bytes of answers."),
             refused_connections=metrics.counter(
                 "penstock_refused_connections_total",
                 "Connections closed for what they sent, or over a limit.",
             ),
         )
+
+    async def _find_controller(
+        self,
+        image: MetadataImage,
+        follower: MetadataFollower,
+        applier: LocalApplier,
+        controller: Controller,
+        configs: Configs,
+    ) -> ControllerLink:
+        """Read the metadata, and see who may change it: a broker that is alone, itself."""
+        world, node_id = self._world, self._static[NODE_ID]
+        self._peers = Peers(world, image, node_id=node_id)
+        link = ControllerLink(image, controller, self._peers, node_id=node_id)
+        if self._sessions is None:
+            await load_image(world, image)
+            controller.activate(Publisher(world, image, follower, applier, epoch_version=None))
+            image.controller_id = node_id
+            return link
+        await follower.read_first()
+        applier.leads_nothing_before(NEVER)
+        keeper = BrokerKeeper(
+            world,
+            image,
+            controller,
+            allows_unclean=lambda topic: configs.of_topic(topic)[UNCLEAN_LEADER_ELECTION_ENABLE],
+            is_in_memory=lambda topic: configs.of_topic(topic)[PENSTOCK_STORAGE] == "memory",
+        )
+        self._member = ClusterMember(
+            world,
+            self._sessions,
+            image,
+            follower,
+            applier,
+            controller,
+            keeper,
+            link,
+            self._peers,
+            self._absences,
+            node_id=node_id,
+        )
+        return link
 
     async def _listen(self, connections: Connections) -> None:
         ports = {}
@@ -175,13 +302,6 @@ class Broker:
         self.listeners = tuple(
             listener._replace(port=listener.port or ports[listener.name])
             for listener in advertised(self._static)
-        )
-        self.services.image.apply_broker(
-            BrokerMetadata(
-                self._static[NODE_ID],
-                self._static[BROKER_RACK],
-                {listener.name: (listener.host, listener.port) for listener in self.listeners},
-            )
         )
 
     async def _listen_http(self, metrics: Metrics) -> None:
@@ -212,8 +332,12 @@ class Broker:
     async def stop(self) -> None:
         """Take no new work, answer what is under way, sync and close every log, say that the stop was clean."""
         self._problem = "stopping"
-        self._close_servers()
         try:
+            if self._balancer is not None:
+                await self._balancer.stop()
+            if self._member is not None and self._static[CONTROLLED_SHUTDOWN_ENABLE]:
+                await self._member.leave()
+            self._close_servers()
             if self._services is not None:
                 await self._services.coordinators.stop()
                 await self._services.transactions.stop()
@@ -223,8 +347,15 @@ class Broker:
                 self._http.close()
             if self._background is not None:
                 await self._background.stop()
+            if self._replication is not None:
+                await self._replication.stop()
+            if self._member is not None:
+                await self._member.stop()
+            if self._services is not None:
+                self._peers.close()
             await self._close_data()
         finally:
+            self._close_servers()
             self._world.work.close()
 
     async def _close_data(self) -> None:

@@ -1,17 +1,25 @@
 """A broker on any world: what the world is made of comes from outside, the order of the start is here."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from penstock.base.broker_settings import NODE_ID
 from penstock.base.errors import UserError
+from penstock.base.ids import format_id
 from penstock.base.settings import Settings
 from penstock.broker.broker import Broker
 from penstock.cluster.embedded_store import EmbeddedStore
+from penstock.cluster.image import claim, cluster_id_of
+from penstock.cluster.sessions import RenewableStore
 from penstock.storage.directory import DataDirectory
+from penstock.storage.meta_properties import META_PROPERTIES
 from penstock.world import Disk, Entropy, Loop, Store, Work, World
 
 METADATA = "__metadata"
+
+# Begins a session with the store of a cluster.
+OpenStore: TypeAlias = Callable[[Loop, Work], Awaitable[Store]]
 
 
 @dataclass(frozen=True)
@@ -28,17 +36,26 @@ class WorldParts:
 
 
 async def start_on(
-    parts: WorldParts, settings: Settings, *, log_dir: str, store: Store | None = None
+    parts: WorldParts, settings: Settings, *, log_dir: str, open_store: OpenStore | None = None
 ) -> Broker:
-    """A running broker. Without a `store` it keeps its metadata on its disk."""
-    try:
-        directory = DataDirectory.open(parts.disk, node_id=settings[NODE_ID], entropy=parts.entropy)
-    except UserError as error:
-        raise UserError(f"{log_dir}: {error}") from error
+    """A running broker. With `open_store`, which begins a session with a store that brokers share, it is one of a
+    cluster; without, it keeps its metadata on its disk.
+    """
+    if open_store is None:
+        return await _start_alone(parts, settings, log_dir)
     work = parts.make_work()
     try:
-        if store is None:
-            store = EmbeddedStore.open(parts.disk, METADATA, loop=parts.loop, work=work)
+        return await _start_member(parts, settings, log_dir, work, lambda: open_store(parts.loop, work))
+    except BaseException:
+        work.close()
+        raise
+
+
+async def _start_alone(parts: WorldParts, settings: Settings, log_dir: str) -> Broker:
+    directory = _open_directory(parts, settings, log_dir)
+    work = parts.make_work()
+    try:
+        store = EmbeddedStore.open(parts.disk, METADATA, loop=parts.loop, work=work)
         world = World(parts.loop, parts.disk, store, work, parts.entropy)
         broker = Broker(world, directory, settings, log_dir=log_dir)
         await broker.start()
@@ -47,3 +64,56 @@ async def start_on(
         directory.close({})
         raise
     return broker
+
+
+async def _start_member(
+    parts: WorldParts,
+    settings: Settings,
+    log_dir: str,
+    work: Work,
+    open_session: Callable[[], Awaitable[Store]],
+) -> Broker:
+    store = RenewableStore(await open_session(), open_session, parts.loop)
+    try:
+        directory = await _directory_of_cluster(parts, settings, log_dir, store)
+        try:
+            world = World(parts.loop, parts.disk, store, work, parts.entropy)
+            broker = Broker(world, directory, settings, log_dir=log_dir, sessions=store)
+            await broker.start()
+        except BaseException:
+            directory.close({})
+            raise
+    except BaseException:
+        await store.close()
+        raise
+    return broker
+
+
+async def _directory_of_cluster(
+    parts: WorldParts, settings: Settings, log_dir: str, store: Store
+) -> DataDirectory:
+    """The data directory, which is of the cluster whose metadata the store has."""
+    cluster_id = await cluster_id_of(store)
+    if cluster_id is None and not parts.disk.exists(META_PROPERTIES):
+        cluster_id = await claim(store, format_id(parts.entropy.random_bytes(16)))
+    directory = _open_directory(parts, settings, log_dir, cluster_id)
+    if cluster_id is None and directory.partitions:
+        # Metadata without topics would have everything deleted that the directory holds.
+        found = directory.meta.cluster_id
+        directory.close({})
+        raise UserError(
+            f"{log_dir}: the data directory has data of cluster {found}, and ZooKeeper knows no cluster: check the "
+            "address and the path of ZooKeeper, or begin with an empty directory"
+        )
+    return directory
+
+
+def _open_directory(
+    parts: WorldParts, settings: Settings, log_dir: str, cluster_id: str | None = None
+) -> DataDirectory:
+    try:
+        return DataDirectory.open(
+            parts.disk, node_id=settings[NODE_ID], cluster_id=cluster_id, entropy=parts.entropy
+        )
+    except UserError as error:
+        raise UserError(f"{log_dir}: {error}") from error

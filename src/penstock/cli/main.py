@@ -18,6 +18,8 @@ INTERRUPTED = 130
 
 COMMANDS = {
     "serve": "run a broker",
+    "cluster": "describe a cluster, or run one here for development",
+    "broker": "list, describe and drain brokers",
     "topic": "list, describe, create, alter and delete topics",
     "produce": "send lines of text, files or JSON as records",
     "consume": "read records from an offset, a time or the beginning",

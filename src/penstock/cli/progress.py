@@ -30,14 +30,22 @@ class Progress:
 
     def show(self, *, record_count: int, bytes_count: int) -> None:
         """Say where things stand, unless that was said a moment ago."""
-        if not self._watched:
-            return
         now = self._clock()
-        if now < self._next_at:
+        if not self._watched or now < self._next_at:
+            return
+        rate = round(record_count / (now - self._started_at))
+        self.say(f"{count_of(record_count, 'record')}, {format_bytes(bytes_count)}, {rate:,}/s")
+
+    @property
+    def is_watched(self) -> bool:
+        return self._watched
+
+    def say(self, line: str) -> None:
+        """Put a line in the place of the last one, unless that came a moment ago."""
+        now = self._clock()
+        if not self._watched or now < self._next_at:
             return
         self._next_at = now + _INTERVAL_S
-        rate = round(record_count / (now - self._started_at))
-        line = f"{count_of(record_count, 'record')}, {format_bytes(bytes_count)}, {rate:,}/s"
         self._stream.write(f"\r{line.ljust(self._shown)}")
         self._stream.flush()
         self._shown = len(line)

@@ -29,6 +29,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--listen", metavar="HOST:PORT", help="where to accept clients (default 127.0.0.1:9092)"
     )
     parser.add_argument("--data-dir", metavar="DIR", help="where to keep the data (default ./penstock-data)")
+    parser.add_argument(
+        "--zookeeper",
+        metavar="HOSTS",
+        help="be one broker of a cluster: its ZooKeeper, HOST:PORT with commas",
+    )
+    parser.add_argument(
+        "--node-id", metavar="N", type=int, help="this broker's number in the cluster (default 1)"
+    )
     parser.add_argument("--config", metavar="FILE", help="settings in TOML")
     parser.add_argument(
         "--set", metavar="NAME=VALUE", action="append", default=[], help="one setting; may be repeated"
@@ -69,6 +77,8 @@ def _settings(arguments: argparse.Namespace, *, listen: str | None = None) -> Se
         assignments=arguments.set,
         listen=listen or arguments.listen,
         data_dir=arguments.data_dir,
+        node_id=arguments.node_id,
+        zookeeper=arguments.zookeeper,
     )
 
 

@@ -15,6 +15,7 @@ from penstock.base.errors import UserError
 from penstock.cli.main import FAILED, OK
 from penstock.cli.output import count_of, print_json, print_lines
 from penstock.cli.parsing import Parser, add_json, add_verb, add_verbs, not_negative, positive
+from penstock.sim.cluster_plan import make_cluster_plan
 from penstock.sim.coordination_plan import make_coordination_plan
 from penstock.sim.entries import describe
 from penstock.sim.plan import Plan, make_plan
@@ -37,24 +38,36 @@ def add_arguments(parser: Parser) -> None:
     what.add_argument("--seed", metavar="S", type=not_negative, help="this one; if it fails, make it smaller")
     what.add_argument("--from", metavar="FILE", type=Path, dest="file", help="a plan that was written before")
     run.add_argument("--first", metavar="S", type=not_negative, help="the first of the seeds (default any)")
-    _add_coordination(run)
+    _add_families(run)
     add_json(run, "print a summary as JSON")
     show = add_verb(verbs, "describe", "show what a seed stands for", "SEED [options]")
     show.add_argument("seed", metavar="SEED", type=not_negative)
-    _add_coordination(show)
+    _add_families(show)
     add_json(show, "print the plan as JSON, for `run --from`")
 
 
-def _add_coordination(parser: Parser) -> None:
-    parser.add_argument(
+def _add_families(parser: Parser) -> None:
+    families = parser.add_mutually_exclusive_group()
+    families.add_argument(
         "--coordination",
         action="store_true",
         help="seeds of plans with groups and transactions, a family of their own",
     )
+    families.add_argument(
+        "--cluster", action="store_true", help="seeds of plans with several brokers, a family of their own"
+    )
 
 
 def _plan_of(seed: int, arguments: Namespace) -> Plan:
+    if arguments.cluster:
+        return make_cluster_plan(seed)
     return make_coordination_plan(seed) if arguments.coordination else make_plan(seed)
+
+
+def _family_option(arguments: Namespace) -> str:
+    if arguments.cluster:
+        return "--cluster "
+    return "--coordination " if arguments.coordination else ""
 
 
 def run(arguments: Namespace) -> int:
@@ -80,8 +93,10 @@ def _described(plan: Plan) -> list[str]:
     return [
         f"seed {plan.seed}: {count_of(len(plan.operations), 'operation')}, {count_of(len(plan.faults), 'fault')}; "
         f"{plan.finish} before all is read",
+        *([f"{plan.nodes} nodes"] if plan.is_of_cluster else ()),
         *(
             f"{topic.name}: {topic.partitions} partition(s), "
+            + (f"{topic.replication_factor} replica(s), " if plan.is_of_cluster else "")
             + ", ".join(f"{name}={value}" for name, value in topic.configs.items())
             for topic in plan.topics
         ),
@@ -166,7 +181,7 @@ def _run_many(arguments: Namespace) -> int:
         summary.add(seed, outcome)
         if not outcome.ok and not arguments.json:
             counter.clear()
-            family = "--coordination " if arguments.coordination else ""
+            family = _family_option(arguments)
             print(
                 f"seed {seed} failed; to see it and make it smaller: penstock sim run {family}--seed {seed}"
             )

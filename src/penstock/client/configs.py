@@ -101,10 +101,15 @@ async def describe_configs(
 
 
 async def alter_configs(
-    client: Client, resource: Resource, *, set_to: Mapping[str, str], reset: Iterable[str] = ()
+    client: Client,
+    resource: Resource,
+    *,
+    set_to: Mapping[str, str],
+    reset: Iterable[str] = (),
+    by_controller: bool = False,
 ) -> None:
     """Set configs and put others back to what they inherit, all or none; AnsweredError if the broker
-    refuses.
+    refuses. `by_controller`: a broker's too, which need not be there then.
     """
     changes = [
         AlterableConfig(name=name, config_operation=_Operation.SET, value=value)
@@ -118,7 +123,7 @@ async def alter_configs(
     )
 
     async def attempt() -> None:
-        node_id = _responsible([resource])
+        node_id = None if by_controller else _responsible([resource])
         if node_id is None:
             response = await client.ask_controller(request, IncrementalAlterConfigsResponse)
         else:

@@ -87,6 +87,7 @@ class Connection(asyncio.Protocol):
         self._writing_paused = False
         self._transport: asyncio.Transport | None = None
         self._ended: ClientError | None = None
+        self._end_heard: asyncio.Future[None] | None = None  # of who waits for the end
 
     @property
     def is_open(self) -> bool:
@@ -134,6 +135,13 @@ class Connection(asyncio.Protocol):
         await self._turn()
         version = self.versions.pick(type(request), at_most=version_max)
         self._write(_encoded(lambda: self._conversation.tell(request, version)))
+
+    async def ended(self) -> None:
+        """Return when the connection is over, for whatever reason."""
+        if self.is_open:
+            if self._end_heard is None:
+                self._end_heard = self._loop.create_future()
+            await asyncio.shield(self._end_heard)
 
     def close(self) -> None:
         self._end(ConnectionLostError(f"the connection to {self.address} was closed on this side"))
@@ -283,6 +291,8 @@ class Connection(asyncio.Protocol):
             if not answer.done():
                 answer.set_exception(why)
         self._answers.clear()
+        if self._end_heard is not None:
+            self._end_heard.set_result(None)
         self._wake()
         if self._transport is not None:
             self._transport.abort()

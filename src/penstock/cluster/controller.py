@@ -1,35 +1,42 @@
 """The controller: the only writer of cluster metadata.
 
-A change is decided against the image, written to the store in one `multi`, prepared by the listener (which makes
-room for the data), and only then applied to the image, where clients can see it. If the listener cannot, the store
-gets back what it had. Changes run one after the other.
+A change is decided against the image, written to the store in one `multi`, made true by the applier (which makes
+room for the data), and only then in the image, where clients can see it. If that fails on this broker, the change is
+taken back. Changes run one after the other. A broker that is not the controller has one of these too, which refuses.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 from penstock.base.errors import ErrorCode, Refusal, StorageError
-from penstock.base.ids import TopicId, topic_name_problem
+from penstock.base.ids import TopicId, TopicPartition, topic_name_problem
+from penstock.cluster.changes import Change
+from penstock.cluster.in_sync import Proposal, Verdict, judge
 from penstock.cluster.metadata import (
-    BROKER_CONFIGS,
+    BROKERS,
+    NO_LEADER,
     PRODUCER_ID_BLOCK,
     PRODUCER_IDS,
-    TOPICS,
+    Broker,
     MetadataImage,
     PartitionState,
     Topic,
     decode_number,
-    encode_configs,
     encode_number,
-    group_configs_path,
 )
+from penstock.cluster.moves import Exchange, Moves, elections, exchanges
+from penstock.cluster.publishing import NotControllerError, Publisher
 from penstock.core.placement import assign_replicas, check_assignment
 from penstock.world import World
-from penstock.world.store import Create, Delete, NoNodeError, Operation, Set
+from penstock.world.store import BadVersionError, Check, Create, NoNodeError, Set, StoreError
 
 DEFAULT = -1
+NOT_CONTROLLER = Refusal(
+    ErrorCode.NOT_CONTROLLER,
+    "this broker is not the controller, and the one that is cannot be asked now; try again",
+)
 
 # What becomes of configs; called with those there are when no other change is under way.
 ConfigChange: TypeAlias = Callable[[Mapping[str, str]], Mapping[str, str] | Refusal]
@@ -43,24 +50,6 @@ class TopicConfigs(Protocol):
     def topic_refusal(
         self, configs: Mapping[str, str], before: Mapping[str, str] | None = None
     ) -> Refusal | None: ...
-
-    def reload(self) -> None:
-        """The brokers' own configs changed."""
-        ...
-
-
-class TopicListener(Protocol):
-    """Whoever keeps the data of topics. A change that raises StorageError has changed nothing."""
-
-    async def topic_created(self, topic: Topic) -> None: ...
-
-    async def topic_changed(self, topic: Topic) -> None: ...
-
-    async def topic_deleted(self, topic: Topic) -> None: ...
-
-    def configs_changed(self) -> None:
-        """The brokers' own configs changed, and with them the defaults of every topic."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -81,7 +70,6 @@ class Controller:
         self,
         world: World,
         image: MetadataImage,
-        listener: TopicListener,
         configs: TopicConfigs,
         *,
         default_partition_count: int,
@@ -90,44 +78,65 @@ class Controller:
     ) -> None:
         self._world = world
         self._image = image
-        self._listener = listener
         self._configs = configs
         self._default_partition_count = default_partition_count
         self._default_replication_factor = default_replication_factor
         self._partition_count_max = partition_count_max
         self._one_at_a_time = asyncio.Lock()
+        self._publisher: Publisher | None = None
+
+    # Being the controller, or not.
+
+    @property
+    def is_active(self) -> bool:
+        return self._publisher is not None and not self._publisher.is_deposed
+
+    def activate(self, publisher: Publisher) -> None:
+        """This broker has been elected, and its image holds all that was written before."""
+        self._publisher = publisher
+
+    def resign(self) -> None:
+        if self._publisher is not None:
+            self._publisher.is_deposed = True
+        self._publisher = None
+
+    async def decide(
+        self, decide: Callable[[], Change], *, checks: Callable[[], tuple[Check, ...]] = tuple
+    ) -> Refusal | None:
+        """Carry out what `decide` makes of the image, when no other change is under way."""
+        async with self._one_at_a_time:
+            change = decide()
+            return None if change.is_empty else await self._publish(change, checks=checks())
+
+    async def _publish(
+        self, change: Change, *, undo: Change | None = None, checks: tuple[Check, ...] = ()
+    ) -> Refusal | None:
+        """Make a change; None if that worked. If it cannot be made true here, `undo` takes it back."""
+        publisher = self._publisher
+        if publisher is None or publisher.is_deposed:
+            return NOT_CONTROLLER
+        try:
+            try:
+                await publisher.publish(change, checks=checks)
+            except StorageError:
+                if undo is not None:
+                    await publisher.publish_elsewhere(undo)
+                raise
+        except StorageError as error:
+            return Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+        except NotControllerError as error:
+            return Refusal(ErrorCode.NOT_CONTROLLER, str(error))
+        except StoreError as error:
+            return Refusal(ErrorCode.INVALID_UPDATE_VERSION, f"the metadata store refused: {error!r}")
+        return None
 
     async def create_topic(self, new: NewTopic, *, validate_only: bool = False) -> Topic | Refusal:
         async with self._one_at_a_time:
             topic = self._plan_topic(new)
             if validate_only or isinstance(topic, Refusal):
                 return topic
-            path = f"{TOPICS}/{topic.name}"
-            refusal = await self._carry_out(
-                Create(path, topic.encode()),
-                prepare=lambda: self._listener.topic_created(topic),
-                undo=Delete(path),
-            )
-            if refusal is not None:
-                return refusal
-            self._image.apply_topic(topic)
-            return topic
-
-    async def _carry_out(
-        self, change: Operation, *, prepare: Callable[[], Awaitable[None]], undo: Operation
-    ) -> Refusal | None:
-        """Write a change to the store and have it prepared; None if that worked, else it is undone."""
-        store = self._world.store
-        try:
-            await store.multi([change])
-            try:
-                await prepare()
-            except StorageError:
-                await store.multi([undo])
-                raise
-        except StorageError as error:
-            return Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
-        return None
+            change = Change(topics={topic.name: topic})
+            return await self._publish(change, undo=Change(deleted=(topic.name,))) or topic
 
     def _plan_topic(self, new: NewTopic) -> Topic | Refusal:
         refusal = self._name_refusal(new.name)
@@ -141,7 +150,7 @@ class Controller:
             return refusal
         topic_id = TopicId(self._world.entropy.random_bytes(16))
         return Topic(
-            new.name, topic_id, tuple(map(_new_partition, replicas)), self._configs.at_creation(new.configs)
+            new.name, topic_id, self._new_partitions(replicas), self._configs.at_creation(new.configs)
         )
 
     def _name_refusal(self, name: str) -> Refusal | None:
@@ -159,7 +168,7 @@ class Controller:
         return None
 
     def _plan_replicas(self, new: NewTopic) -> list[tuple[int, ...]] | Refusal:
-        brokers = sorted(self._image.brokers)
+        brokers = self._image.alive()
         if new.assignments:
             if new.partition_count != DEFAULT or new.replication_factor != DEFAULT:
                 return Refusal(
@@ -176,7 +185,28 @@ class Controller:
         refusal = self._count_refusal(count)
         if refusal is not None:
             return refusal
-        return assign_replicas(brokers=brokers, partition_count=count, replication_factor=factor)
+        return assign_replicas(
+            brokers=self._takers(factor),
+            partition_count=count,
+            replication_factor=factor,
+            racks=self._racks(),
+        )
+
+    def _takers(self, factor: int) -> list[int]:
+        """Who gets new replicas: those that are being drained only if there are too few others, and those that are
+        away only if there are too few at all. They copy what there is when they come back.
+        """
+        for found in (self._image.takers(), self._image.alive()):
+            if len(found) >= factor:
+                return found
+        return sorted(self._image.brokers)
+
+    def _new_partitions(self, assigned: Sequence[tuple[int, ...]]) -> tuple[PartitionState, ...]:
+        alive = frozenset(self._image.alive())
+        return tuple(_new_partition(replicas, alive) for replicas in assigned)
+
+    def _racks(self) -> dict[int, str | None]:
+        return {node_id: broker.rack for node_id, broker in self._image.brokers.items()}
 
     def _count_refusal(self, added: int) -> Refusal | None:
         total = self._image.partition_count + added
@@ -195,13 +225,7 @@ class Controller:
                 return Refusal(ErrorCode.UNKNOWN_TOPIC_ID, "there is no topic with this id")
             if topic is None:
                 return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
-            try:
-                await self._world.store.multi([Delete(f"{TOPICS}/{name}")])
-            except StorageError as error:
-                return Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
-            self._image.apply_topic_deleted(name)
-            await self._listener.topic_deleted(topic)
-            return topic
+            return await self._publish(Change(deleted=(name,))) or topic
 
     async def create_partitions(
         self, name: str, count: int, assignments: Sequence[Sequence[int]] | None, *, validate_only: bool
@@ -214,7 +238,7 @@ class Controller:
             replicas = self._plan_growth(topic, count, assignments)
             if isinstance(replicas, Refusal):
                 return replicas
-            grown = topic.with_partitions(tuple(map(_new_partition, replicas)))
+            grown = topic.with_partitions(self._new_partitions(replicas))
             refusal = None if validate_only else await self._change_topic(topic, grown)
             return refusal or grown
 
@@ -232,11 +256,15 @@ class Controller:
         refusal = self._count_refusal(count - present)
         if refusal is not None:
             return refusal
-        brokers = sorted(self._image.brokers)
+        brokers = self._image.alive()
         factor = len(topic.partitions[0].replicas)
         if assignments is None:
             return assign_replicas(
-                brokers=brokers, partition_count=count - present, replication_factor=factor, start=present
+                brokers=self._takers(factor),
+                partition_count=count - present,
+                replication_factor=factor,
+                start=present,
+                racks=self._racks(),
             )
         if len(assignments) != count - present:
             return Refusal(
@@ -251,16 +279,17 @@ class Controller:
         )
 
     async def begin_new_leader_epochs(self) -> None:
-        """After a start that was not clean: what is written now must not pass for what may have been lost."""
-        async with self._one_at_a_time:
-            changed = [topic.with_new_leader_epochs() for topic in self._image.topics()]
-            if not changed:
-                return
-            await self._world.store.multi(
-                [Set(f"{TOPICS}/{topic.name}", topic.encode()) for topic in changed]
-            )
-            for topic in changed:
-                self._image.apply_topic(topic)
+        """After a start that was not clean: what is written now must not pass for what may have been lost.
+
+        For a broker that is alone, before its partitions are opened.
+        """
+        assert self._publisher is not None
+        change = Change(topics={topic.name: topic.with_new_leader_epochs() for topic in self._image.topics()})
+        if change.is_empty:
+            return
+        await self._publisher.write(change.operations(self._image))
+        for topic in change.topics.values():
+            self._image.apply_topic(topic)
 
     async def alter_topic_configs(
         self, name: str, change: ConfigChange, *, validate_only: bool
@@ -282,15 +311,9 @@ class Controller:
             return await self._change_topic(topic, changed) or changed
 
     async def _change_topic(self, before: Topic, after: Topic) -> Refusal | None:
-        path = f"{TOPICS}/{after.name}"
-        refusal = await self._carry_out(
-            Set(path, after.encode()),
-            prepare=lambda: self._listener.topic_changed(after),
-            undo=Set(path, before.encode()),
+        return await self._publish(
+            Change(topics={after.name: after}), undo=Change(topics={before.name: before})
         )
-        if refusal is None:
-            self._image.apply_topic(after)
-        return refusal
 
     async def alter_broker_configs(
         self, key: str, change: ConfigChange, *, validate_only: bool
@@ -300,21 +323,7 @@ class Controller:
             configs = change(self._image.broker_configs.get(key, {}))
             if isinstance(configs, Refusal):
                 return configs
-            return None if validate_only else await self._write_broker_configs(key, configs)
-
-    async def _write_broker_configs(self, key: str, configs: Mapping[str, str]) -> Refusal | None:
-        path = f"{BROKER_CONFIGS}/{key or 'default'}"
-        data = encode_configs(configs)
-        known = key in self._image.broker_configs
-        operation: Operation = Set(path, data) if known else Create(path, data)
-        try:
-            await self._world.store.multi([operation])
-        except StorageError as error:
-            return Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
-        self._image.apply_broker_configs(key, dict(configs))
-        self._configs.reload()
-        self._listener.configs_changed()
-        return None
+            return None if validate_only else await self._publish(Change(broker_configs={key: dict(configs)}))
 
     async def alter_group_configs(
         self, group_id: str, change: ConfigChange, *, validate_only: bool
@@ -327,46 +336,88 @@ class Controller:
                 return configs
             if validate_only or configs == before:
                 return None
-            return await self._write_group_configs(group_id, configs)
+            return await self._publish(Change(group_configs={group_id: dict(configs)}))
 
-    async def _write_group_configs(self, group_id: str, configs: Mapping[str, str]) -> Refusal | None:
-        path = group_configs_path(group_id)
-        known = group_id in self._image.group_configs
-        operation: Operation
-        if not configs:
-            operation = Delete(path)
-        else:
-            data = encode_configs(configs)
-            operation = Set(path, data) if known else Create(path, data)
-        try:
-            await self._world.store.multi([operation])
-        except StorageError as error:
-            return Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
-        self._image.apply_group_configs(group_id, dict(configs))
-        return None
+    async def alter_partitions(self, leader: int, proposals: Sequence[Proposal]) -> list[Verdict] | Refusal:
+        """Give partitions the in-sync sets that their leader asks for, where that may be."""
+        async with self._one_at_a_time:
+            change, verdicts, joining = judge(self._image, leader, proposals)
+            if change.is_empty:
+                return verdicts
+            try:
+                checks = tuple([await self._check_unchanged(node_id) for node_id in sorted(joining)])
+            except StoreError as error:
+                return Refusal(ErrorCode.NOT_CONTROLLER, f"the metadata store cannot be asked: {error!r}")
+            return await self._publish(change, checks=checks) or verdicts
+
+    async def elect_leaders(
+        self, partitions: Sequence[TopicPartition] | None, *, unclean: bool
+    ) -> dict[TopicPartition, Refusal]:
+        """What came of each election; NONE for those that have another leader now."""
+        return await self._move(lambda: elections(self._image, partitions, unclean=unclean))
+
+    async def exchange_replicas(
+        self, asked_for: Sequence[Exchange], *, keeps_factor: bool
+    ) -> dict[TopicPartition, Refusal]:
+        """What came of each exchange; NONE for those that have begun."""
+        return await self._move(lambda: exchanges(self._image, asked_for, keeps_factor=keeps_factor))
+
+    async def _move(self, decide: Callable[[], Moves]) -> dict[TopicPartition, Refusal]:
+        async with self._one_at_a_time:
+            moves = decide()
+            refusal = None if moves.change.is_empty else await self._publish(moves.change)
+            if refusal is None:
+                return moves.outcomes
+            return {
+                where: refusal if outcome.code is ErrorCode.NONE else outcome
+                for where, outcome in moves.outcomes.items()
+            }
+
+    async def _check_unchanged(self, node_id: int) -> Check:
+        """That a broker has not begun another life since the image heard of it."""
+        path = f"{BROKERS}/{node_id}"
+        node = await self._world.store.get(path)
+        if Broker.decode(node.data) != self._image.brokers.get(node_id):
+            raise BadVersionError(f"broker {node_id} has registered again")
+        return Check(path, node.version)
 
     async def settle(self) -> None:
         """Return when no change is under way."""
         async with self._one_at_a_time:
             return
 
-    async def allocate_producer_ids(self) -> int:
+    async def allocate_producer_ids(self) -> int | Refusal:
         """The first id of a block nobody else will get."""
         async with self._one_at_a_time:
-            store = self._world.store
+            publisher = self._publisher
+            if publisher is None or publisher.is_deposed:
+                return NOT_CONTROLLER
             try:
-                node = await store.get(PRODUCER_IDS)
-            except NoNodeError:
-                first = 0
-                await store.multi([Create(PRODUCER_IDS, encode_number(PRODUCER_ID_BLOCK))])
-            else:
-                first = decode_number(node.data)
-                after = encode_number(first + PRODUCER_ID_BLOCK)
-                await store.multi([Set(PRODUCER_IDS, after, node.version)])
-            return first
+                return await self._next_producer_ids(publisher)
+            except NotControllerError as error:
+                return Refusal(ErrorCode.NOT_CONTROLLER, str(error))
+            except (StorageError, StoreError) as error:
+                return Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"no producer ids can be had: {error}")
+
+    async def _next_producer_ids(self, publisher: Publisher) -> int:
+        try:
+            node = await self._world.store.get(PRODUCER_IDS)
+        except NoNodeError:
+            await publisher.write([Create(PRODUCER_IDS, encode_number(PRODUCER_ID_BLOCK))])
+            return 0
+        first = decode_number(node.data)
+        await publisher.write([Set(PRODUCER_IDS, encode_number(first + PRODUCER_ID_BLOCK), node.version)])
+        return first
 
 
-def _new_partition(replicas: tuple[int, ...]) -> PartitionState:
+def _new_partition(replicas: tuple[int, ...], alive: frozenset[int]) -> PartitionState:
+    """Those that are alive first: they are in sync, and one of them leads."""
+    in_sync = tuple(node_id for node_id in replicas if node_id in alive)
+    away = tuple(node_id for node_id in replicas if node_id not in alive)
     return PartitionState(
-        leader=replicas[0], leader_epoch=0, replicas=replicas, in_sync=replicas, partition_epoch=0
+        leader=in_sync[0] if in_sync else NO_LEADER,
+        leader_epoch=0,
+        replicas=(*in_sync, *away),
+        in_sync=in_sync,
+        partition_epoch=0,
     )

@@ -1,54 +1,133 @@
-"""Loading the metadata image from the store, and setting an empty store up."""
+"""Reading the metadata image from the store, and setting an empty store up."""
 
 from collections.abc import Sequence
 
 from penstock.base.errors import StorageError
 from penstock.cluster.metadata import (
     BROKER_CONFIGS,
+    BROKERS,
     CLUSTER,
+    CONTROLLER_EPOCH,
+    DELTAS,
     GROUP_CONFIGS,
+    LIVE,
+    SUSPECTS,
     TOPICS,
+    Broker,
     MetadataImage,
     Topic,
     decode_configs,
+    encode_number,
     group_of_configs_path,
 )
 from penstock.world import World
-from penstock.world.store import Create, NoNodeError
+from penstock.world.store import Create, NodeExistsError, NoNodeError, Store
 
 _DEFAULT_KEY = "default"
 
+_PARENTS = (TOPICS, BROKER_CONFIGS, GROUP_CONFIGS)
+_SHARED_PARENTS = (BROKERS, LIVE, DELTAS, SUSPECTS)
 
-async def load_image(world: World, cluster_id: str) -> MetadataImage:
-    """Everything the store holds; a new store gets its first nodes."""
-    store = world.store
+
+async def cluster_id_of(store: Store) -> str | None:
+    """The cluster whose metadata the store has; None if it is empty."""
     try:
-        stored_id = (await store.get(CLUSTER)).data.decode()
+        return (await store.get(CLUSTER)).data.decode()
     except NoNodeError:
-        stored_id = cluster_id
-        await store.multi([Create(CLUSTER, cluster_id.encode()), Create(TOPICS), Create(BROKER_CONFIGS)])
-    if stored_id != cluster_id:
+        return None
+
+
+async def claim(store: Store, cluster_id: str) -> str:
+    """Make an empty store that of a cluster; the id of the cluster it then is of, for somebody may have been faster."""
+    await _create(store, CLUSTER, cluster_id.encode())
+    return (await store.get(CLUSTER)).data.decode()
+
+
+async def set_up(store: Store, cluster_id: str, *, shared: bool) -> None:
+    """Give a new store its first nodes; one with another cluster's metadata is refused.
+
+    `shared`: brokers find each other in it.
+    """
+    found = await claim(store, cluster_id)
+    if found != cluster_id:
         raise StorageError(
-            f"the metadata is of cluster {stored_id}, the data directory of cluster {cluster_id}: they do not "
+            f"the metadata is of cluster {found}, the data directory of cluster {cluster_id}: they do not "
             "belong together; use the data directory that this metadata was made with"
         )
-    image = MetadataImage(cluster_id)
-    for name in await store.children(TOPICS):
-        node = await store.get(f"{TOPICS}/{name}")
-        image.apply_topic(Topic.decode(name, node.data))
+    for path in (*_PARENTS, *(_SHARED_PARENTS if shared else ())):
+        await _create(store, path)
+    if shared:
+        await _create(store, CONTROLLER_EPOCH, encode_number(0))
+
+
+async def _create(store: Store, path: str, data: bytes = b"") -> None:
+    """A node, unless it is there."""
+    try:
+        await store.get(path)
+    except NoNodeError:
+        try:
+            await store.multi([Create(path, data)])
+        except NodeExistsError:
+            return
+
+
+async def load_image(world: World, image: MetadataImage) -> None:
+    """Everything the store holds, into an image that knows nothing, or less."""
+    store = world.store
+    names = await store.children(TOPICS)
+    for name in dict.fromkeys([*names, *(topic.name for topic in image.topics())]):
+        await read_topic(world, image, name)
+    await read_configs(world, image)
+    for node_id in await _children(store, BROKERS):
+        await read_broker(world, image, int(node_id))
+
+
+async def read_topic(world: World, image: MetadataImage, name: str) -> None:
+    """A topic as it is in the store, or its absence."""
+    try:
+        node = await world.store.get(f"{TOPICS}/{name}")
+    except NoNodeError:
+        if image.topic(name) is not None:
+            image.apply_topic_deleted(name)
+        return
+    known = image.topic(name)
+    try:
+        topic = Topic.decode(name, node.data)
+    except (ValueError, KeyError, TypeError) as error:
+        # Without it the topic would seem to be gone, and its data would be deleted.
+        raise StorageError(
+            f"the metadata of topic {name!r} cannot be read ({error!r}): the node {TOPICS}/{name} is damaged. Nothing "
+            "was changed; put back what the node held, or delete it to delete the topic"
+        ) from error
+    if known is not None and known.topic_id != topic.topic_id:
+        image.apply_topic_deleted(name)
+    image.apply_topic(topic)
+
+
+async def read_broker(world: World, image: MetadataImage, node_id: int) -> None:
+    node = await world.store.get(f"{BROKERS}/{node_id}")
+    image.apply_broker(Broker.decode(node.data))
+
+
+async def read_configs(world: World, image: MetadataImage) -> None:
+    """The configs of brokers and groups."""
+    store = world.store
     for key in await store.children(BROKER_CONFIGS):
         node = await store.get(f"{BROKER_CONFIGS}/{key}")
         image.apply_broker_configs("" if key == _DEFAULT_KEY else key, decode_configs(node.data))
-    for name in await _children_or_new(world, GROUP_CONFIGS):
-        node = await store.get(f"{GROUP_CONFIGS}/{name}")
-        image.apply_group_configs(group_of_configs_path(name), decode_configs(node.data))
-    return image
+    names = {group_of_configs_path(name): name for name in await store.children(GROUP_CONFIGS)}
+    for group_id in dict.fromkeys([*image.group_configs, *names]):
+        try:
+            node = await store.get(f"{GROUP_CONFIGS}/{names[group_id]}")
+        except (KeyError, NoNodeError):
+            image.apply_group_configs(group_id, {})
+        else:
+            image.apply_group_configs(group_id, decode_configs(node.data))
 
 
-async def _children_or_new(world: World, path: str) -> Sequence[str]:
-    """What is below a path; older stores do not have it yet."""
+async def _children(store: Store, path: str) -> Sequence[str]:
+    """What is below a path, if it is there: a store that is not shared has no brokers."""
     try:
-        return await world.store.children(path)
+        return await store.children(path)
     except NoNodeError:
-        await world.store.multi([Create(path)])
         return ()

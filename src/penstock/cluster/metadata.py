@@ -7,16 +7,32 @@ Values are immutable; a change makes a new one. The store's nodes hold them as J
     /broker-configs/ID    dynamic configs of one broker, or of all ("default")
     /group-configs/NAME   configs of one group; the name in base64, as it may hold any character
     /producer-ids         {"next": …}, the first producer id nobody has been given
+
+And, in a cluster:
+
+    /controller-epoch     how often a controller was elected; its version is checked by everything a controller writes
+    /controller           {"node_id": …, "epoch": …}, ephemeral
+    /brokers/ID           a broker as it registered, and whether it is fenced
+    /live/ID              ephemeral, as long as the broker's session lasts
+    /deltas/NUMBER        the last changes, numbered without gaps
+    /suspects/ID.EPOCH.BY a broker has found that nobody listens where another one should
 """
 
 import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from penstock.base.cluster_settings import PENSTOCK_BROKER_DRAIN
 from penstock.base.ids import INTERNAL_TOPICS, TopicId, format_id, parse_id
 
+BROKERS = "/brokers"
+LIVE = "/live"
+CONTROLLER = "/controller"
+CONTROLLER_EPOCH = "/controller-epoch"
+DELTAS = "/deltas"
+SUSPECTS = "/suspects"
 TOPICS = "/topics"
 BROKER_CONFIGS = "/broker-configs"
 GROUP_CONFIGS = "/group-configs"
@@ -26,14 +42,35 @@ PRODUCER_IDS = "/producer-ids"
 PRODUCER_ID_BLOCK = 1000
 
 
-class PartitionState(NamedTuple):
-    """Who leads and who follows. `partition_epoch` grows with every change, `leader_epoch` with every leader."""
+NO_LEADER = -1
 
-    leader: int
+
+class PartitionState(NamedTuple):
+    """Who leads and who follows. `partition_epoch` grows with every change, `leader_epoch` with every leader.
+
+    While replicas are being exchanged, `replicas` are those that are to stay, followed by those that are to go.
+    """
+
+    leader: int  # NO_LEADER if nobody may lead now
     leader_epoch: int
     replicas: tuple[int, ...]
     in_sync: tuple[int, ...]
     partition_epoch: int
+    adding: tuple[int, ...] = ()  # replicas that were not there before and have not caught up yet
+    removing: tuple[int, ...] = ()  # replicas that go when those have
+
+
+def encode_partition(partition: PartitionState) -> list[Any]:
+    """As JSON has it; the two last are left out where nothing is being exchanged."""
+    fields = list(partition)
+    return fields if partition.adding or partition.removing else fields[:5]
+
+
+def decode_partition(fields: Sequence[Any]) -> PartitionState:
+    leader, leader_epoch, replicas, in_sync, partition_epoch, *exchanged = fields
+    return PartitionState(
+        leader, leader_epoch, tuple(replicas), tuple(in_sync), partition_epoch, *map(tuple, exchanged)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +91,7 @@ class Topic:
         document = {
             "version": 1,
             "topic_id": format_id(self.topic_id),
-            "partitions": [
-                [p.leader, p.leader_epoch, p.replicas, p.in_sync, p.partition_epoch] for p in self.partitions
-            ],
+            "partitions": [encode_partition(partition) for partition in self.partitions],
             "configs": dict(self.configs),
         }
         return json.dumps(document, separators=(",", ":")).encode()
@@ -64,10 +99,7 @@ class Topic:
     @classmethod
     def decode(cls, name: str, data: bytes) -> "Topic":
         document = json.loads(data)
-        partitions = tuple(
-            PartitionState(leader, leader_epoch, tuple(replicas), tuple(in_sync), partition_epoch)
-            for leader, leader_epoch, replicas, in_sync, partition_epoch in document["partitions"]
-        )
+        partitions = tuple(map(decode_partition, document["partitions"]))
         return cls(name, parse_id(document["topic_id"]), partitions, document["configs"])
 
     def with_partitions(self, added: tuple[PartitionState, ...]) -> "Topic":
@@ -97,11 +129,65 @@ class BrokerAddress(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """A broker as the others know it: its place, and its address by listener name."""
+    """A broker as the others know it: its place, and its address by listener name.
+
+    `epoch` is that of its registration: whoever comes with an older one has been replaced by a later life. A broker
+    that is fenced is known, and neither leads nor counts as alive.
+    """
 
     node_id: int
     rack: str | None
     addresses: Mapping[str, tuple[str, int]]
+    epoch: int = 0
+    fenced: bool = False
+    incarnation: str = ""  # the id of its data directory
+    peer_listener: str = ""  # the listener that other brokers use
+    is_new: bool = False  # it has registered, and the controller has not acted on that
+    # What the controller has to know of a new one; all true once it has acted.
+    keeps_all: bool = True  # it began this life with all that it had acknowledged in the last
+    same_directory: bool = True  # and with the same data directory
+    same_process: bool = True  # and it is still the same process, with what it has in memory
+
+    def document(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {
+            "version": 1,
+            "node_id": self.node_id,
+            "epoch": self.epoch,
+            "fenced": self.fenced,
+            "is_new": self.is_new,
+            "keeps_all": self.keeps_all,
+            "same_directory": self.same_directory,
+            "same_process": self.same_process,
+            "incarnation": self.incarnation,
+            "rack": self.rack,
+            "peer_listener": self.peer_listener,
+            "addresses": {name: list(address) for name, address in self.addresses.items()},
+        }
+
+    @classmethod
+    def of_document(cls, document: Mapping[str, Any]) -> "Broker":
+        return cls(
+            node_id=document["node_id"],
+            rack=document["rack"],
+            addresses={name: (host, port) for name, (host, port) in document["addresses"].items()},
+            epoch=document["epoch"],
+            fenced=document["fenced"],
+            incarnation=document["incarnation"],
+            peer_listener=document["peer_listener"],
+            is_new=document["is_new"],
+            keeps_all=document["keeps_all"],
+            same_directory=document["same_directory"],
+            same_process=document["same_process"],
+        )
+
+    def encode(self) -> bytes:
+        """The node's content."""
+        return json.dumps(self.document(), separators=(",", ":")).encode()
+
+    @classmethod
+    def decode(cls, data: bytes) -> "Broker":
+        return cls.of_document(json.loads(data))
 
     def address(self, listener: str) -> BrokerAddress | None:
         found = self.addresses.get(listener)
@@ -140,8 +226,21 @@ class MetadataImage:
 
     def addresses(self, listener: str) -> list[BrokerAddress]:
         """The brokers that a client of that listener can reach, by node id."""
-        found = (self.brokers[node_id].address(listener) for node_id in sorted(self.brokers))
+        found = (self.brokers[node_id].address(listener) for node_id in self.alive())
         return [address for address in found if address is not None]
+
+    def alive(self) -> list[int]:
+        """The brokers that count, by node id."""
+        return [node_id for node_id in sorted(self.brokers) if not self.brokers[node_id].fenced]
+
+    def is_draining(self, node_id: int) -> bool:
+        """Whether a broker is being emptied, as its dynamic configs say."""
+        value = self.broker_configs.get(str(node_id), {}).get(PENSTOCK_BROKER_DRAIN.name)
+        return value is not None and PENSTOCK_BROKER_DRAIN.parse(value)
+
+    def takers(self) -> list[int]:
+        """The brokers that new replicas may go to, by node id."""
+        return [node_id for node_id in self.alive() if not self.is_draining(node_id)]
 
     def topics(self) -> Iterator[Topic]:
         """Every topic, by name."""

@@ -40,6 +40,7 @@ class Wanted(NamedTuple):
     current_leader_epoch: int = -1
     last_fetched_epoch: int = -1
     log_start_offset: int = -1
+    high_watermark: int | None = None  # the one it knows, if it says so
 
 
 class Outcome(NamedTuple):
@@ -236,6 +237,10 @@ class FullFetch:
         """What to read, in this order."""
         return list(self._wanted.items())
 
+    def known_high_watermark(self, key: PartitionKey) -> int | None:
+        """What the client knows of a partition's high watermark, as far as it is known here."""
+        return self._wanted[key].high_watermark
+
     def finish(self, outcomes: Outcomes) -> Answer:
         """Which partitions go into the answer. Call once, when the answer is sent."""
         session_id = NO_SESSION if self._open_session is None else self._open_session(outcomes)
@@ -252,6 +257,11 @@ class IncrementalFetch:
     def partitions(self) -> list[tuple[PartitionKey, Wanted]]:
         """What to read, in this order."""
         return [(key, cached.wanted) for key, cached in self._session.partitions.items()]
+
+    def known_high_watermark(self, key: PartitionKey) -> int | None:
+        """What the client was last told of a partition's high watermark."""
+        cached = self._session.partitions.get(key)
+        return None if cached is None else cached.high_watermark
 
     def finish(self, outcomes: Outcomes) -> Answer:
         """Which partitions go into the answer. Call once, when the answer is sent."""

@@ -1,18 +1,24 @@
-"""Which brokers hold the replicas of new partitions. Racks are not looked at yet; the first replica leads."""
+"""Which brokers hold the replicas of new partitions: spread over brokers and racks. The first replica leads."""
 
 from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 
 from penstock.base.errors import ErrorCode, Refusal
 
 
 def assign_replicas(
-    *, brokers: Sequence[int], partition_count: int, replication_factor: int, start: int = 0
+    *,
+    brokers: Sequence[int],
+    partition_count: int,
+    replication_factor: int,
+    start: int = 0,
+    racks: Mapping[int, str | None] | None = None,
 ) -> list[tuple[int, ...]] | Refusal:
     """Replicas for `partition_count` new partitions, the first of which has number `start`.
 
     Leaders go round the brokers. The followers of one leader start one broker further with each round, so
-    that when a broker fails its load goes to all the others and not to its neighbour alone. How many
-    partitions there may be at most is checked before.
+    that when a broker fails its load goes to all the others and not to its neighbour alone. No two replicas are in one
+    rack as long as there are racks without one. How many partitions there may be at most is checked before.
     """
     if partition_count < 1:
         return Refusal(
@@ -23,12 +29,26 @@ def assign_replicas(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"a replication factor of {replication_factor} cannot be had with {len(brokers)} broker(s)",
         )
+    of_rack = racks or {}
+    brokers = _alternating(brokers, of_rack)
     return [
-        _replicas(brokers, replication_factor, number) for number in range(start, start + partition_count)
+        _replicas(brokers, of_rack, replication_factor, number)
+        for number in range(start, start + partition_count)
     ]
 
 
-def _replicas(brokers: Sequence[int], replication_factor: int, number: int) -> tuple[int, ...]:
+def _alternating(brokers: Sequence[int], racks: Mapping[int, str | None]) -> list[int]:
+    """The brokers so that neighbours are in different racks, where that is possible."""
+    by_rack: dict[str | None, list[int]] = {}
+    for broker in brokers:
+        by_rack.setdefault(racks.get(broker), []).append(broker)
+    turns = zip_longest(*by_rack.values())
+    return [broker for turn in turns for broker in turn if broker is not None]
+
+
+def _replicas(
+    brokers: Sequence[int], racks: Mapping[int, str | None], replication_factor: int, number: int
+) -> tuple[int, ...]:
     count = len(brokers)
     leader = number % count
     if replication_factor == 1:
@@ -36,8 +56,15 @@ def _replicas(brokers: Sequence[int], replication_factor: int, number: int) -> t
     # Followers are counted among the others only, beginning somewhere else in every round.
     round_number = number // count
     others = [brokers[(leader + 1 + step) % count] for step in range(count - 1)]
-    followers = (others[(round_number + step) % (count - 1)] for step in range(replication_factor - 1))
-    return (brokers[leader], *followers)
+    candidates = [others[(round_number + step) % (count - 1)] for step in range(count - 1)]
+    chosen = [brokers[leader]]
+    while len(chosen) < replication_factor:
+        taken = {racks.get(broker) for broker in chosen}
+        elsewhere = (broker for broker in candidates if racks.get(broker) not in taken)
+        found = next(elsewhere, candidates[0])
+        candidates.remove(found)
+        chosen.append(found)
+    return tuple(chosen)
 
 
 def check_assignment(

@@ -55,7 +55,7 @@ class Compactor:
         self._forget_all_but(partitions)
         for partition in partitions:
             await pacer.pause()
-            if not partition.log.config.compact or partition in self._given_up:
+            if not partition.log.config.compact or partition in self._given_up or partition.cut is not None:
                 continue
             try:
                 dirty = await self._dirty_range(partition)
@@ -84,16 +84,22 @@ class Compactor:
 
     async def _compact(self, partition: Partition, dirty: DirtyRange) -> CompactionResult | None:
         world = self._services.world
-        await self._write_down_start(partition)
-        return await compact(
-            partition.log,
-            partition.disk,
-            dirty,
-            work=world.work,
-            pacer=self._pacer(),
-            now_ms=world.loop.now_ms(),
-            map_bytes_max=self._settings[LOG_CLEANER_DEDUPE_BUFFER_SIZE],
-        )
+        if partition.cut is not None:
+            return None
+        partition.is_compacting = True  # whoever wants to cut its end waits
+        try:
+            await self._write_down_start(partition)
+            return await compact(
+                partition.log,
+                partition.disk,
+                dirty,
+                work=world.work,
+                pacer=self._pacer(),
+                now_ms=world.loop.now_ms(),
+                map_bytes_max=self._settings[LOG_CLEANER_DEDUPE_BUFFER_SIZE],
+            )
+        finally:
+            partition.is_compacting = False
 
     async def _write_down_start(self, partition: Partition) -> None:
         """A run takes away what lies below the start: from then on no crash may bring the start back."""

@@ -79,10 +79,9 @@ class Configs:
 
     def broker_refusal(self, key: str, configs: Mapping[str, str]) -> Refusal | None:
         """Why a broker cannot be given these dynamic configs, or None."""
-        if key not in (ALL_BROKERS, self._node_key):
-            return Refusal(
-                ErrorCode.INVALID_REQUEST, f"this is broker {self._node_key}; it has no broker {key!r}"
-            )
+        known = [self._node_key, *map(str, self._image.brokers)]
+        if key not in (ALL_BROKERS, *known):
+            return Refusal(ErrorCode.INVALID_REQUEST, f"there is no broker {key!r}")
         try:
             fixed = [name for name in configs if not BROKER_SETTINGS[name].dynamic]
             if fixed:

@@ -5,19 +5,23 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from penstock.services.absences import Absences
 from penstock.services.metrics import Counter, Metrics
 from penstock.wire.headers import RequestHeader
 from penstock.world import World
 
 if TYPE_CHECKING:
+    from penstock.cluster.brokers import BrokerKeeper
     from penstock.cluster.controller import Controller
     from penstock.cluster.metadata import MetadataImage
     from penstock.core.fetch_sessions import FetchSessions
     from penstock.services.configs import Configs
+    from penstock.services.controller_link import ControllerLink
     from penstock.services.coordinators.coordinators import Coordinators
     from penstock.services.flusher import Flusher
     from penstock.services.partitions import Partitions
     from penstock.services.producer_ids import ProducerIds
+    from penstock.services.replication.throttling import ReplicationThrottle
     from penstock.services.transactions.transactions import Transactions
 
 
@@ -31,13 +35,17 @@ class Services:
     log_dir: str
     image: "MetadataImage"
     controller: "Controller"
+    controller_link: "ControllerLink"
+    keeper: "BrokerKeeper | None"  # of the brokers; where there is but one, nobody has to
     partitions: "Partitions"
     flusher: "Flusher"
+    leader_throttle: "ReplicationThrottle"  # of the copying from this broker
     fetch_sessions: "FetchSessions"
     producer_ids: "ProducerIds"
     coordinators: "Coordinators"
     transactions: "Transactions"
     metrics: Metrics
+    absences: Absences = field(default_factory=Absences)
     api_versions: dict[int, tuple[int, int]] = field(default_factory=dict)
     bytes_out: Counter = field(default_factory=Counter)
     refused_connections: Counter = field(default_factory=Counter)

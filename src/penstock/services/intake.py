@@ -20,7 +20,9 @@ from penstock.base.topic_settings import (
     FILE_DELETE_DELAY_MS,
     FLUSH_MESSAGES,
     FLUSH_MS,
+    FOLLOWER_REPLICATION_THROTTLED_REPLICAS,
     INDEX_INTERVAL_BYTES,
+    LEADER_REPLICATION_THROTTLED_REPLICAS,
     MAX_COMPACTION_LAG_MS,
     MAX_MESSAGE_BYTES,
     MESSAGE_TIMESTAMP_AFTER_MAX_MS,
@@ -97,6 +99,8 @@ class Intake:
         "may_delete_records",
         "min_in_sync_replicas",
         "size_max",
+        "throttled_followers",
+        "throttled_leaders",
         "verifies_transactions",
     )
 
@@ -108,6 +112,8 @@ class Intake:
         self._opens_records = self._key_required or settings[PENSTOCK_PRODUCE_VALIDATION] == "records"
         self._decompressed_max = broker[PENSTOCK_DECOMPRESSED_BYTES_MAX]
         self.size_max = settings[MAX_MESSAGE_BYTES]
+        self.throttled_leaders = frozenset(settings[LEADER_REPLICATION_THROTTLED_REPLICAS])
+        self.throttled_followers = frozenset(settings[FOLLOWER_REPLICATION_THROTTLED_REPLICAS])
         self._timestamps = TimestampRule(
             log_append_time=settings[MESSAGE_TIMESTAMP_TYPE] == "LogAppendTime",
             before_max_ms=settings[MESSAGE_TIMESTAMP_BEFORE_MAX_MS],
@@ -211,12 +217,8 @@ def _level(settings: Settings, codec: Codec | None) -> int | None:
     return settings[levels[codec]] if codec in levels else None
 
 
-def log_config(settings: Settings, broker: Settings, *, is_internal: bool = False) -> LogConfig:
-    """A topic's settings as its logs take them.
-
-    An internal topic's coordinator needs all of its log: a hole that a power cut left would keep it from loading for
-    ever. What lies behind one is given up, unless every batch was on the disk before it was answered.
-    """
+def log_config(settings: Settings, broker: Settings) -> LogConfig:
+    """A topic's settings as its logs take them."""
     policy = settings[CLEANUP_POLICY]
     return LogConfig(
         segment_bytes=segment_bytes(settings),
@@ -234,5 +236,4 @@ def log_config(settings: Settings, broker: Settings, *, is_internal: bool = Fals
         max_compaction_lag_ms=settings[MAX_COMPACTION_LAG_MS],
         delete_retention_ms=settings[DELETE_RETENTION_MS],
         decompressed_size_max=broker[PENSTOCK_DECOMPRESSED_BYTES_MAX],
-        ends_at_damage=is_internal and settings[FLUSH_MESSAGES] != 1,
     )

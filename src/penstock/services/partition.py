@@ -1,8 +1,13 @@
-"""One live partition: its log, its producers, its high watermark, and who waits for it."""
+"""One live partition: its log, its producers, its high watermark, its role, and who waits for it.
+
+A broker leads a partition or follows its leader, as the metadata says. A leader takes what producers send, notes how
+far its followers are, and moves the high watermark when all who count have something; a follower copies batches as they
+lie in the leader's log, and believes the leader's high watermark. Changes of role run on the loop, to their end.
+"""
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from penstock.base.buffers import Buffer
@@ -11,7 +16,9 @@ from penstock.base.ids import TopicId
 from penstock.cluster.metadata import PartitionState
 from penstock.core.partition import NO_EPOCH, epoch_error
 from penstock.core.producers import Duplicate, ProducerStates
-from penstock.core.verification import Verification
+from penstock.core.replication import UNKNOWN, Leadership
+from penstock.core.throttling import names_replica
+from penstock.core.verification import Verification, Verifications
 from penstock.records.batch import NO_PRODUCER, TRANSACTIONAL, BatchHeader, place, read_header
 from penstock.records.control import Marker, build_marker
 from penstock.records.producer import AbortedTransaction
@@ -49,21 +56,35 @@ class TimestampedOffset(NamedTuple):
 NOT_FOUND = TimestampedOffset(NO_TIMESTAMP, NO_OFFSET, NO_EPOCH)
 
 
+def _nobody_joins(_partition: "Partition") -> None:
+    """Nobody keeps in-sync sets."""
+
+
 class Partition:
-    """The leader's side of one partition."""
+    """One replica of a partition: the leader's, or a follower's."""
 
     __slots__ = (
+        "_flushed",
         "_flusher",
         "_hidden_bytes",
+        "_is_replicated",
+        "_node_id",
         "_waiting_for_offset",
         "_world",
+        "cut",
         "disk",
         "fetches",
+        "follower_fetches",
         "high_watermark",
         "index",
         "intake",
+        "is_compacting",
+        "is_leader",
+        "leadership",
         "log",
+        "on_may_join",
         "producers",
+        "sent_bytes",
         "state",
         "topic",
         "topic_id",
@@ -83,6 +104,8 @@ class Partition:
         log: Log,
         producers: ProducerStates,
         intake: Intake,
+        node_id: int,
+        on_may_join: "Callable[[Partition], None]" = _nobody_joins,
     ) -> None:
         self._world = world
         self._flusher = flusher
@@ -94,16 +117,24 @@ class Partition:
         self.log = log
         self.producers = producers
         self.intake = intake  # shared by the partitions of a topic; replaced when its configs change
-        log.epochs.assign(state.leader_epoch, log.end_offset)
-        self.high_watermark = log.recovery_point if intake.flush_messages == 1 else log.end_offset
-        producers.transactions.settle(self.high_watermark)
-        self.fetches = FetchWaiters()
+        self.on_may_join = on_may_join  # a follower may be in sync now
+        self._node_id = node_id
+        self.is_leader = False
+        self.leadership: Leadership | None = None  # of a leader
+        self._is_replicated = len(state.replicas) > 1
+        self.high_watermark = log.start_offset
+        self.fetches = FetchWaiters()  # wait for the high watermark
+        self.follower_fetches = FetchWaiters()  # wait for the end of the log, and hear of the high watermark
+        self.sent_bytes = 0  # to consumers, since this broker started
         self.unflushed_since_ms: int | None = None
+        self.cut: asyncio.Future[None] | None = None  # while the end of the log is being cut off
+        self.is_compacting = False
+        self._flushed: asyncio.Future[None] | None = None  # a follower waits for a sync
         self._waiting_for_offset = OffsetWaiters()
-        self._hidden_bytes = 0  # appended, and not yet below the high watermark
-        if self.high_watermark < log.end_offset:
+        self._hidden_bytes = log.size  # appended, and not yet below the high watermark
+        self._take_role()
+        if intake.flush_messages == 1 and log.recovery_point < log.end_offset:
             # What a crash of the process left in the page cache counts when the device has it, no sooner.
-            self._hidden_bytes = log.size
             flusher.request(self)
 
     def __str__(self) -> str:
@@ -116,6 +147,151 @@ class Partition:
     @property
     def flushes_every_batch(self) -> bool:
         return self.intake.flush_messages == 1
+
+    # Roles.
+
+    def change(self, state: PartitionState) -> None:
+        """The metadata, or the controller's answer to a proposal, says something new about this partition."""
+        before = self.state
+        if state.partition_epoch < before.partition_epoch or state == before:
+            return  # the controller's answer was faster
+        self.state = state
+        self._is_replicated = len(state.replicas) > 1
+        leadership = self.leadership
+        if leadership is None or state.leader != self._node_id or state.leader_epoch != before.leader_epoch:
+            self._take_role()
+            return
+        leadership.changed(state, now_ms=self._now_ms())
+        self.advance()
+
+    def _take_role(self) -> None:
+        state, log = self.state, self.log
+        self.is_leader = state.leader == self._node_id
+        if self.is_leader:
+            log.epochs.assign(state.leader_epoch, log.end_offset)
+            self.leadership = Leadership(
+                state, node_id=self._node_id, start_offset=log.end_offset, now_ms=self._now_ms()
+            )
+            self.advance()
+        else:
+            self.leadership = None
+            # An epoch under which this broker led and wrote nothing would look like one that the leader lost.
+            log.epochs.truncate_from(log.end_offset)
+            self.producers.verifications = Verifications()
+            self._waiting_for_offset.give_up(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        self.producers.transactions.settle(self.high_watermark)
+        # Whoever waits looks again, and finds what there is now.
+        self.fetches.end_all()
+        self.follower_fetches.end_all()
+
+    def _now_ms(self) -> int:
+        """Of the clock that does not jump."""
+        return int(self._world.loop.time() * 1000)
+
+    @property
+    def leader_is_settled(self) -> bool:
+        """Whether all that an earlier leader may have told anybody is below the high watermark."""
+        return self.leadership is not None and self.high_watermark >= self.leadership.start_offset
+
+    # The leader's side of replication.
+
+    def follower_refusal(self, node_id: int, *, broker_epoch: int, current_epoch: int) -> ErrorCode:
+        """Why a broker cannot fetch from here as a follower; `current_epoch` is that of its registration."""
+        follower = None if self.leadership is None else self.leadership.follower(node_id)
+        if follower is None:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if broker_epoch != UNKNOWN and broker_epoch < max(current_epoch, follower.broker_epoch):
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER  # sent by an earlier life of that broker
+        return ErrorCode.NONE
+
+    def throttles(self, follower: int) -> bool:
+        """Whether copying from this leader is slowed down for a follower: not if it is in sync."""
+        return (
+            bool(self.intake.throttled_leaders)
+            and follower not in self.state.in_sync
+            and names_replica(self.intake.throttled_leaders, partition=self.index, node_id=self._node_id)
+        )
+
+    @property
+    def is_in_sync(self) -> bool:
+        """Whether this broker's replica is in the in-sync set."""
+        return self._node_id in self.state.in_sync
+
+    @property
+    def is_being_added(self) -> bool:
+        return self._node_id in self.state.adding
+
+    @property
+    def is_throttled(self) -> bool:
+        """Whether the topic's configs name this follower as one that copies slowly."""
+        return names_replica(self.intake.throttled_followers, partition=self.index, node_id=self._node_id)
+
+    def note_follower(self, node_id: int, *, offset: int, start_offset: int, broker_epoch: int) -> None:
+        """A follower fetches from `offset` on: everything below is in its log."""
+        leadership = self.leadership
+        assert leadership is not None
+        follower = leadership.follower(node_id)
+        assert follower is not None
+        moved = follower.end_offset != offset
+        follower.fetched(
+            offset=offset,
+            start_offset=start_offset,
+            broker_epoch=broker_epoch,
+            leader_end=self.log.end_offset,
+            now_ms=self._now_ms(),
+        )
+        if moved:
+            self.advance()
+        if leadership.may_join(node_id, high_watermark=self.high_watermark):
+            self.on_may_join(self)
+
+    # The follower's side.
+
+    def copy(self, batches: Sequence[PlacedBatch], *, now_ms: int) -> None:
+        """Append what the leader's log has behind the end of this one. NoRoomError: there may be room later; any other
+        StorageError: this replica is of no use any more."""
+        assert not self.is_leader
+        log = self.log
+        log.append(batches, now_ms=now_ms)
+        self._hidden_bytes += sum(header.size for header, _ in batches)
+        if self.unflushed_since_ms is None:
+            self.unflushed_since_ms = now_ms
+        if log.end_offset - log.recovery_point >= self.intake.flush_messages:
+            self._flusher.request(self)
+
+    def follow(self, *, high_watermark: int, start_offset: int) -> None:
+        """Believe what the leader says of its log, as far as this one goes."""
+        end_offset = self.log.end_offset
+        if start_offset > self.log.start_offset:
+            self.log.advance_start_offset(min(start_offset, end_offset))
+        reached = min(high_watermark, end_offset)
+        if reached > self.high_watermark:
+            self._move_high_watermark(reached)
+
+    def was_cut(self) -> None:
+        """The end of the log has been cut off, by whoever follows the leader."""
+        self.high_watermark = min(self.high_watermark, self.log.end_offset)
+        self.producers.transactions.settle(self.high_watermark)
+        self._hidden_bytes = self.log.size
+        if not self.is_flushed_as_far_as_it_counts:
+            self._flusher.request(self)
+
+    @property
+    def is_flushed_as_far_as_it_counts(self) -> bool:
+        """Whether a follower may say that it has all that is in its log."""
+        return self.intake.flush_messages != 1 or self.log.recovery_point >= self.log.end_offset
+
+    async def flushed(self) -> None:
+        """Return when that is so, or when the partition is of no use any more."""
+        while not self.is_flushed_as_far_as_it_counts and self.log.failed is None:
+            if self._flushed is None:
+                self._flushed = self._world.loop.create_future()
+            await asyncio.wait([self._flushed])
+
+    def _tell_flushed(self) -> None:
+        future, self._flushed = self._flushed, None
+        if future is not None:
+            future.set_result(None)
 
     # Producing.
 
@@ -132,8 +308,8 @@ class Partition:
         `verification` is what was taken before the coordinator was asked whether a transaction may begin here. None
         if the check takes too long for the loop; then ask the intake off it, and come again with what it said.
         """
-        if self.log.failed:
-            return Refused(ErrorCode.KAFKA_STORAGE_ERROR, reached_log=False)
+        if self.log.failed or not self.is_leader:
+            return self._refuse_append()
         taken = checked or self.intake.check(records, now_ms=now_ms)
         if taken is None or isinstance(taken, Refused):
             return taken
@@ -153,8 +329,8 @@ class Partition:
 
     def append_marker(self, marker: Marker, *, version: int, now_ms: int) -> Appended | Refused:
         """Write the end of a transaction of that version."""
-        if self.log.failed:
-            return Refused(ErrorCode.KAFKA_STORAGE_ERROR, reached_log=False)
+        if self.log.failed or not self.is_leader:
+            return self._refuse_append()
         code = self.producers.check_marker(marker, version=version)
         if code is not ErrorCode.NONE:
             return Refused(code)
@@ -164,12 +340,16 @@ class Partition:
     def append_own(self, batch: bytes, *, leader_epoch: int, now_ms: int) -> Appended | Refused:
         """Write what a coordinator on this broker decided under `leader_epoch`."""
         if self.log.failed:
-            return Refused(ErrorCode.KAFKA_STORAGE_ERROR, reached_log=False)
-        if leader_epoch != self.leader_epoch:
+            return self._refuse_append()
+        if leader_epoch != self.leader_epoch or not self.is_leader:
             return Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER, reached_log=False)
         if len(batch) > self.intake.size_max:
             return Refused(ErrorCode.MESSAGE_TOO_LARGE, reached_log=False)
         return self._write(read_header(batch), memoryview(batch), now_ms)
+
+    def _refuse_append(self) -> Refused:
+        code = ErrorCode.KAFKA_STORAGE_ERROR if self.log.failed else ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return Refused(code, reached_log=False)
 
     def _write(self, header: BatchHeader, batch: memoryview, now_ms: int) -> Appended | Refused:
         log = self.log
@@ -189,6 +369,8 @@ class Partition:
             self.unflushed_since_ms = now_ms
         if log.end_offset - log.recovery_point >= self.intake.flush_messages:
             self._flusher.request(self)
+        if self._is_replicated:
+            self.follower_fetches.bytes_came(header.size)
         self.advance()
         stamp = header.max_timestamp if header.log_append_time else NO_TIMESTAMP
         return Appended(base_offset, log.end_offset, stamp, log.start_offset)
@@ -212,13 +394,23 @@ class Partition:
     # What is safe, and who waits for it.
 
     def advance(self) -> None:
-        """Recompute the high watermark and wake whoever waited for it."""
+        """Recompute a leader's high watermark and wake whoever waited for it."""
+        leadership = self.leadership
+        if leadership is None:
+            return
         log = self.log
         reached = log.recovery_point if self.intake.flush_messages == 1 else log.end_offset
-        if reached <= self.high_watermark:
-            return
+        if not leadership.alone:
+            reached = leadership.high_watermark(reached)
+        if reached > self.high_watermark:
+            self._move_high_watermark(reached)
+
+    def _move_high_watermark(self, reached: int) -> None:
+        log = self.log
         self.high_watermark = reached
-        self._waiting_for_offset.reached(reached)
+        self._waiting_for_offset.reached(reached, self._committed())
+        if self._is_replicated:
+            self.follower_fetches.end_all()
         if self.producers.transactions.settle(reached):
             # A marker makes all of its transaction readable; how many bytes that are, nobody has counted.
             self._hidden_bytes += log.size
@@ -226,6 +418,11 @@ class Partition:
         self.fetches.bytes_came(self._hidden_bytes)
         if reached == log.end_offset:
             self._hidden_bytes = 0
+
+    def _committed(self) -> ErrorCode:
+        """What whoever waited with acks=all is told: members may have left after it was asked."""
+        enough = not self._is_replicated or len(self.state.in_sync) >= self.intake.min_in_sync_replicas
+        return ErrorCode.NONE if enough else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
     @property
     def last_stable_offset(self) -> int:
@@ -252,7 +449,7 @@ class Partition:
         return self._waiting_for_offset.wait_for(offset, loop=self._world.loop, timeout_ms=timeout_ms)
 
     def sync_plan(self) -> SyncPlan | None:
-        if self.log.failed:
+        if self.log.failed or self.cut is not None:  # a cut asks again when it is done
             return None
         self.unflushed_since_ms = None
         try:
@@ -268,6 +465,8 @@ class Partition:
     def synced(self, plan: SyncPlan) -> None:
         self.log.synced(plan)
         self.advance()
+        if self._flushed is not None:
+            self._tell_flushed()
 
     def sync_failed(self, error: OSError) -> None:
         if self.log.failed is None:  # else it was deleted meanwhile, with its files
@@ -278,7 +477,7 @@ class Partition:
         """The disk failed under this partition: it serves nobody until the broker is started again."""
         log_of_partitions.error("%s is offline: %s", self, self.log.failed)
         self._waiting_for_offset.give_up(ErrorCode.KAFKA_STORAGE_ERROR)
-        self.fetches.end_all()
+        self.end_fetches()
 
     @property
     def in_memory(self) -> bool:
@@ -287,8 +486,16 @@ class Partition:
 
     def close(self) -> None:
         """The partition is gone from this broker."""
+        self.is_leader = False
+        self.leadership = None
         self._waiting_for_offset.give_up(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        self.end_fetches()
+
+    def end_fetches(self) -> None:
+        """Something happened that whoever waits for records must hear of."""
+        self._tell_flushed()
         self.fetches.end_all()
+        self.follower_fetches.end_all()
 
     # Reading.
 
@@ -371,12 +578,17 @@ class Partition:
 
     def has_expired_segments(self) -> bool:
         """Whether retention wants anything gone. May read old indexes; called off the loop."""
-        return self.log.expired(self._world.loop.now_ms(), high_watermark=self.last_stable_offset) > 0
+        return (
+            self.cut is None
+            and self.log.expired(self._world.loop.now_ms(), high_watermark=self.last_stable_offset) > 0
+        )
 
     def expire(self) -> int | None:
         """Move the start past what retention wants gone, but nothing of a transaction that is still open; the offset
         to delete below once that is written down.
         """
+        if self.cut is not None:
+            return None
         try:
             return self.log.expire(self._world.loop.now_ms(), high_watermark=self.last_stable_offset)
         except StorageError:
@@ -385,7 +597,7 @@ class Partition:
 
     def delete_segments_below(self, offset: int) -> None:
         """Delete what `expire` has moved the start past."""
-        if self.log.failed is not None:
+        if self.log.failed is not None or self.cut is not None:
             return
         try:
             self.log.delete_segments_below(offset, now_ms=self._world.loop.now_ms())

@@ -1,8 +1,12 @@
-"""The partitions this broker holds: found by name or id, created, changed and deleted as the metadata says."""
+"""The partitions this broker holds: found by name or id, created, changed and deleted as the metadata says.
+
+It holds those that it is a replica of. `find` is for what only a leader may do, `find_replica` for what any can.
+"""
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -10,7 +14,7 @@ from penstock.base.broker_settings import PENSTOCK_MEMORY_BYTES_MAX, PENSTOCK_PA
 from penstock.base.errors import ErrorCode, StorageError
 from penstock.base.ids import TopicPartition
 from penstock.base.settings import Settings
-from penstock.base.topic_settings import FILE_DELETE_DELAY_MS, PENSTOCK_STORAGE
+from penstock.base.topic_settings import FILE_DELETE_DELAY_MS, FLUSH_MESSAGES, PENSTOCK_STORAGE
 from penstock.cluster.metadata import Topic
 from penstock.core.producers import ProducerStates
 from penstock.services.configs import Configs
@@ -31,7 +35,10 @@ class _Held(NamedTuple):
     """A topic's partitions on this broker."""
 
     topic: Topic
-    partitions: list[Partition]
+    partitions: list[Partition | None]  # by number; None where others have the replicas
+
+    def here(self) -> Iterator[Partition]:
+        return (partition for partition in self.partitions if partition is not None)
 
 
 class _Doomed(NamedTuple):
@@ -45,39 +52,74 @@ class Partitions:
     """All live partitions. Told of changes by the controller; asked by request handlers."""
 
     def __init__(
-        self, world: World, directory: DataDirectory, flusher: Flusher, configs: Configs, *, slice_ms: int
+        self,
+        world: World,
+        directory: DataDirectory,
+        flusher: Flusher,
+        configs: Configs,
+        *,
+        node_id: int,
+        slice_ms: int,
     ) -> None:
         self._world = world
         self._directory = directory
         self._flusher = flusher
         self._configs = configs
+        self._node_id = node_id
         self._slice_ms = slice_ms
         self._memory: Disk = MemoryDisk(size_max=configs.broker[PENSTOCK_MEMORY_BYTES_MAX])
         self._by_name: dict[str, _Held] = {}
         self._by_id: dict[bytes, _Held] = {}
         self._doomed = [_Doomed(name, 0) for name in directory.deleted]
         self._turn = asyncio.Lock()  # of who has the directory's files in hand
+        # Told of every partition that came, may have another role, or went: its log has failed then.
+        self.on_changed: Callable[[Partition], None] = _nobody_listens
+        # Told when a follower of a partition that is led here may be in sync.
+        self.on_may_join: Callable[[Partition], None] = _nobody_listens
 
     # Finding.
 
+    def holds(self, topic: str) -> bool:
+        """Whether a topic of that name has been made ready here; it may be one of which others have all replicas."""
+        return topic in self._by_name
+
     def find(self, topic: str, index: int) -> Partition | ErrorCode:
+        """A partition that this broker leads."""
         held = self._by_name.get(topic)
         if held is None or not 0 <= index < len(held.partitions):
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        return held.partitions[index]
+        partition = held.partitions[index]
+        if partition is None or not partition.is_leader:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return partition
 
     def find_by_id(self, topic_id: bytes, index: int) -> Partition | ErrorCode:
+        """A partition that this broker leads."""
+        partition = self.find_replica_by_id(topic_id, index)
+        if isinstance(partition, Partition) and not partition.is_leader:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return partition
+
+    def find_replica(self, topic: str, index: int) -> Partition | ErrorCode:
+        """A partition that this broker leads or follows."""
+        held = self._by_name.get(topic)
+        if held is None or not 0 <= index < len(held.partitions):
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return held.partitions[index] or ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    def find_replica_by_id(self, topic_id: bytes, index: int) -> Partition | ErrorCode:
+        """A partition that this broker leads or follows."""
         held = self._by_id.get(topic_id)
         if held is None:
             return ErrorCode.UNKNOWN_TOPIC_ID
         if not 0 <= index < len(held.partitions):
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        return held.partitions[index]
+        return held.partitions[index] or ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     def all(self) -> Iterator[Partition]:
-        """Every partition, by topic name and index."""
+        """Every partition that is here, by topic name and index."""
         for name in sorted(self._by_name):
-            yield from self._by_name[name].partitions
+            yield from self._by_name[name].here()
 
     def logs_on_disk(self) -> dict[TopicPartition, Log]:
         """Every log that outlives the process."""
@@ -90,7 +132,7 @@ class Partitions:
     # Following the metadata.
 
     async def load(self, topics: list[Topic]) -> None:
-        """Open what is on disk, at start-up; data of topics that are gone is deleted."""
+        """Open what is on disk, at start-up; data of topics that are gone, or are others', is deleted."""
         for problem in self._directory.problems:
             log.warning("%s", problem)
         present = dict.fromkeys(self._directory.partitions)
@@ -99,7 +141,8 @@ class Partitions:
         known = {
             TopicPartition(topic.name, index): None
             for topic in topics
-            for index in range(len(topic.partitions))
+            for index, state in enumerate(topic.partitions)
+            if self._node_id in state.replicas
         }
         await self._discard([partition for partition in present if partition not in known])
 
@@ -107,31 +150,71 @@ class Partitions:
         await self._hold(topic, ())
 
     async def topic_changed(self, topic: Topic) -> None:
+        """A topic has more partitions, other configs, or other replicas, leaders and in-sync sets.
+
+        StorageError if new partitions cannot be opened; those that are here have followed all the same.
+        """
         held = self._by_name[topic.name]
         settings = self._configs.of_topic(topic)
-        added = await self._open(topic, settings, (), first=len(held.partitions))
-        self._configure(held, settings)
-        self._remember(_Held(topic, held.partitions + added))
+        before = [*held.partitions, *[None] * (len(topic.partitions) - len(held.partitions))]
+        is_here = [self._node_id in state.replicas for state in topic.partitions]
+        new = [index for index, partition in enumerate(before) if partition is None and is_here[index]]
+        problem: StorageError | None = None
+        try:
+            opened = dict(zip(new, await self._open(topic, settings, (), new), strict=True))
+        except StorageError as error:
+            opened, problem = {}, error
+        leaving = [partition for partition in held.here() if not is_here[partition.index]]
+        partitions = [
+            (before[index] or opened.get(index)) if is_here[index] else None for index in range(len(before))
+        ]
+        if problem is not None:
+            # A controller that is alone takes the change back: the topic is not known to have grown.
+            del partitions[len(held.partitions) :]
+        changed = _Held(topic, partitions)
+        self._configure(changed, settings)
+        self._remember(changed)
+        for partition in changed.here():
+            while partition.cut is not None:
+                await asyncio.wait([partition.cut])
+            before_epoch = partition.state.partition_epoch
+            partition.change(topic.partitions[partition.index])
+            if partition.index in opened or partition.state.partition_epoch != before_epoch:
+                self.on_changed(partition)
+        if leaving:
+            log.info("%s has no replica here any more", ", ".join(map(str, leaving)))
+            await self._remove(leaving, settings)
+        if problem is not None:
+            raise problem
 
     async def topic_deleted(self, topic: Topic) -> None:
         held = self._by_name.pop(topic.name)
         del self._by_id[topic.topic_id]
-        for partition in held.partitions:
+        await self._remove(list(held.here()), self._configs.of_topic(topic))
+
+    async def _remove(self, partitions: list[Partition], settings: Settings) -> None:
+        """Close partitions and delete what they hold."""
+        for partition in partitions:
             partition.close()
-            partition.log.fail("the topic is deleted")
+            partition.log.fail("it is deleted")
+            self.on_changed(partition)
+        for partition in partitions:
+            while partition.cut is not None:
+                await asyncio.wait([partition.cut])
             partition.log.close()
             if partition.in_memory:
                 self._memory.remove_tree(partition.log.path)
-        settings = self._configs.of_topic(topic)
-        if settings[PENSTOCK_STORAGE] == "disk":
-            indexes = range(len(held.partitions))
-            try:
-                await self._discard(
-                    [TopicPartition(topic.name, index) for index in indexes], settings[FILE_DELETE_DELAY_MS]
-                )
-            except StorageError as error:
-                # Nobody finds them any more; a topic of the same name, or the next start, clears them away.
-                log.error("the files of the deleted topic %s stay for now: %s", topic.name, error)
+        names = [
+            TopicPartition(partition.topic, partition.index)
+            for partition in partitions
+            if not partition.in_memory
+        ]
+        try:
+            if names:
+                await self._discard(names, settings[FILE_DELETE_DELAY_MS])
+        except StorageError as error:
+            # Nobody finds them any more; a topic of the same name, or the next start, clears them away.
+            log.error("the files of the deleted %s stay for now: %s", ", ".join(map(str, partitions)), error)
 
     def configs_changed(self) -> None:
         """The broker's own configs changed, and with them the defaults of every topic."""
@@ -141,7 +224,7 @@ class Partitions:
     def end_waiting_fetches(self) -> None:
         """The broker stops: whoever waits for records is answered with what there is."""
         for partition in self.all():
-            partition.fetches.end_all()
+            partition.end_fetches()
 
     async def remove_doomed(self) -> None:
         """Free the room of deleted partitions whose time has come."""
@@ -225,24 +308,69 @@ class Partitions:
         task.add_done_callback(_look_at_outcome)
         await asyncio.shield(task)
 
+    # Following a leader.
+
+    async def cut_end(self, partition: Partition, offset: int) -> None:
+        """Drop what a log has from `offset` on; StorageError if that fails."""
+        key = TopicPartition(partition.topic, partition.index)
+        if partition.in_memory:
+            await self._cut(partition, lambda: partition.log.truncate_to(offset))
+        else:
+            await self._cut(partition, lambda: self._directory.truncate(key, partition.log, offset))
+
+    async def begin_anew(self, partition: Partition, start_offset: int) -> None:
+        """Drop all that a log has, and go on at `start_offset`; StorageError if that fails."""
+        key, now_ms = TopicPartition(partition.topic, partition.index), self._world.loop.now_ms()
+        if partition.in_memory:
+            await self._cut(partition, lambda: partition.log.truncate_fully(start_offset, now_ms=now_ms))
+        else:
+            await self._cut(
+                partition,
+                lambda: self._directory.truncate_fully(key, partition.log, start_offset, now_ms=now_ms),
+            )
+
+    async def _cut(self, partition: Partition, cut: Callable[[], None]) -> None:
+        assert partition.cut is None
+        done: asyncio.Future[None] = self._world.loop.create_future()
+        partition.cut = done
+
+        async def run() -> None:
+            try:
+                await self._world.work.run(cut)
+            except OSError as error:
+                partition.log.fail(f"its end cannot be cut off: {error}")
+                raise StorageError(f"{partition}: {partition.log.failed}") from error
+            finally:
+                partition.cut = None
+                done.set_result(None)
+                partition.was_cut()
+
+        await self._in_turn(run)
+
     async def _hold(self, topic: Topic, present: Collection[TopicPartition]) -> None:
         settings = self._configs.of_topic(topic)
-        self._remember(_Held(topic, await self._open(topic, settings, present, first=0)))
+        here = [index for index, state in enumerate(topic.partitions) if self._node_id in state.replicas]
+        held = _Held(topic, [None] * len(topic.partitions))
+        for partition in await self._open(topic, settings, present, here):
+            held.partitions[partition.index] = partition
+        self._remember(held)
+        for partition in held.here():
+            self.on_changed(partition)
 
     def _remember(self, held: _Held) -> None:
         self._by_name[held.topic.name] = held
         self._by_id[held.topic.topic_id] = held
 
     async def _open(
-        self, topic: Topic, settings: Settings, present: Collection[TopicPartition], *, first: int
+        self, topic: Topic, settings: Settings, present: Collection[TopicPartition], indexes: list[int]
     ) -> list[Partition]:
         intake = Intake(settings, self._configs.broker)
-        config = log_config(settings, self._configs.broker, is_internal=topic.is_internal)
+        config = log_config(settings, self._configs.broker)
         in_memory = settings[PENSTOCK_STORAGE] == "memory"
         pacer = Pacer(self._world.loop, slice_ms=self._slice_ms)
         opened: list[Partition] = []
         try:
-            for index in range(first, len(topic.partitions)):
+            for index in indexes:
                 producers = ProducerStates(self._configs.broker[PENSTOCK_PARTITION_PRODUCERS_MAX])
                 opened.append(
                     Partition(
@@ -253,9 +381,18 @@ class Partitions:
                         topic_id=topic.topic_id,
                         index=index,
                         state=topic.partitions[index],
-                        log=await self._log(topic, index, config, producers, present, in_memory=in_memory),
+                        log=await self._log(
+                            topic,
+                            index,
+                            replace(config, ends_at_damage=self._ends_at_damage(topic, index, settings)),
+                            producers,
+                            present,
+                            in_memory=in_memory,
+                        ),
                         producers=producers,
                         intake=intake,
+                        node_id=self._node_id,
+                        on_may_join=self._may_join,
                     )
                 )
                 await pacer.pause()
@@ -264,6 +401,18 @@ class Partitions:
                 partition.log.close()
             raise
         return opened
+
+    def _ends_at_damage(self, topic: Topic, index: int, settings: Settings) -> bool:
+        """Whether what lies behind a hole that a power cut left is given up.
+
+        No follower gets past a hole, and whoever has one must not count as in sync. A replica that is not the only one
+        in sync gets from its leader what it gives up. An internal topic's coordinator needs all of its log: a hole
+        would keep it from loading for ever. Else a hole stays where every batch was synced before it was answered.
+        """
+        state = topic.partitions[index]
+        if any(member != self._node_id for member in state.in_sync):
+            return True
+        return (topic.is_internal or len(state.replicas) > 1) and settings[FLUSH_MESSAGES] != 1
 
     async def _log(
         self,
@@ -314,13 +463,20 @@ class Partitions:
             return open_log()  # a few small reads: not worth a thread
         return await self._world.work.run(open_log)
 
+    def _may_join(self, partition: Partition) -> None:
+        self.on_may_join(partition)
+
     def _configure(self, held: _Held, settings: Settings) -> None:
         intake = Intake(settings, self._configs.broker)
-        config = log_config(settings, self._configs.broker, is_internal=held.topic.is_internal)
-        for partition in held.partitions:
+        config = log_config(settings, self._configs.broker)
+        for partition in held.here():
             partition.intake = intake
             partition.log.config = config
             partition.advance()
+
+
+def _nobody_listens(_partition: Partition) -> None:
+    """This broker replicates nothing."""
 
 
 def _look_at_outcome(task: asyncio.Task[None]) -> None:

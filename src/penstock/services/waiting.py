@@ -90,9 +90,9 @@ class OffsetWaiters:
         self._waiting.append((offset, future))
         return future
 
-    def reached(self, offset: int) -> None:
+    def reached(self, offset: int, outcome: ErrorCode = ErrorCode.NONE) -> None:
         while self._waiting and self._waiting[0][0] <= offset:
-            _settle(self._waiting.popleft()[1], ErrorCode.NONE)
+            _settle(self._waiting.popleft()[1], outcome)
 
     def give_up(self, reason: ErrorCode) -> None:
         while self._waiting:

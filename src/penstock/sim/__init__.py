@@ -33,6 +33,8 @@ it needs no threads and no TLS. Hosts go by their names: "node-1", "client-1". F
     node                 crash_process, crash_machine, clock.skew, clock.jump; strike_after(steps, fault)
     node.disk            faults.*, flip_bit
     node.phases.now      what the node is doing when a fault strikes
+    simulation.kernel    pause, resume of a place: a process that stands still
+    StoreServer          cut, mend, expire: the metadata store of several nodes (`new_node(make_store=...)`)
 
 `kernel.random(purpose)` is seeded chance, `kernel.note(kind, *facts)` adds to the history.
 """

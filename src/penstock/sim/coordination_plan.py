@@ -31,15 +31,17 @@ _LINGER = ("group.coordinator.append.linger.ms", "30")
 
 def make_coordination_plan(seed: int, *, operation_count: int = OPERATION_COUNT) -> Plan:
     """What a seed of this family stands for."""
-    return _CoordinationDrawing(seed).plan(operation_count)
+    return CoordinationDrawing(seed).plan(operation_count)
 
 
-class _CoordinationDrawing(Drawing):
+class CoordinationDrawing(Drawing):
     """One plan in the making."""
+
+    family = "coordination"
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
-        self.chance = chance = Random(f"coordination/{seed}")
+        self.chance = chance = Random(f"{self.family}/{seed}")
         self.duration_ms = chance.randint(*_DURATION_MS)
         self.busy_ms = [chance.randrange(self.duration_ms) for _ in range(_BUSY_MOMENTS)]
         self.flushed = chance.random() < 0.5

@@ -130,10 +130,25 @@ class Transact(CoordinatedOperation):
 
 
 @dataclass(frozen=True, slots=True)
+class ClusterOperation(Operation):
+    """What only plans of clusters have."""
+
+
+@dataclass(frozen=True, slots=True)
+class GrowTopic(ClusterOperation):
+    """Ask for so many partitions more than the plan has; nobody writes to them."""
+
+    kind: ClassVar[str] = "grow"
+    topic: str
+    by: int
+
+
+@dataclass(frozen=True, slots=True)
 class Fault(Entry):
-    """Something that goes wrong; with `when`, as soon as the node is seen in that phase, or a while later."""
+    """Something that goes wrong at a node; with `when`, as soon as that is seen in that phase, or a while later."""
 
     when: str | None = field(default=None, kw_only=True)
+    node: int = field(default=1, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,6 +279,61 @@ class SkewClock(Fault):
     percent: int
 
 
+@dataclass(frozen=True, slots=True)
+class ClusterFault(Fault):
+    """What befalls one of several nodes: only plans of clusters have these."""
+
+
+@dataclass(frozen=True, slots=True)
+class CrashSilently(ClusterFault):
+    """The broker is gone, and nobody is told; its disk keeps what was written."""
+
+    kind: ClassVar[str] = "crash-silently"
+    down_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class PauseNode(ClusterFault):
+    """The broker stands still, and goes on as if nothing had been."""
+
+    kind: ClassVar[str] = "pause"
+    for_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class CutPeers(ClusterFault):
+    """Two brokers cannot reach each other for a while, or the one cannot reach the other."""
+
+    kind: ClassVar[str] = "cut-peers"
+    other: int
+    for_ms: int
+    one_way: bool
+
+
+@dataclass(frozen=True, slots=True)
+class IsolateNode(ClusterFault):
+    """A broker reaches no other, no client, and not the metadata store."""
+
+    kind: ClassVar[str] = "isolate"
+    for_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class CutStore(ClusterFault):
+    """A broker does not reach the metadata store; silently: it finds out because no answer comes."""
+
+    kind: ClassVar[str] = "cut-store"
+    for_ms: int
+    silently: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ExpireSession(ClusterFault):
+    """The metadata store ends a broker's session."""
+
+    kind: ClassVar[str] = "expire-session"
+
+
 def _concrete(parent: type[Entry]) -> list[type[Entry]]:
     """The kinds below `parent`, in the order in which they are written above."""
     return [each for each in globals().values() if _is_concrete(each, parent)]
@@ -274,9 +344,13 @@ def _is_concrete(each: object, parent: type[Entry]) -> bool:
 
 
 COORDINATED = {each.kind: each for each in _concrete(CoordinatedOperation)}
-OPERATIONS = {each.kind: each for each in _concrete(Operation) if each.kind not in COORDINATED}
-FAULTS = {each.kind: each for each in _concrete(Fault)}
-_KINDS: dict[str, type[Entry]] = {**OPERATIONS, **COORDINATED, **FAULTS}
+CLUSTERED = {
+    each.kind: each for each in _concrete(Entry) if issubclass(each, ClusterOperation | ClusterFault)
+}
+_ELSEWHERE = {**COORDINATED, **CLUSTERED}
+OPERATIONS = {each.kind: each for each in _concrete(Operation) if each.kind not in _ELSEWHERE}
+FAULTS = {each.kind: each for each in _concrete(Fault) if each.kind not in _ELSEWHERE}
+_KINDS: dict[str, type[Entry]] = {**OPERATIONS, **FAULTS, **_ELSEWHERE}
 
 
 def to_json(entry: Entry) -> dict[str, Any]:

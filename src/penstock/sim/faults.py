@@ -1,4 +1,4 @@
-"""Carries out the faults of a plan on one node and its network, and counts what each struck.
+"""Carries out the faults of a plan on a node and its network, and counts what each struck.
 
 The node is kept alive: whatever brought it down, it is started again after a while, until it serves.
 """
@@ -15,6 +15,7 @@ from penstock.sim import entries
 from penstock.sim.checkers import CrashKind, History, LogName
 from penstock.sim.checkers.history import Damage
 from penstock.sim.clock import EPOCH_MS
+from penstock.sim.link import DELAY_S
 from penstock.sim.node import NodeCrashedError
 from penstock.sim.phases import Phase
 from penstock.sim.simulation import Simulation
@@ -44,7 +45,7 @@ AnyFault = (
 
 
 class Storm:
-    """The faults of one run."""
+    """The faults of one node in one run."""
 
     def __init__(self, simulation: Simulation, node_id: int, history: History) -> None:
         self._simulation = simulation
@@ -82,12 +83,15 @@ class Storm:
     def _crash(self, kind: CrashKind, down_s: float) -> None:
         if self._node.place is None:
             return
-        self._history.crash(kind)
+        self._note_crash(kind)
         if kind is CrashKind.PROCESS:
             self._node.crash_process()
         else:
             self._node.crash_machine()
         self._go(self._start(down_s))
+
+    def _note_crash(self, kind: CrashKind) -> None:
+        self._history.crash(kind)
 
     async def _start(self, down_s: float) -> None:
         await asyncio.sleep(down_s)
@@ -98,7 +102,7 @@ class Storm:
                 return  # whoever crashed it sees to its next start
             except (OSError, PenstockError) as error:
                 self.failed_starts.append(str(error))
-                self._history.crash(CrashKind.PROCESS)
+                self._note_crash(CrashKind.PROCESS)
                 await asyncio.sleep(_START_AGAIN_S)
         self._is_up.set()
 
@@ -112,7 +116,7 @@ class Storm:
             return
         except (OSError, PenstockError):
             kind = CrashKind.PROCESS  # a process that ends with an error has not stopped cleanly
-        self._history.crash(kind)
+        self._note_crash(kind)
         await self._start(down_s)
 
     def _go(self, coroutine: Coroutine[Any, Any, None]) -> None:
@@ -131,7 +135,7 @@ class Storm:
     def strike(self, fault: entries.Fault) -> None:
         """Let one fault happen: now, or when the node is next seen doing what the fault waits for."""
         if fault.when is None:
-            self._do(cast(AnyFault, fault))
+            self._do(fault)
             return
         self._waiting.append(fault)
         self._later(_WAIT_MS_MAX, lambda: self._strike_waiting(fault))
@@ -145,7 +149,7 @@ class Storm:
     def _strike_waiting(self, fault: entries.Fault) -> None:
         if fault in self._waiting:
             self._waiting.remove(fault)
-            self._do(cast(AnyFault, fault))
+            self._do(fault)
 
     def heal(self) -> None:
         """From now on nothing more goes wrong; what was broken stays broken."""
@@ -168,7 +172,10 @@ class Storm:
     def _count(self, fault: entries.Fault) -> None:
         self.struck[fault.kind, self._node.phases.now] += 1
 
-    def _do(self, fault: AnyFault) -> None:
+    def _do(self, fault: entries.Fault) -> None:
+        self._do_any(cast(AnyFault, fault))
+
+    def _do_any(self, fault: AnyFault) -> None:
         node, network, disk = self._node, self._simulation.network, self._node.disk.faults
         match fault:
             case entries.CrashProcess():
@@ -184,7 +191,10 @@ class Storm:
                 self._later(fault.for_ms, lambda: network.heal(fault.actor, node.host))
             case entries.DelayNetwork():
                 network.delay(fault.actor, node.host, low_s=0.0, high_s=fault.delay_ms / 1000)
-                self._later(fault.for_ms, network.restore)
+                self._later(
+                    fault.for_ms,
+                    lambda: network.delay(fault.actor, node.host, low_s=DELAY_S[0], high_s=DELAY_S[1]),
+                )
             case entries.SlowNetwork():
                 network.slow(fault.actor, node.host, bytes_per_s=fault.bytes_per_s)
                 self._later(fault.for_ms, lambda: network.slow(fault.actor, node.host, bytes_per_s=None))

@@ -146,7 +146,7 @@ class Kernel:
         self._ready.clear()
 
     def _step(self, time_max: float | None) -> bool:
-        if not self._somebody_can_go_on():
+        while not self._somebody_can_go_on():
             self._drop_void()
             if not self._timers or (time_max is not None and self._timers[0][0] > time_max):
                 return False
@@ -191,9 +191,21 @@ class Kernel:
                 self.note(StepKind.TIMER, call.place.name)
                 self._make_ready(call)
 
+    def pause(self, place: Place) -> None:
+        """Let a process stand still: what it has to do waits, and so does what comes for it."""
+        place.paused = True
+        if place in self._ready:
+            self._ready.remove(place)
+
+    def resume(self, place: Place) -> None:
+        """All at once now."""
+        if place.paused and place.ready:
+            self._ready.append(place)
+        place.paused = False
+
     def _make_ready(self, call: Call) -> None:
         place = call.place
-        if not place.ready:
+        if not place.ready and not place.paused:
             self._ready.append(place)
         place.ready.append(call)
 

@@ -134,8 +134,9 @@ class Node:
             entropy=SimEntropy(simulation.kernel.random(f"{place.name}/entropy")),
             make_work=lambda: self._begin_work(loop, disk),
         )
-        store = None if self._make_store is None else await self._make_store(loop)
-        return await start_on(parts, self._settings, log_dir=self.host, store=store)
+        make_store = self._make_store
+        open_store = None if make_store is None else lambda loop, _: make_store(loop)
+        return await start_on(parts, self._settings, log_dir=self.host, open_store=open_store)
 
     def _begin_work(self, loop: SimLoop, disk: MountedDisk) -> SimWork:
         chance = self._simulation.kernel.random(f"{loop.place.name}/work")

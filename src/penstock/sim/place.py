@@ -44,13 +44,14 @@ class PlaceWatcher(Protocol):
 
 
 class Place:
-    """A process. `revoked` once it has been killed: then nothing of it runs any more."""
+    """A process. `revoked` once it has been killed: then nothing of it runs any more. `paused`: not now."""
 
     def __init__(self, name: str, *, host: str, clock: Clock) -> None:
         self.name = name
         self.host = host
         self.clock = clock
         self.revoked = False
+        self.paused = False
         self.watcher: PlaceWatcher | None = None
         self.ready: deque[Call] = deque()
         self.tasks: dict[asyncio.Task[Any], None] = {}

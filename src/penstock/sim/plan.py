@@ -50,6 +50,7 @@ class Plan:
     entries: tuple[Entry, ...]
     members: tuple[MemberPlan, ...] = ()
     transactors: tuple[TransactorPlan, ...] = ()
+    nodes: int = 1
 
     @property
     def operations(self) -> list[Operation]:
@@ -58,6 +59,18 @@ class Plan:
     @property
     def faults(self) -> list[Fault]:
         return [entry for entry in self.entries if isinstance(entry, Fault)]
+
+    @property
+    def clients(self) -> list[str]:
+        """The names of all that act in it."""
+        writers = [writer.name for writer in self.writers]
+        members = [member.name for member in self.members]
+        transactors = [transactor.name for transactor in self.transactors]
+        return [*writers, *members, *transactors, *self.readers, _ADMIN]
+
+    @property
+    def is_of_cluster(self) -> bool:
+        return self.nodes > 1
 
     @property
     def is_coordinated(self) -> bool:
@@ -86,6 +99,7 @@ class Plan:
                 entries=tuple(from_json(entry) for entry in data["entries"]),
                 members=tuple(MemberPlan.of(member) for member in data.get("members", ())),
                 transactors=tuple(TransactorPlan(**transactor) for transactor in data.get("transactors", ())),
+                nodes=int(data.get("nodes", 1)),
             )
         except (KeyError, TypeError) as error:
             raise ValueError(f"not a plan: {error!r}") from error

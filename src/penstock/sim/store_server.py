@@ -42,12 +42,22 @@ class StoreServer:
         self._session_count = 0
         self._node_watches: Watches = {}
         self._child_watches: Watches = {}
+        self.on_change: Callable[[str], None] | None = None  # for whoever looks on from outside
 
     async def open(self, loop: Loop, *, session_timeout_ms: int = SESSION_TIMEOUT_MS) -> SimStore:
         """A store with a session of its own, for the process whose loop it is."""
-        store = SimStore(self, loop, timeout_s=session_timeout_ms / 1000)
+        store = self.new_store(loop, session_timeout_ms=session_timeout_ms)
         await store.begin()
         return store
+
+    def new_store(self, loop: Loop, *, session_timeout_ms: int = SESSION_TIMEOUT_MS) -> SimStore:
+        """One whose session has not begun yet: the way to it may be cut already."""
+        return SimStore(self, loop, timeout_s=session_timeout_ms / 1000)
+
+    @property
+    def tree(self) -> NodeTree:
+        """What is agreed upon; to look at."""
+        return self._tree
 
     # Faults.
 
@@ -109,9 +119,14 @@ class StoreServer:
         return names
 
     def change(self, operations: Sequence[Operation], number: int) -> None:
-        for change in self._tree.perform(operations):
+        changes = self._tree.perform(operations)
+        for change in changes:
             self._fire(change)
             self._note_owner(change, number)
+        if self.on_change is not None:
+            for change in changes:
+                assert not isinstance(change, NewSession)
+                self.on_change(change.path)
 
     def close_session(self, number: int) -> None:
         self._end(self._sessions[number])

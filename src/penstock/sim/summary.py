@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.sim.entries import FAULTS
+from penstock.sim.entries import CLUSTERED, FAULTS
 from penstock.sim.phases import Phase
 from penstock.sim.run import Outcome
 
@@ -65,13 +65,19 @@ class Summary:
     def phase_table(self) -> list[str]:
         """Faults by the phase in which they struck; a dot where a fault was never tried."""
         phases = list(Phase)
-        width = max(len(kind) for kind in FAULTS)
+        width = max(len(kind) for kind in self._kinds)
         title = " " * width + "".join(f"{phase.value:>11}" for phase in phases)
         rows = [
             f"{kind:<{width}}" + "".join(f"{self.struck[kind, phase] or '.':>11}" for phase in phases)
-            for kind in FAULTS
+            for kind in self._kinds
         ]
         return [title, *rows]
+
+    @property
+    def _kinds(self) -> list[str]:
+        """Those of clusters only where there was one."""
+        struck = {kind for kind, _ in self.struck}
+        return [*FAULTS, *(kind for kind in CLUSTERED if kind in struck)]
 
     def as_json(self, *, cpu_seconds: float) -> dict[str, Any]:
         """For programs."""
@@ -86,6 +92,6 @@ class Summary:
             "outcomes": dict(sorted(self.counts.items())),
             "struck": {
                 kind: {phase.value: self.struck[kind, phase] for phase in Phase if self.struck[kind, phase]}
-                for kind in FAULTS
+                for kind in self._kinds
             },
         }

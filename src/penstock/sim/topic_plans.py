@@ -20,6 +20,7 @@ class TopicPlan:
     name: str
     partitions: int
     configs: Mapping[str, str]
+    replication_factor: int = -1  # as the broker likes
 
     @property
     def is_keyed(self) -> bool:

@@ -66,6 +66,8 @@ class SegmentCheck:
         for index, segment in enumerate(self._segments):
             if index:
                 self._note_gap_before(segment, self._segments[index - 1])
+                if self._has_ended:
+                    break
             following = bases[index + 1] if index + 1 < len(bases) else None
             if following is None or following >= self._trusted_upto or not self._trust(segment, following):
                 self._check(segment, following)

@@ -343,8 +343,7 @@ class _Run:
     def _mark_compacted(self) -> None:
         """Leave the mark, once a run: that it is there does not say that the device has it."""
         if not self._is_marked:
-            self._disk.open(f"{self._log.path}/{names.COMPACTED}", create=True).close()
-            self._disk.sync_dir(self._log.path)
+            self._log.mark_compacted()
             self._is_marked = True
 
     async def _swap_in(self, cleaned: Segment, group: list[Segment]) -> None:

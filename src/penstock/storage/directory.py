@@ -140,14 +140,21 @@ class DataDirectory:
 
     def truncate(self, partition: TopicPartition, log: Log, offset: int) -> None:
         """Cut a log's end, so that a crash at any moment finds no recovery point or start above it. May block."""
-        end_offset = log.end_after_cut(offset)
-        if self._recovery_points.get(partition, 0) > end_offset:
-            self._recovery_points = {**self._recovery_points, partition: end_offset}
-            checkpoints.write_offsets(self.disk, checkpoints.RECOVERY_POINTS, self._recovery_points)
-        if self._start_offsets.get(partition, 0) > end_offset:
-            self._start_offsets = {**self._start_offsets, partition: end_offset}
-            self.write_start_offsets()
+        self._lower(partition, log.end_after_cut(offset))
         log.truncate_to(offset)
+
+    def truncate_fully(self, partition: TopicPartition, log: Log, start_offset: int, *, now_ms: int) -> None:
+        """Drop all that a log has, and go on at `start_offset`, likewise. May block."""
+        self._lower(partition, start_offset)
+        log.truncate_fully(start_offset, now_ms=now_ms)
+
+    def _lower(self, partition: TopicPartition, offset: int) -> None:
+        if self._recovery_points.get(partition, 0) > offset:
+            self._recovery_points = {**self._recovery_points, partition: offset}
+            checkpoints.write_offsets(self.disk, checkpoints.RECOVERY_POINTS, self._recovery_points)
+        if self._start_offsets.get(partition, 0) > offset:
+            self._start_offsets = {**self._start_offsets, partition: offset}
+            self.write_start_offsets()
 
     def _forget(self, partitions: Collection[TopicPartition]) -> None:
         for name, attribute in (

@@ -73,6 +73,7 @@ class Log:
         "end_offset",
         "epochs",
         "failed",
+        "may_have_gaps",
         "path",
         "recovery_point",
         "size",
@@ -92,6 +93,7 @@ class Log:
         self.config = config
         self.epochs: LeaderEpochs = opened.epochs
         self.failed: str | None = None
+        self.may_have_gaps = False  # whether the mark was left in this life; a start finds it by itself
         self.start_offset: int = opened.start_offset
         self.end_offset: int = opened.end_offset
         self.recovery_point: int = opened.recovery_point
@@ -288,6 +290,12 @@ class Log:
         except OSError as error:
             raise self._failure("cannot begin a new segment", error) from error
         self._unsynced.note_names_changed()
+
+    def mark_compacted(self) -> None:
+        """Leave the mark that offsets may be missing between batches from now on; the device has it then. May block."""
+        self._disk.open(f"{self.path}/{names.COMPACTED}", create=True).close()
+        self._disk.sync_dir(self.path)
+        self.may_have_gaps = True
 
     # ---- reading
 

@@ -13,9 +13,10 @@ After a crash:
   been answered for, and so may what follows. Neither is cut or jumped over: the range stays in the log as
   damage, reads in it raise CorruptionError (CORRUPT_MESSAGE to clients), reads elsewhere work. A follower
   can fetch it again; on a sole replica a person decides (DeleteRecords moves the start past it).
-  But a log that is of use as a whole only, as a coordinator's is (`ends_at_damage`), is cut there. The same
-  holds for bytes missing below the recovery point: their offsets are damage, and are never given out a
-  second time.
+  But a log that is of use as a whole only, as a coordinator's is (`ends_at_damage`), is cut there, and so is one
+  whose other replicas have what follows; if it is the beginning that is missing, nothing stays. The same as for
+  bytes in the middle holds for those missing below the recovery point: their offsets are damage, and are never
+  given out a second time.
 - If records were deleted up to an offset that the log does not reach any more, it goes on, empty, from there.
 - A gap between two segments of a log that was never compacted is damage without bytes.
 - Producer state is the newest whole snapshot at or below the recovery point and every header behind it, and so
@@ -125,7 +126,10 @@ def open_log(
     opened.start_offset = max(log_start_offset, opened.segments[0].base_offset)
     opening = _Opening(disk, path, config=config, opened=opened, now_ms=now_ms)
     opening.clean = clean and opening.trust_everything(found.indexed)
-    if not opening.clean:
+    if not opening.clean and opening.has_lost_its_beginning(log_start_offset):
+        report.removed_segments += len(opened.segments)
+        opening.start_over(log_start_offset)
+    elif not opening.clean:
         opening.check_from(recovery_point, recovery_point=recovery_point)
     if opened.end_offset < log_start_offset:
         opening.start_over(log_start_offset)
@@ -251,6 +255,15 @@ class _Opening:
             for damage in segment.damage
             if damage.next_offset > opened.start_offset
         ]
+
+    def has_lost_its_beginning(self, start_offset: int) -> bool:
+        """Whether a power cut has taken the names of the first segments, in a log that ends at such a hole.
+
+        Where a log starts is written down before anything below is deleted, so it did not lose them otherwise.
+        """
+        opened = self.opened
+        never_synced = opened.recovery_point <= start_offset
+        return self.config.ends_at_damage and never_synced and opened.segments[0].base_offset > start_offset
 
     def start_over(self, start_offset: int) -> None:
         """Records were deleted up to beyond what the crash left: the log goes on empty, where they ended.

@@ -15,7 +15,7 @@ from penstock.records.internal.record import (
 )
 from penstock.schema import words
 from penstock.services.coordinators.coordinator import Coordinator
-from penstock.services.coordinators.internal_topics import InternalTopic
+from penstock.services.coordinators.internal_topics import InternalTopic, TopicCreator
 
 TOPIC = "__counters"
 
@@ -134,16 +134,17 @@ class CountingShard:
         return Decision(count, tuple(counter(name * 1000, number) for number in range(count)))
 
 
-def new_coordinator(broker: Broker, **configs: str) -> Coordinator[CountingShard]:
+def new_coordinator(
+    broker: Broker, creator: TopicCreator | None = None, **configs: str
+) -> Coordinator[CountingShard]:
     """Another kind of coordinator on a running broker."""
     services = broker.services
     coordinator: Coordinator[CountingShard] = Coordinator(
         services.world,
         services.image,
-        services.controller,
+        creator or services.controller,
         services.partitions,
         services.configs,
-        node_id=services.node_id,
         topic=InternalTopic(
             TOPIC,
             3,

@@ -8,18 +8,22 @@ from typing import Any
 import pytest
 
 from penstock.base.errors import ErrorCode, Refusal
+from penstock.cluster.controller import NewTopic
+from penstock.cluster.metadata import Broker, MetadataImage
 from penstock.core.coordination import Decision, Producer, partition_for
 from penstock.records.batch import headers
 from penstock.records.builder import build_batch
 from penstock.records.control import Marker, MarkerType, build_marker
 from penstock.records.record import Record
 from penstock.services.coordinators.coordinator import Coordinator
+from penstock.services.coordinators.internal_topics import InternalTopic, create
 from penstock.storage.errors import NoRoomError
 from tests.broker.controlled import ControlledBroker
 from tests.services.coordinators.counting import TOPIC, CountingShard, new_coordinator, partition_of
 
 NOT_COORDINATOR = Refusal(ErrorCode.NOT_COORDINATOR)
 PRODUCER = Producer(77, 3)
+OTHER_NODE = 9
 
 
 @pytest.fixture
@@ -587,5 +591,151 @@ def test_who_is_still_to_be_answered_when_the_instance_is_dropped_looks_for_the_
             await turns(1)
         await coordinator.stop()
         assert {await each for each in waiting} == {1, NOT_COORDINATOR}
+
+    controlled.run(story)
+
+
+def lead(controlled: ControlledBroker, index: int, leader: int) -> None:
+    """Say that another broker leads a partition from now on, or this one again."""
+    partition = controlled.broker.services.partitions.find_replica(TOPIC, index)
+    assert not isinstance(partition, ErrorCode)
+    state = partition.state
+    partition.change(
+        state._replace(
+            leader=leader,
+            leader_epoch=state.leader_epoch + 1,
+            in_sync=(leader,),
+            partition_epoch=state.partition_epoch + 1,
+        )
+    )
+
+
+def test_a_shard_that_goes_to_another_broker_answers_whoever_waits_at_once(
+    controlled: ControlledBroker,
+) -> None:
+    async def story() -> None:
+        coordinator = await started(controlled)
+        waiting = asyncio.ensure_future(coordinator.ask_partition(0, lambda shard, _: shard.wait()))
+        await turns()
+        lead(controlled, 0, OTHER_NODE)
+        coordinator.leadership_changed()
+        assert await waiting == NOT_COORDINATOR
+        assert await coordinator.ask_partition(0, get("a")) == NOT_COORDINATOR
+        await coordinator.stop()
+
+    controlled.run(story)
+
+
+def test_a_shard_that_comes_is_loaded_without_being_asked(controlled: ControlledBroker) -> None:
+    async def story() -> None:
+        coordinator = await started(controlled)
+        assert await coordinator.ask_partition(0, add("a")) == 1
+        await coordinator.stop()
+        lead(controlled, 0, OTHER_NODE)
+        again = new_coordinator(controlled.broker)
+        loaded: asyncio.Queue[CountingShard] = asyncio.Queue()
+        again.on_loaded = lambda instance: loaded.put_nowait(instance.shard)
+        again.start()
+        assert {(await loaded.get()).index, (await loaded.get()).index} == {1, 2}
+        lead(controlled, 0, controlled.broker.services.node_id)
+        again.leadership_changed()
+        assert (await loaded.get()).counts == {"a": 1}
+        await again.stop()
+
+    controlled.run(story)
+
+
+def test_a_load_that_another_leadership_overtakes_is_begun_again(
+    controlled: ControlledBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story() -> None:
+        coordinator = await started(controlled)
+        assert await coordinator.ask_partition(0, add("a")) == 1
+        await coordinator.stop()
+        again = new_coordinator(controlled.broker)
+        began = asyncio.Event()
+
+        async def load_for_ever(*_: object, **__: object) -> int:
+            began.set()
+            return await asyncio.Event().wait()
+
+        monkeypatch.setattr("penstock.services.coordinators.coordinator.load", load_for_ever)
+        asking = asyncio.ensure_future(again.ask_partition(0, get("a")))
+        await began.wait()
+        monkeypatch.undo()
+        lead(controlled, 0, OTHER_NODE)
+        again.leadership_changed()
+        lead(controlled, 0, controlled.broker.services.node_id)
+        again.leadership_changed()
+        assert await asyncio.gather(asking, again.ask_partition(0, get("a"))) == [NOT_COORDINATOR, 1]
+        await again.stop()
+
+    controlled.run(story)
+
+
+def test_all_shards_are_those_that_this_broker_leads(controlled: ControlledBroker) -> None:
+    async def story() -> None:
+        coordinator = await started(controlled)
+        lead(controlled, 1, OTHER_NODE)
+        assert await coordinator.ask_all(lambda shard, _: _decision(shard.index)) == [0, 2]
+        await coordinator.stop()
+
+    controlled.run(story)
+
+
+class SlowCreator:
+    """A controller on another broker: what it creates is heard of later."""
+
+    def __init__(self, answer: Refusal | None) -> None:
+        self._answer = answer
+        self.asked: list[NewTopic] = []
+
+    async def create_topic(self, new: NewTopic) -> Refusal | None:
+        self.asked.append(new)
+        await asyncio.sleep(0)
+        return self._answer
+
+
+@pytest.mark.parametrize("answer", [None, Refusal(ErrorCode.TOPIC_ALREADY_EXISTS)])
+def test_a_topic_that_was_created_and_is_not_known_yet_is_not_available(
+    controlled: ControlledBroker, answer: Refusal | None
+) -> None:
+    async def story() -> None:
+        creator = SlowCreator(answer)
+        coordinator = new_coordinator(controlled.broker, creator)
+        topics = await asyncio.gather(*(coordinator.topic() for _ in range(5)))
+        assert {topic.code for topic in topics if isinstance(topic, Refusal)} == {
+            ErrorCode.COORDINATOR_NOT_AVAILABLE
+        }
+        assert len(creator.asked) == 1, "one asks for all"
+        await coordinator.stop()
+
+    controlled.run(story)
+
+
+def test_a_topic_that_cannot_be_created_is_refused(controlled: ControlledBroker) -> None:
+    async def story() -> None:
+        refusal = Refusal(ErrorCode.NOT_CONTROLLER, "nobody is")
+        coordinator = new_coordinator(controlled.broker, SlowCreator(refusal))
+        assert await coordinator.topic() == refusal
+        await coordinator.stop()
+
+    controlled.run(story)
+
+
+def test_an_internal_topic_has_no_more_replicas_than_there_are_brokers_away_or_not(
+    controlled: ControlledBroker,
+) -> None:
+    async def story() -> None:
+        image = MetadataImage("cluster")
+        for node_id in range(2):
+            image.apply_broker(Broker(node_id, None, {}))
+        creator = SlowCreator(None)
+        wanted = InternalTopic("__wanted", 3, 3, 2, {})
+        await create(wanted, image, creator)
+        for node_id in (2, 3):
+            image.apply_broker(Broker(node_id, None, {}, fenced=True))
+        await create(wanted, image, creator)
+        assert [new.replication_factor for new in creator.asked] == [2, 3]
 
     controlled.run(story)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -40,6 +41,9 @@ class ScriptedCoordinator:
         self._before = before
         self.asked = 0
 
+    def leader_for(self, key: str) -> int:
+        return 1
+
     async def ask(self, key: str, request: Any) -> Any:
         self._before(self.asked)
         self.asked += 1
@@ -61,8 +65,14 @@ def partition() -> Partition:
     return Partition()
 
 
+def verifier_of(coordinator: ScriptedCoordinator, markers: NoMarkers) -> Verifier:
+    """On the broker that is the coordinator."""
+    world = SimpleNamespace(loop=None)
+    return Verifier(world, coordinator, markers, None, node_id=1)  # type: ignore[arg-type]
+
+
 def ask(coordinator: ScriptedCoordinator, partition: Partition, *, adds: bool) -> Verification | ErrorCode:
-    verifier = Verifier(coordinator, NoMarkers())  # type: ignore[arg-type]
+    verifier = verifier_of(coordinator, NoMarkers())
     beginning = [Beginning(partition, 0)]  # type: ignore[arg-type]
     answers = asyncio.run(verifier.ask("me", ME, beginning, adds=adds))
     return next(iter(answers.values()))
@@ -118,7 +128,7 @@ def test_a_partition_that_gets_one_marker_after_the_other_is_not_asked_about_for
 def test_the_next_transaction_waits_for_the_end_of_the_last(partition: Partition):
     markers = NoMarkers()
     coordinator = ScriptedCoordinator(Refusal(ErrorCode.CONCURRENT_TRANSACTIONS), None)
-    verifier = Verifier(coordinator, markers)  # type: ignore[arg-type]
+    verifier = verifier_of(coordinator, markers)
     assert asyncio.run(verifier.add("me", ME, frozenset())) is ErrorCode.NONE
     assert markers.waited_for == ["me"]
 

@@ -32,7 +32,8 @@ def main(warehouse: str, before: str, after: str) -> None:
             _die(both_there)
 
     writing.replace_manifest = deadly
-    with spark_session("killed", master="local[2]") as spark:
+    # Tasks are tried again as on a cluster: a Python worker that is late on a busy machine is not looked at here.
+    with spark_session("killed", master="local[2,4]") as spark:
         spark.conf.set("spark.sql.shuffle.partitions", "2")
         refreshes = [
             threading.Thread(

@@ -101,7 +101,7 @@ def test_a_killed_refresh_that_is_run_again_neither_loses_nor_repeats_rows(
         timeout=LIFE_TIMEOUT_S,
         check=False,
     )
-    assert done.returncode == -signal.SIGKILL, done.stderr.decode()[-3000:]
+    assert done.returncode == -signal.SIGKILL, done.stderr.decode()
 
     # The second batch's rows are written, and nobody knows.
     assert list(read_manifest(before.folder).applied.values()) == [0]

@@ -13,5 +13,5 @@ What a shard is and what it decides is in `core.coordination`. A request handler
 
 and gets the shard's answer once it is safe, or a `Refusal`. An instance whose append failed, or whose partition got
 another leader or leader epoch, is dropped as a whole: whoever waits is told NOT_COORDINATOR, and the next request loads
-the state again from the log.
+the state again from the log. `leadership_changed` does so at once, and loads what this broker leads from now on.
 """

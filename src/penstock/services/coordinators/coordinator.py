@@ -1,23 +1,26 @@
-"""All shards of one kind of coordinator: which one a key belongs to, loaded when needed, asked, dropped, stopped."""
+"""All shards of one kind of coordinator: which one a key belongs to, loaded when needed, asked, dropped, stopped.
+
+Those whose partitions this broker leads, that is; of the others it only knows who leads them. A shard comes and goes
+with the leadership of its partition.
+"""
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from penstock.base.broker_settings import PENSTOCK_DECOMPRESSED_BYTES_MAX, PENSTOCK_LOOP_SLICE_MS
 from penstock.base.coordinator_settings import OFFSETS_COMMIT_TIMEOUT_MS
 from penstock.base.errors import ErrorCode, PeerError, Refusal, StorageError
-from penstock.cluster.controller import Controller
-from penstock.cluster.metadata import MetadataImage, Topic
+from penstock.cluster.metadata import NO_LEADER, MetadataImage, Topic
 from penstock.core.coordination import Answer, Decision, Shard, partition_for
 from penstock.records.control import Marker
 from penstock.records.errors import CorruptBatchError
 from penstock.records.internal.record import RecordFormat
 from penstock.services.configs import Configs
 from penstock.services.coordinators.instance import NOT_COORDINATOR, Instance
-from penstock.services.coordinators.internal_topics import InternalTopic, find_or_create
+from penstock.services.coordinators.internal_topics import InternalTopic, TopicCreator, create
 from penstock.services.coordinators.loading import load
 from penstock.services.coordinators.writing import NO_LINGER
 from penstock.services.partition import Partition
@@ -42,6 +45,14 @@ class NotBegun(Generic[R]):
         return self._begin().__await__()
 
 
+class _Load(NamedTuple, Generic[S]):
+    """A shard that is being loaded, and under which leadership."""
+
+    partition: Partition
+    leader_epoch: int
+    task: "asyncio.Task[Instance[S] | None]"
+
+
 class Coordinator(Generic[S]):
     """The groups' coordinator, or the transactions'."""
 
@@ -49,11 +60,10 @@ class Coordinator(Generic[S]):
         self,
         world: World,
         image: MetadataImage,
-        controller: Controller,
+        creator: TopicCreator,
         partitions: Partitions,
         configs: Configs,
         *,
-        node_id: int,
         topic: InternalTopic,
         record_format: RecordFormat,
         new_shard: Callable[[int], S],
@@ -61,31 +71,59 @@ class Coordinator(Generic[S]):
     ) -> None:
         self._world = world
         self._image = image
-        self._controller = controller
+        self._creator = creator
         self._partitions = partitions
         self._configs = configs
-        self._node_id = node_id
         self._topic = topic
         self._record_format = record_format
         self._new_shard = new_shard
         self._linger_ms = linger_ms
         self._instances: dict[int, Instance[S]] = {}
-        self._loads: dict[int, asyncio.Task[Instance[S] | None]] = {}
-        self._starting: asyncio.Task[None] | None = None
+        self._loads: dict[int, _Load[S]] = {}
+        self._started = False
+        self._loading: asyncio.Task[None] | None = None  # of all that this broker leads
+        self._has_more_to_load = False
+        self._creation: asyncio.Task[Topic | Refusal] | None = None
+        self._tasks: dict[asyncio.Task[Any], None] = {}
         self._stopped = False
         # Told what the shards want done by others, as soon as it is certain; see `Decision.effects`.
         self.on_effect: Callable[[Any], None] = _nobody_listens
+        # Told when shards may have come or gone, and of every one that was loaded.
+        self.on_moved: Callable[[], None] = lambda: None
+        self.on_loaded: Callable[[Instance[S]], None] = lambda _: None
 
     # Where a key belongs.
 
     async def topic(self) -> Topic | Refusal:
         """The internal topic, created if it is not there yet."""
-        return await find_or_create(self._topic, self._image, self._controller)
+        found = self._image.topic(self._topic.name)
+        if found is not None:
+            return found
+        # Everybody comes at once when a cluster is new: one asks for all, and does not stop when a client goes.
+        if self._creation is None or self._creation.done():
+            self._creation = self._world.loop.create_task(
+                create(self._topic, self._image, self._creator), name=f"create {self._topic.name}"
+            )
+        return await asyncio.shield(self._creation)
 
     def index_for(self, key: str) -> int | None:
         """The partition that looks after a key; None while there is no internal topic."""
         count = self.partition_count
         return partition_for(key, count) if count else None
+
+    def leader_for(self, key: str) -> int | None:
+        """The broker that looks after a key; None if there is none now."""
+        topic = self._image.topic(self._topic.name)
+        if topic is None:
+            return None
+        leader = topic.partitions[partition_for(key, len(topic.partitions))].leader
+        return None if leader == NO_LEADER else leader
+
+    def leader_epoch_for(self, key: str) -> int | None:
+        """The leader epoch under which this broker looks after a key; None if it does not."""
+        index = self.index_for(key)
+        partition = None if index is None else self._led(index)
+        return None if partition is None else partition.leader_epoch
 
     @property
     def partition_count(self) -> int:
@@ -128,6 +166,8 @@ class Coordinator(Generic[S]):
         for index in range(self.partition_count):
             answer = await self.ask_partition(index, request)
             if isinstance(answer, Refusal):
+                if self._led(index) is None:
+                    continue  # it is on another broker
                 return answer
             answers.append(answer)
         return answers
@@ -155,12 +195,45 @@ class Coordinator(Generic[S]):
 
     def start(self) -> None:
         """Begin to load what there is, so that timers run and what was left half done goes on."""
-        self._starting = self._world.loop.create_task(self._load_all(), name=f"load {self._topic.name}")
+        self._started = True
+        self._load_soon()
+
+    def leadership_changed(self) -> None:
+        """Partitions of the internal topic came, went, or have another leader or leader epoch.
+
+        What is not here any more is dropped, and whoever waits for it answered; what is new here is loaded, so that
+        timers run and what another broker left half done goes on without anybody asking.
+        """
+        for index in list(self._instances):
+            self._loaded(index)
+        for index, begun in list(self._loads.items()):
+            partition = self._led(index)
+            if partition is not begun.partition or partition.leader_epoch != begun.leader_epoch:
+                begun.task.cancel()
+                del self._loads[index]
+        self.on_moved()
+        if self._started:
+            self._load_soon()
+
+    def _load_soon(self) -> None:
+        self._has_more_to_load = True
+        if (self._loading is None or self._loading.done()) and not self._stopped:
+            self._loading = self._start_task(self._load_all(), name=f"load {self._topic.name}")
 
     async def _load_all(self) -> None:
-        for index in range(self.partition_count):
-            if self._loaded(index) is None and not self._stopped:
-                await asyncio.wait([self._begin_load(index)])
+        while self._has_more_to_load:
+            self._has_more_to_load = False
+            for index in range(self.partition_count):
+                if self._stopped:
+                    return
+                partition = self._led(index)
+                if partition is not None and self._loaded(index) is None:
+                    await asyncio.wait([self._begin_load(index, partition)])
+
+    def _led(self, index: int) -> Partition | None:
+        """The partition, if this broker leads it."""
+        partition = self._partitions.find(self._topic.name, index)
+        return None if isinstance(partition, ErrorCode) else partition
 
     def _loaded(self, index: int) -> Instance[S] | None:
         """The instance, if there is one that is of use."""
@@ -178,10 +251,11 @@ class Coordinator(Generic[S]):
         return instance
 
     async def _load(self, index: int) -> Instance[S] | Refusal:
-        if self._stopped:
+        partition = self._led(index)
+        if partition is None or self._stopped:
             return NOT_COORDINATOR
         # The load goes on when whoever waits for it does not.
-        task = self._begin_load(index)
+        task = self._begin_load(index, partition)
         timeout: asyncio.Future[None] = self._world.loop.create_future()
         timer = self._world.loop.call_later(
             self._configs.broker[OFFSETS_COMMIT_TIMEOUT_MS] / 1000, timeout.cancel
@@ -197,21 +271,21 @@ class Coordinator(Generic[S]):
         instance = None if task.cancelled() else task.result()
         return NOT_COORDINATOR if instance is None or instance.dropped else instance
 
-    def _begin_load(self, index: int) -> "asyncio.Task[Instance[S] | None]":
-        task = self._loads.get(index)
-        if task is None:
-            name = f"load {self._topic.name}-{index}"
-            task = self._loads[index] = self._world.loop.create_task(self._new_instance(index), name=name)
-            task.add_done_callback(lambda _: self._loads.pop(index, None))
-        return task
+    def _begin_load(self, index: int, partition: Partition) -> "asyncio.Task[Instance[S] | None]":
+        begun = self._loads.get(index)
+        if begun is None:
+            task = self._start_task(self._new_instance(index, partition), name=f"load {partition}")
+            begun = self._loads[index] = _Load(partition, partition.leader_epoch, task)
+            task.add_done_callback(partial(self._load_ended, index))
+        return begun.task
 
-    async def _new_instance(self, index: int) -> Instance[S] | None:
-        partition = self._partitions.find(self._topic.name, index)
-        if (
-            isinstance(partition, ErrorCode)
-            or partition.log.failed is not None
-            or partition.state.leader != self._node_id
-        ):
+    def _load_ended(self, index: int, task: "asyncio.Task[Instance[S] | None]") -> None:
+        begun = self._loads.get(index)
+        if begun is not None and begun.task is task:
+            del self._loads[index]
+
+    async def _new_instance(self, index: int, partition: Partition) -> Instance[S] | None:
+        if partition.log.failed is not None:
             return None
         instance = self._instance_of(index, partition)
         try:
@@ -228,7 +302,10 @@ class Coordinator(Generic[S]):
             return None
         self._instances[index] = instance
         instance.begin(offset)
-        return self._loaded(index)  # deleted meanwhile, or led by another
+        loaded = self._loaded(index)  # unless deleted meanwhile, or led by another
+        if loaded is not None:
+            self.on_loaded(loaded)
+        return loaded
 
     def _instance_of(self, index: int, partition: Partition) -> Instance[S]:
         def dropped(instance: Instance[S]) -> None:
@@ -254,12 +331,16 @@ class Coordinator(Generic[S]):
         self._stopped = True
         for instance in list(self._instances.values()):
             instance.drop()
-        tasks: list[asyncio.Task[Any]] = [*self._loads.values()]
-        if self._starting is not None:
-            tasks.append(self._starting)
+        tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _start_task(self, coroutine: Coroutine[Any, Any, R], *, name: str) -> "asyncio.Task[R]":
+        task = self._world.loop.create_task(coroutine, name=name)
+        self._tasks[task] = None
+        task.add_done_callback(lambda done: self._tasks.pop(done, None))
+        return task
 
 
 def _nobody_listens(effect: object) -> None:

@@ -24,10 +24,9 @@ from penstock.base.group_settings import (
     CONSUMER_HEARTBEAT_INTERVAL_MS,
     CONSUMER_SESSION_TIMEOUT_MS,
 )
-from penstock.base.ids import ZERO_ID
+from penstock.base.ids import CONSUMER_OFFSETS, TRANSACTION_STATE, ZERO_ID
 from penstock.base.settings import MINUTE_MS, Settings
-from penstock.cluster.controller import Controller
-from penstock.cluster.metadata import MetadataImage
+from penstock.cluster.metadata import MetadataImage, Topic
 from penstock.core.groups.consumer import consumer_groups
 from penstock.core.groups.consumer_settings import ConsumerGroupSettings, GroupTimes, MigrationPolicy
 from penstock.core.groups.settings import GroupSettings
@@ -38,7 +37,8 @@ from penstock.records.internal.group_records import GROUP_RECORDS
 from penstock.records.internal.transaction_records import TRANSACTION_RECORDS
 from penstock.services.configs import Configs
 from penstock.services.coordinators.coordinator import Coordinator
-from penstock.services.coordinators.internal_topics import consumer_offsets, transaction_state
+from penstock.services.coordinators.instance import Instance
+from penstock.services.coordinators.internal_topics import TopicCreator, consumer_offsets, transaction_state
 from penstock.services.coordinators.known_topics import KnownTopics
 from penstock.services.partitions import Partitions
 from penstock.world import World
@@ -51,11 +51,9 @@ class Coordinators:
         self,
         world: World,
         image: MetadataImage,
-        controller: Controller,
+        creator: TopicCreator,
         partitions: Partitions,
         configs: Configs,
-        *,
-        node_id: int,
     ) -> None:
         self._image = image
         self._configs = configs
@@ -64,10 +62,9 @@ class Coordinators:
         self.groups: Coordinator[GroupShard] = Coordinator(
             world,
             image,
-            controller,
+            creator,
             partitions,
             configs,
-            node_id=node_id,
             topic=consumer_offsets(settings),
             record_format=GROUP_RECORDS,
             new_shard=self._new_group_shard,
@@ -76,10 +73,9 @@ class Coordinators:
         self.transactions: Coordinator[TransactionShard] = Coordinator(
             world,
             image,
-            controller,
+            creator,
             partitions,
             configs,
-            node_id=node_id,
             topic=transaction_state(settings),
             record_format=TRANSACTION_RECORDS,
             new_shard=lambda _: TransactionShard(_transaction_settings(configs.broker)),
@@ -88,6 +84,14 @@ class Coordinators:
         self._forgetting: asyncio.Task[None] | None = None
         self._has_deleted_topics = False
         image.on_topic_deleted.append(lambda _: self._forget_soon())
+        self.groups.on_loaded = self._forget_in
+
+    def leadership_changed(self, topic: Topic) -> None:
+        """A topic came, changed or went, in the partitions of this broker and in its image."""
+        if topic.name == CONSUMER_OFFSETS:
+            self.groups.leadership_changed()
+        elif topic.name == TRANSACTION_STATE:
+            self.transactions.leadership_changed()
 
     def start(self) -> None:
         """Begin to load what there is."""
@@ -132,6 +136,10 @@ class Coordinators:
         while self._has_deleted_topics:
             self._has_deleted_topics = False
             await self.groups.carry_out_everywhere(lambda shard: shard.forget_topics(self._is_gone))
+
+    def _forget_in(self, instance: Instance[GroupShard]) -> None:
+        """Topics may have gone while the shard was nowhere, or on its way here."""
+        instance.carry_out_soon(instance.shard.forget_topics(self._is_gone))
 
     def _is_gone(self, name: str, topic_id: bytes) -> bool:
         topic = self._image.topic(name)

@@ -34,6 +34,7 @@ NOT_COORDINATOR: Final = Refusal(ErrorCode.NOT_COORDINATOR)
 # What became of a write, as a client of a coordinator is told; anything else means that the instance is of no use.
 _WRITE_ERRORS: Final = {
     ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.MESSAGE_TOO_LARGE,
 }

@@ -1,6 +1,6 @@
 """The internal topics, created when somebody first needs them."""
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from penstock.base.coordinator_settings import (
     OFFSETS_TOPIC_NUM_PARTITIONS,
@@ -14,8 +14,16 @@ from penstock.base.coordinator_settings import (
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.base.ids import CONSUMER_OFFSETS, TRANSACTION_STATE
 from penstock.base.settings import Settings
-from penstock.cluster.controller import Controller, NewTopic
+from penstock.cluster.controller import NewTopic
 from penstock.cluster.metadata import MetadataImage, Topic
+
+
+class TopicCreator(Protocol):
+    """Whoever can have a topic created: the controller, or somebody who asks it on another broker."""
+
+    async def create_topic(self, new: NewTopic) -> Topic | Refusal | None:
+        """A refusal also where nobody can be asked. What was created may not be in this broker's image yet."""
+        ...
 
 
 class InternalTopic(NamedTuple):
@@ -59,20 +67,18 @@ def transaction_state(settings: Settings) -> InternalTopic:
     )
 
 
-async def find_or_create(
-    wanted: InternalTopic, image: MetadataImage, controller: Controller
-) -> Topic | Refusal:
-    """The topic, new if nobody needed it before."""
-    found = image.topic(wanted.name)
-    if found is not None:
-        return found
-    replicas = min(wanted.replication_factor, len(image.brokers))
+async def create(wanted: InternalTopic, image: MetadataImage, creator: TopicCreator) -> Topic | Refusal:
+    """The topic, new unless somebody else was faster; a refusal while this broker has not heard of it."""
+    # Of all that belong to the cluster: a broker that is away now is to have its replica all the same.
+    replicas = max(1, min(wanted.replication_factor, len(image.brokers)))
     configs = dict(wanted.configs)
     if wanted.min_in_sync_replicas is not None:
         configs["min.insync.replicas"] = str(min(wanted.min_in_sync_replicas, replicas))
-    created = await controller.create_topic(
+    created = await creator.create_topic(
         NewTopic(wanted.name, wanted.partition_count, replicas, configs=configs)
     )
-    if isinstance(created, Refusal) and created.code is ErrorCode.TOPIC_ALREADY_EXISTS:
-        return image.topic(wanted.name) or created  # somebody else was faster
-    return created
+    if isinstance(created, Refusal) and created.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+        return created
+    return image.topic(wanted.name) or Refusal(
+        ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{wanted.name} was created; this broker has not heard of it yet"
+    )

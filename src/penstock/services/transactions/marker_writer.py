@@ -1,8 +1,11 @@
 """From a certain outcome to its end: markers to every partition of a transaction, then COMPLETE in the log.
 
-A partition that cannot take its marker now is tried again, without an end: until then the transaction stays prepared
-and readers of committed records wait. Only a partition that is gone needs none, and one that has seen a newer epoch of
-the producer has it already. If this broker is no longer the coordinator, the next one begins again from its log.
+Partitions that this broker leads get theirs at once; for the others, the brokers that lead them are asked
+(`remote_markers`). A partition that cannot take its marker now is tried again, without an end, wherever its leader is
+by then: until then the transaction stays prepared and readers of committed records wait. Only a partition that is gone
+needs none, and one that has seen a newer epoch of the producer has it already. Gone is what this broker's metadata do
+not have: all brokers see changes in the same order, so no coordinator has heard less than the one before it. If this
+broker is no longer the coordinator, the next one begins again from its log.
 """
 
 import asyncio
@@ -11,14 +14,15 @@ from collections.abc import Awaitable
 from typing import Final, TypeAlias
 
 from penstock.base.errors import ErrorCode, Refusal
-from penstock.base.ids import TRANSACTION_STATE, TopicPartition
+from penstock.base.ids import TopicPartition
+from penstock.cluster.metadata import NO_LEADER, MetadataImage, PartitionState
 from penstock.core.transactions.shard import TransactionShard
 from penstock.core.transactions.states import TransactionState
 from penstock.core.transactions.transaction import Identity, Transaction
 from penstock.records.control import Marker, MarkerType
 from penstock.services.coordinators.coordinator import Coordinator, NotBegun
-from penstock.services.partitions import Partitions
 from penstock.services.transactions.markers import Markers
+from penstock.services.transactions.remote_markers import RemoteMarker, RemoteMarkers
 from penstock.world import World
 from penstock.world.pacing import Pacer
 
@@ -26,19 +30,18 @@ log = logging.getLogger("penstock.transactions")
 
 _WRITE_TIMEOUT_MS: Final = 30_000
 _RETRY_S_MIN: Final = 0.05
-_RETRY_S_MAX: Final = 2.0
+_RETRY_S_MAX: Final = 0.5
 
 _PARTITIONS_AT_ONCE_MAX: Final = 10
 
 # What came of a marker in each partition, or a future for it.
 Outcomes: TypeAlias = "list[tuple[TopicPartition, ErrorCode | asyncio.Future[ErrorCode]]]"
 
-# The partition is gone, or has this marker, or a later one, already.
-_NOTHING_TO_DO: Final = (
-    ErrorCode.NONE,
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-    ErrorCode.INVALID_PRODUCER_EPOCH,
-)
+# The partition has this marker, or a later one, already.
+_NOTHING_TO_DO: Final = (ErrorCode.NONE, ErrorCode.INVALID_PRODUCER_EPOCH)
+
+# The partition is led by another broker, or gone.
+_NOT_HERE: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 class MarkerWriter:
@@ -47,19 +50,23 @@ class MarkerWriter:
     def __init__(
         self,
         world: World,
-        partitions: Partitions,
+        image: MetadataImage,
         coordinator: Coordinator[TransactionShard],
         markers: Markers,
+        remote_markers: RemoteMarkers,
         *,
+        node_id: int,
         slice_ms: float,
     ) -> None:
         self._world = world
-        self._partitions = partitions
+        self._image = image
         self._coordinator = coordinator
         self._markers = markers
+        self._remote_markers = remote_markers
+        self._node_id = node_id
         self._slice_ms = slice_ms
         self._under_way: dict[tuple[str, Identity], asyncio.Future[None]] = {}
-        self._tasks: dict[asyncio.Task[None], None] = {}
+        self._tasks: dict[asyncio.Task[None], tuple[Transaction, Marker]] = {}
         self._stopped = False
 
     def begin(self, prepared: Transaction) -> None:
@@ -84,7 +91,7 @@ class MarkerWriter:
             return
         name = f"end the transaction of {prepared.transactional_id}"
         task = self._world.loop.create_task(self._finish(prepared, marker, outcomes), name=name)
-        self._tasks[task] = None
+        self._tasks[task] = prepared, marker
         task.add_done_callback(lambda done: self._done(prepared, done))
 
     def _ends_at_once(self, prepared: Transaction, marker: Marker, outcomes: Outcomes) -> bool:
@@ -121,6 +128,12 @@ class MarkerWriter:
                 timer.cancel()
                 timeout.cancel()
 
+    def coordinator_moved(self) -> None:
+        """Leave to others what this broker does not coordinate any more, or under a later leader epoch."""
+        for task, (prepared, marker) in self._tasks.items():
+            if self._coordinator.leader_epoch_for(prepared.transactional_id) != marker.coordinator_epoch:
+                task.cancel()
+
     async def stop(self) -> None:
         """End nothing more: what is prepared stays so, and is ended after the next start."""
         self._stopped = True
@@ -143,19 +156,13 @@ class MarkerWriter:
 
     def _marker(self, prepared: Transaction) -> Marker | None:
         """What ends the transaction in a partition; None if this broker is not its coordinator any more."""
-        coordinator_epoch = self._coordinator_epoch(prepared.transactional_id)
+        coordinator_epoch = self._coordinator.leader_epoch_for(prepared.transactional_id)
         if coordinator_epoch is None:
             return None
         commits = prepared.state is TransactionState.PREPARE_COMMIT
         return Marker(
             MarkerType.COMMIT if commits else MarkerType.ABORT, *prepared.identity, coordinator_epoch
         )
-
-    def _coordinator_epoch(self, transactional_id: str) -> int | None:
-        """The leader epoch of the partition in which the id is; None if that is not here any more."""
-        index = self._coordinator.index_for(transactional_id)
-        partition = None if index is None else self._partitions.find(TRANSACTION_STATE, index)
-        return None if partition is None or isinstance(partition, ErrorCode) else partition.leader_epoch
 
     async def _write_everywhere(self, prepared: Transaction, marker: Marker, outcomes: Outcomes) -> bool:
         """False if this broker turned out not to be the coordinator any more. `outcomes` are of a first attempt."""
@@ -188,7 +195,25 @@ class MarkerWriter:
     def _append(
         self, marker: Marker, where: TopicPartition, version: int
     ) -> "ErrorCode | asyncio.Future[ErrorCode]":
-        return self._markers.append(marker, where, version=version, timeout_ms=_WRITE_TIMEOUT_MS)
+        outcome = self._markers.append(marker, where, version=version, timeout_ms=_WRITE_TIMEOUT_MS)
+        return self._append_elsewhere(marker, where, version) if outcome in _NOT_HERE else outcome
+
+    def _append_elsewhere(
+        self, marker: Marker, where: TopicPartition, version: int
+    ) -> "ErrorCode | asyncio.Future[ErrorCode]":
+        state = self._state(where)
+        if state is None:
+            return ErrorCode.NONE
+        if state.leader in (NO_LEADER, self._node_id):  # nobody yet; or it comes here, or goes, just now
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return self._remote_markers.write(state.leader, RemoteMarker(marker, where, version))
+
+    def _state(self, where: TopicPartition) -> PartitionState | None:
+        """The partition as the metadata have it; None if it is gone."""
+        topic = self._image.topic(where.topic)
+        if topic is None or where.partition >= len(topic.partitions):
+            return None
+        return topic.partitions[where.partition]
 
 
 def _names(partitions: list[TopicPartition]) -> str:

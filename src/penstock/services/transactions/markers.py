@@ -1,4 +1,4 @@
-"""The end of a transaction in one partition of this broker."""
+"""The end of a transaction in one partition that this broker leads."""
 
 import asyncio
 
@@ -19,13 +19,6 @@ class Markers:
         self._world = world
         self._partitions = partitions
         self._groups = groups
-
-    async def write(
-        self, marker: Marker, where: TopicPartition, *, version: int, timeout_ms: int
-    ) -> ErrorCode:
-        """NONE once the marker is safe."""
-        outcome = self.append(marker, where, version=version, timeout_ms=timeout_ms)
-        return outcome if isinstance(outcome, ErrorCode) else await outcome
 
     def append(
         self, marker: Marker, where: TopicPartition, *, version: int, timeout_ms: int

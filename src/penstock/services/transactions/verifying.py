@@ -5,6 +5,9 @@ clients should have added before is verified; that keeps a batch that comes late
 opening a transaction that nobody will ever end. The coordinator's errors become such that producers know what to do:
 to try again where that helps, and to abort where it does not.
 
+The coordinator may be on another broker (`remote_coordinators`); one that cannot be asked now is as one that is not
+there yet.
+
 A marker that comes to the partition while the coordinator is asked may be of the transaction before, or of the very
 one that was asked about: then the question is asked again.
 """
@@ -21,9 +24,14 @@ from penstock.core.verification import Verification
 from penstock.services.coordinators.coordinator import Coordinator
 from penstock.services.partition import Partition
 from penstock.services.transactions.marker_writer import MarkerWriter
+from penstock.services.transactions.remote_coordinators import Codes, Question, RemoteCoordinators
+from penstock.world import World
 
 # How long a client that begins its next transaction waits here for the last one's markers, before it is sent away.
 _ENDING_TIMEOUT_S: Final = 1.0
+
+# The same where the coordinator is on another broker, and nobody here hears when they are written.
+_ENDING_DELAYS_S: Final = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32)
 
 _TRY_AGAIN: Final = (
     ErrorCode.CONCURRENT_TRANSACTIONS,
@@ -52,9 +60,20 @@ class Beginning(NamedTuple):
 class Verifier:
     """Asks about transactions on behalf of partitions, and of the groups' coordinator."""
 
-    def __init__(self, coordinator: Coordinator[TransactionShard], marker_writer: MarkerWriter) -> None:
+    def __init__(
+        self,
+        world: World,
+        coordinator: Coordinator[TransactionShard],
+        marker_writer: MarkerWriter,
+        remote: RemoteCoordinators,
+        *,
+        node_id: int,
+    ) -> None:
+        self._loop = world.loop
         self._coordinator = coordinator
         self._marker_writer = marker_writer
+        self._remote = remote
+        self._node_id = node_id
 
     async def ask(
         self, transactional_id: str, identity: Identity, beginning: Sequence[Beginning], *, adds: bool
@@ -82,17 +101,37 @@ class Verifier:
     ) -> ErrorCode:
         """Make partitions part of the transaction of a version 2 client; NONE if they are."""
         request = AddPartitions(transactional_id, identity, partitions, VERSION_2)
-        answer = await self._add(request)
-        if isinstance(answer, Refusal) and answer.code is ErrorCode.CONCURRENT_TRANSACTIONS:
+        code = await self._add_here(request)
+        if code is ErrorCode.CONCURRENT_TRANSACTIONS:
             # The client's last transaction is over for it, and its markers are just being written.
             await self._marker_writer.ended(transactional_id, timeout_s=_ENDING_TIMEOUT_S)
-            answer = await self._add(request)
-        return answer.code if isinstance(answer, Refusal) else ErrorCode.NONE
+            return await self._add_here(request)
+        if code is ErrorCode.NOT_COORDINATOR:
+            return await self._add_elsewhere(
+                Question(transactional_id, identity, partitions, verify_only=False)
+            )
+        return code
 
-    async def _add(self, request: AddPartitions) -> Refusal | None:
-        return await self._coordinator.ask(
+    async def _add_here(self, request: AddPartitions) -> ErrorCode:
+        answer = await self._coordinator.ask(
             request.transactional_id, lambda shard, now_ms: shard.add_partitions(request, now_ms)
         )
+        return answer.code if isinstance(answer, Refusal) else ErrorCode.NONE
+
+    async def _add_elsewhere(self, question: Question) -> ErrorCode:
+        for delay_s in (*_ENDING_DELAYS_S, None):
+            codes = (await self._ask_elsewhere(question)).values()
+            code = next((code for code in codes if code is not ErrorCode.NONE), ErrorCode.NONE)
+            if code is not ErrorCode.CONCURRENT_TRANSACTIONS or delay_s is None:
+                break
+            await self._loop.sleep(delay_s)
+        return code
+
+    async def _ask_elsewhere(self, question: Question) -> Codes:
+        leader = self._coordinator.leader_for(question.transactional_id)
+        if leader is None or leader == self._node_id:  # nobody yet; or it comes here, or goes, just now
+            return question.all(ErrorCode.NOT_COORDINATOR)
+        return await self._remote.ask(leader, question)
 
     async def verify(
         self, transactional_id: str, identity: Identity, partitions: frozenset[TopicPartition]
@@ -101,9 +140,12 @@ class Verifier:
         answer = await self._coordinator.ask(
             transactional_id, lambda shard, _: shard.verify(transactional_id, identity, partitions)
         )
-        if isinstance(answer, Refusal):
-            return dict.fromkeys(sorted(partitions), answer.code)
-        return answer
+        if not isinstance(answer, Refusal):
+            return answer
+        question = Question(transactional_id, identity, partitions, verify_only=True)
+        if answer.code is ErrorCode.NOT_COORDINATOR:
+            return await self._ask_elsewhere(question)
+        return question.all(answer.code)
 
 
 def _take(batch: Beginning, identity: Identity, *, bumps_epochs: bool) -> Verification:

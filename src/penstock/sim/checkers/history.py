@@ -109,10 +109,14 @@ class Transaction:
 
 
 class Crash(NamedTuple):
-    """The node that has the logs went down."""
+    """A node that has logs went down. `logs`: of one of several nodes, those of which it had what nobody else had."""
 
     at: int
     kind: CrashKind
+    logs: frozenset[LogName] | None = None
+
+    def concerns(self, log: LogName) -> bool:
+        return self.logs is None or log in self.logs
 
 
 class Damage(NamedTuple):
@@ -248,8 +252,8 @@ class History:
         before = self.keeping.get(topic_id)
         self.keeping[topic_id] = keeping if before is None else before.weaker(keeping)
 
-    def crash(self, kind: CrashKind) -> None:
-        self.crashes.append(Crash(self.tick(), kind))
+    def crash(self, kind: CrashKind, logs: frozenset[LogName] | None = None) -> None:
+        self.crashes.append(Crash(self.tick(), kind, logs))
 
     def damage(self, log: LogName) -> None:
         self.damages.append(Damage(self.tick(), log))

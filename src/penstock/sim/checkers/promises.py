@@ -42,7 +42,8 @@ class Eras:
         self.breaks = [
             crash.at
             for crash in crashes
-            if not outlives(keeping, crash.kind) or (damaged_at is not None and crash.at > damaged_at)
+            if crash.concerns(log)
+            and (not outlives(keeping, crash.kind) or (damaged_at is not None and crash.at > damaged_at))
         ]
 
     def of(self, began: int, ended: int) -> int | None:

@@ -7,7 +7,7 @@ from penstock.base.ids import TopicPartition
 from penstock.client.configs import Resource, ResourceType, alter_configs
 from penstock.client.errors import AnsweredError, ClientError
 from penstock.client.offsets import LATEST, find_offsets
-from penstock.client.topics import NewTopic, create_topics, delete_records, delete_topics
+from penstock.client.topics import NewTopic, create_partitions, create_topics, delete_records, delete_topics
 from penstock.sim import entries
 from penstock.sim.checkers import Cut
 from penstock.sim.workload.journal import Journal
@@ -38,6 +38,9 @@ class Admin:
         change = alter_configs(self._client, resource, set_to={entry.name: entry.value})
         await self._counted(entry.kind, change)
 
+    async def grow(self, entry: entries.GrowTopic) -> None:
+        await self._counted(entry.kind, self._grow(entry))
+
     async def delete_records(self, entry: entries.DeleteRecords) -> None:
         await self._counted(entry.kind, self._delete_records(entry))
 
@@ -56,7 +59,8 @@ class Admin:
 
     async def _create(self, topic: str) -> Refusal | None:
         plan = self._promises[topic]
-        results = await create_topics(self._client, [NewTopic(topic, plan.partitions, configs=plan.configs)])
+        new = NewTopic(topic, plan.partitions, plan.replication_factor, plan.configs)
+        results = await create_topics(self._client, [new])
         result = results[topic]
         if not isinstance(result, Refusal):
             self._journal.topics.created(topic)
@@ -72,6 +76,10 @@ class Admin:
     async def _recreate(self, topic: str) -> Refusal | None:
         await self._delete(topic)
         return await self._create(topic)
+
+    async def _grow(self, entry: entries.GrowTopic) -> Refusal | None:
+        count = self._promises[entry.topic].partitions + entry.by
+        return (await create_partitions(self._client, {entry.topic: count}))[entry.topic]
 
     async def _delete_records(self, entry: entries.DeleteRecords) -> Refusal | None:
         partition = TopicPartition(entry.topic, entry.partition)

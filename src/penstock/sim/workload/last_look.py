@@ -5,11 +5,12 @@ are its own; waits until no partition has an open transaction; then reads all th
 """
 
 import asyncio
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from penstock.base.ids import TopicPartition
-from penstock.client.errors import ClientError
+from penstock.client.errors import ClientError, NoAnswerError
 from penstock.client.fetch import FetchLimits, fetch
 from penstock.client.group_consumer import GroupConsumer
 from penstock.client.group_offsets import committed_offsets
@@ -42,10 +43,12 @@ class LastLook:
 
     async def look(self) -> None:
         for transactional_id in self._transactional_ids():
-            await self._try(f"transactional id {transactional_id}", self._take_over(transactional_id))
+            await self._try(
+                f"transactional id {transactional_id}", partial(self._take_over, transactional_id)
+            )
         groups = {group: members for group, members in self._groups().items() if self._is_sound(members)}
         for group, members in groups.items():
-            await self._try(f"group {group}", self._take_all(members))
+            await self._try(f"group {group}", partial(self._take_all, members))
         partitions = [
             TopicPartition(topic.name, index)
             for topic in self._plan.topics
@@ -53,11 +56,11 @@ class LastLook:
         ]
         for partition in partitions:
             if self._expects_ends:
-                await self._try(f"{partition} with its transactions", self._see_ends(partition))
-                await self._try(f"{partition} for readers of committed data", self._read(partition))
+                await self._try(f"{partition} with its transactions", partial(self._see_ends, partition))
+                await self._try(f"{partition} for readers of committed data", partial(self._read, partition))
         for group, members in groups.items():
             read = [each for each in partitions if any(each.topic in member.topics for member in members)]
-            await self._try(f"offsets of group {group}", self._see_committed(group, read))
+            await self._try(f"offsets of group {group}", partial(self._see_committed, group, read))
 
     def _is_sound(self, members: Sequence[MemberPlan]) -> bool:
         """Offsets whose transaction has lost its end keep a group waiting, until somebody ends it by hand."""
@@ -73,12 +76,18 @@ class LastLook:
             groups.setdefault(member.group, []).append(member)
         return groups
 
-    async def _try(self, what: str, doing: Coroutine[Any, Any, None]) -> None:
+    async def _try(self, what: str, do: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Do something, again and again if there is no answer: one broker may wait for another that is gone."""
+        problem = "still waiting"
         try:
             async with asyncio.timeout(_PATIENCE_S):
-                await doing
+                while True:
+                    try:
+                        return await do()
+                    except NoAnswerError as error:
+                        problem = str(error)
         except TimeoutError:
-            self.problems.append(f"{what}: still waiting after {_PATIENCE_S:.0f} s")
+            self.problems.append(f"{what}: {problem} after {_PATIENCE_S:.0f} s")
         except ClientError as error:
             self.problems.append(f"{what}: {error}")
 

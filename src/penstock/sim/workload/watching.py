@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from penstock.base.ids import TopicPartition, format_id
 from penstock.client.client import Client
+from penstock.client.connection import Connection
 from penstock.sim.checkers import LogName
 
 
@@ -35,3 +36,11 @@ class WatchingClient(Client):
             self._tried.pop(self.log(each), None)
             self._tried[self.log(each)] = None
         return found
+
+
+class StrayingClient(WatchingClient):
+    """Asks any broker for what only the controller may do."""
+
+    async def controller_connection(self) -> Connection:
+        brokers = await self.brokers()
+        return await self.connection(brokers[self.entropy.random_below(len(brokers))].address)

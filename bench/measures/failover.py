@@ -1,0 +1,179 @@
+"""Three brokers, three replicas: how long writes wait when a leader dies, falls silent, stops, or is moved.
+
+A producer of librdkafka sends a record every 5 ms with acks=all and its default settings. After a kill, what counts is
+the first acknowledgement of a record that was sent when the process was gone. A silent machine (SIGSTOP) is something
+that clients notice by their own patience, 60 s by default: for that one it is 2 s, on both. Sessions of brokers last
+9 s, Kafka's default.
+"""
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
+
+from confluent_kafka import ElectionType, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from bench.contestants import JAVA_OPTIONS, PENSTOCK, Contestant
+from bench.load.writing import PATIENCE_S, Writing
+from bench.rows import Better, Goal, Row
+from bench.scale import Scale
+from peers.cluster import PenstockCluster
+from peers.kafka import ApacheKafkaCluster
+
+NAME = "failover"
+TITLE = "three brokers, a leader dies"
+WARM = False
+
+Cluster: TypeAlias = PenstockCluster | ApacheKafkaCluster
+
+_SESSION_MS = 9_000
+_TOPIC = "failover"
+_QUIET_S = 1.0  # the producer runs, and nothing happens yet
+_START_S = 20
+_EACH_S = 10
+_IMPATIENT = {"socket.timeout.ms": 2_000, "topic.metadata.refresh.interval.ms": 500}
+
+
+def rounds(_scale: Scale) -> int:
+    return 1
+
+
+def seconds(scale: Scale) -> float:
+    return _START_S + (scale.failovers + 2) * _EACH_S
+
+
+def rows(scale: Scale) -> list[Row]:
+    return [
+        Row(
+            f"{NAME}.killed",
+            f"leader killed: until a write is acknowledged, worst of {scale.failovers}",
+            "ms",
+            Better.LESS,
+            Goal(limit=1_000),
+        ),
+        Row(
+            f"{NAME}.silent",
+            "leader silent: until a write is acknowledged",
+            "ms",
+            Better.LESS,
+            Goal(ratio=1),
+        ),
+        Row(f"{NAME}.stopped", "leader stopped: longest wait of a write", "ms", Better.LESS, Goal(limit=250)),
+        Row(
+            f"{NAME}.moved",
+            "leader moved to another broker: longest wait of a write",
+            "ms",
+            Better.LESS,
+            Goal(limit=250),
+        ),
+    ]
+
+
+def turn(contestant: Contestant, scale: Scale) -> dict[str, float]:
+    with _cluster(contestant.name) as cluster:
+        trial = Trial(cluster)
+        killed, moved = [], []
+        for _ in range(scale.failovers):
+            killed.append(trial.kill())
+            moved.append(trial.move_back())
+        stopped = trial.stop()
+        moved.append(trial.move_back())
+        silent = trial.silence()
+    return {
+        f"{NAME}.killed": 1000 * max(killed),
+        f"{NAME}.silent": 1000 * silent,
+        f"{NAME}.stopped": 1000 * stopped,
+        f"{NAME}.moved": 1000 * max(moved),
+    }
+
+
+@contextlib.contextmanager
+def _cluster(name: str) -> Iterator[Cluster]:
+    cluster: Cluster
+    if name == PENSTOCK:
+        cluster = PenstockCluster(settings={"zookeeper.session.timeout.ms": _SESSION_MS})
+    else:
+        cluster = ApacheKafkaCluster(
+            settings={"broker.session.timeout.ms": _SESSION_MS}, java_options=JAVA_OPTIONS
+        )
+    with cluster:
+        yield cluster
+
+
+class Trial:
+    """One topic of one partition with three replicas, whose leader has accidents. All of it in seconds."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._admin = AdminClient(
+            {"bootstrap.servers": cluster.bootstrap, "socket.timeout.ms": 5_000, "log_level": 0}
+        )
+        topic = NewTopic(_TOPIC, 1, 3, config={"min.insync.replicas": "2"})
+        self._admin.create_topics([topic])[_TOPIC].result(PATIENCE_S)
+        self._until(lambda: len(self._state()[1]) == 3)
+
+    def kill(self) -> float:
+        leader, _ = self._state()
+        with self._writing() as writing:
+            began_s = time.monotonic()
+            self._cluster.brokers[leader].kill()
+            waited_s = writing.acknowledged_after(time.monotonic()) - began_s
+        self._come_back(leader)
+        return waited_s
+
+    def silence(self) -> float:
+        leader, _ = self._state()
+        with self._writing(**_IMPATIENT) as writing:
+            began_s = time.monotonic()
+            self._cluster.brokers[leader].pause()
+            # One that was under way when the leader stopped may be acknowledged still; this one cannot be.
+            waited_s = writing.acknowledged_after(began_s + 0.1) - began_s
+            self._cluster.brokers[leader].resume()
+        self._until(lambda: len(self._state()[1]) == 3)
+        return waited_s
+
+    def stop(self) -> float:
+        leader, _ = self._state()
+        with self._writing() as writing:
+            began_s = time.monotonic()
+            self._cluster.brokers[leader].stop()
+            waited_s = writing.longest_wait_s(began_s, time.monotonic())
+        self._come_back(leader)
+        return waited_s
+
+    def move_back(self) -> float:
+        """The leader has moved: let the preferred one lead again."""
+        before, _ = self._state()
+        with self._writing() as writing:
+            began_s = time.monotonic()
+            elected = self._admin.elect_leaders(ElectionType.PREFERRED, [TopicPartition(_TOPIC, 0)])
+            for error in elected.result(PATIENCE_S).values():
+                assert error is None, f"the preferred leader is not elected: {error}"
+            self._until(lambda: self._state()[0] not in (-1, before))
+            return writing.longest_wait_s(began_s, time.monotonic())
+
+    @contextlib.contextmanager
+    def _writing(self, **settings: object) -> Iterator[Writing]:
+        with Writing(self._cluster.bootstrap, _TOPIC, settings) as writing:
+            writing.acknowledged_after(time.monotonic())
+            time.sleep(_QUIET_S)  # the load itself: writes without an accident
+            yield writing
+
+    def _come_back(self, node_id: int) -> None:
+        self._cluster.brokers[node_id].start()
+        self._until(lambda: len(self._state()[1]) == 3)
+
+    def _state(self) -> tuple[int, list[int]]:
+        """Leader and in-sync replicas; nobody while nobody can say."""
+        try:
+            partition = self._admin.list_topics(_TOPIC, timeout=10).topics[_TOPIC].partitions.get(0)
+        except KafkaException:
+            partition = None
+        return (-1, []) if partition is None else (partition.leader, list(partition.isrs))
+
+    def _until(self, look: Callable[[], bool]) -> None:
+        deadline_s = time.monotonic() + PATIENCE_S
+        while not look():
+            assert time.monotonic() < deadline_s, "the cluster does not get whole again"
+            time.sleep(0.02)  # other processes: nothing here could be told

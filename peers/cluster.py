@@ -1,0 +1,51 @@
+"""A cluster of Penstock brokers on this machine: ZooKeeper, and several broker processes that find each other there."""
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from peers.penstock import PenstockProcess
+from peers.zookeeper import ZooKeeper
+
+SESSION_TIMEOUT_MS = 6_000
+
+
+class PenstockCluster:
+    """Brokers 1 to `brokers`, ready when the `with` block begins. `settings` are of each."""
+
+    def __init__(
+        self, *, brokers: int = 3, zookeepers: int = 1, settings: Mapping[str, object] | None = None
+    ) -> None:
+        self.zookeeper = ZooKeeper(servers=zookeepers)
+        self._settings = {"zookeeper.session.timeout.ms": SESSION_TIMEOUT_MS, **(settings or {})}
+        self._stack = ExitStack()
+        self.brokers = {node_id: self.broker(node_id) for node_id in range(1, brokers + 1)}
+
+    def broker(
+        self, node_id: int, data: Path | None = None, *, settings: Mapping[str, object] | None = None
+    ) -> PenstockProcess:
+        """A broker of this cluster, not started."""
+        return PenstockProcess(
+            data,
+            settings={**self._settings, **(settings or {})},
+            arguments=["--zookeeper", self.zookeeper.addresses, "--node-id", str(node_id)],
+        )
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(broker.bootstrap for broker in self.brokers.values())
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            stack.enter_context(self.zookeeper)
+            for broker in self.brokers.values():
+                stack.enter_context(broker)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()

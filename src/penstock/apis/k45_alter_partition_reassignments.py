@@ -1,0 +1,43 @@
+"""AlterPartitionReassignments (key 45), v0-v1: other replicas for partitions, or giving an exchange up."""
+
+from penstock.base.ids import TopicPartition
+from penstock.cluster.moves import Exchange
+from penstock.services.context import Call
+from penstock.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
+
+REQUEST = AlterPartitionReassignmentsRequest
+VERSIONS = (0, 1)
+ANSWERED_BY_CONTROLLER = AlterPartitionReassignmentsResponse
+
+
+async def handle(
+    call: Call, request: AlterPartitionReassignmentsRequest
+) -> AlterPartitionReassignmentsResponse:
+    asked_for = [
+        Exchange(
+            TopicPartition(topic.name, each.partition_index),
+            None if each.replicas is None else tuple(each.replicas),
+        )
+        for topic in request.topics
+        for each in topic.partitions
+    ]
+    outcomes = await call.services.controller.exchange_replicas(
+        asked_for, keeps_factor=not request.allow_replication_factor_change
+    )
+    answers: dict[str, ReassignableTopicResponse] = {}
+    for (topic, number), outcome in outcomes.items():
+        answer = answers.setdefault(topic, ReassignableTopicResponse(name=topic, partitions=[]))
+        answer.partitions.append(
+            ReassignablePartitionResponse(
+                partition_index=number, error_code=outcome.code, error_message=outcome.message
+            )
+        )
+    return AlterPartitionReassignmentsResponse(
+        allow_replication_factor_change=request.allow_replication_factor_change,
+        responses=list(answers.values()),
+    )

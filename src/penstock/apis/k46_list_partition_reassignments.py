@@ -1,0 +1,34 @@
+"""ListPartitionReassignments (key 46), v0: whose replicas are being exchanged."""
+
+from penstock.cluster.moves import exchanges_under_way
+from penstock.services.context import Call
+from penstock.wire.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
+)
+
+REQUEST = ListPartitionReassignmentsRequest
+VERSIONS = (0, 0)
+ANSWERED_BY_CONTROLLER = ListPartitionReassignmentsResponse
+
+
+def handle(call: Call, request: ListPartitionReassignmentsRequest) -> ListPartitionReassignmentsResponse:
+    wanted = None
+    if request.topics is not None:
+        wanted = {(topic.name, number) for topic in request.topics for number in topic.partition_indexes}
+    answers: dict[str, OngoingTopicReassignment] = {}
+    for where, state in exchanges_under_way(call.services.image).items():
+        if wanted is not None and tuple(where) not in wanted:
+            continue
+        answer = answers.setdefault(where.topic, OngoingTopicReassignment(name=where.topic, partitions=[]))
+        answer.partitions.append(
+            OngoingPartitionReassignment(
+                partition_index=where.partition,
+                replicas=list(state.replicas),
+                adding_replicas=list(state.adding),
+                removing_replicas=list(state.removing),
+            )
+        )
+    return ListPartitionReassignmentsResponse(topics=list(answers.values()))

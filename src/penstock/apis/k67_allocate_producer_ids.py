@@ -1,0 +1,22 @@
+"""AllocateProducerIds (key 67), v0: a broker asks the controller for a block of producer ids. Between brokers only."""
+
+from penstock.base.errors import ErrorCode, Refusal
+from penstock.cluster.metadata import PRODUCER_ID_BLOCK
+from penstock.services.context import Call
+from penstock.wire.messages.allocate_producer_ids import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+)
+
+REQUEST = AllocateProducerIdsRequest
+VERSIONS = (0, 0)
+
+
+async def handle(call: Call, request: AllocateProducerIdsRequest) -> AllocateProducerIdsResponse:
+    broker = call.services.image.brokers.get(request.broker_id)
+    if broker is None or broker.epoch != request.broker_epoch:
+        return AllocateProducerIdsResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
+    first = await call.services.controller.allocate_producer_ids()
+    if isinstance(first, Refusal):
+        return AllocateProducerIdsResponse(error_code=first.code)
+    return AllocateProducerIdsResponse(producer_id_start=first, producer_id_len=PRODUCER_ID_BLOCK)

@@ -1,0 +1,229 @@
+"""A broker's life in a cluster: it registers, follows the metadata, stands for election, and does the controller's work
+while it is the controller. Whenever its session with the metadata store is over, it begins again with another.
+"""
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from dataclasses import replace
+from typing import Any
+
+from penstock.base.errors import UserError
+from penstock.broker.pulse import Pulse
+from penstock.client.errors import ClientError
+from penstock.cluster.brokers import BrokerKeeper
+from penstock.cluster.controller import Controller
+from penstock.cluster.election import Elected, Election
+from penstock.cluster.following import MetadataFollower
+from penstock.cluster.membership import register
+from penstock.cluster.metadata import Broker, MetadataImage
+from penstock.cluster.publishing import Publisher
+from penstock.cluster.sessions import RenewableStore
+from penstock.cluster.suspicion import Suspicions
+from penstock.services.absences import Absences
+from penstock.services.applier import LocalApplier
+from penstock.services.controller_link import ControllerLink
+from penstock.services.peers import Peers
+from penstock.world import World
+from penstock.world.store import SessionExpiredError, SessionState, StoreError
+
+log = logging.getLogger("penstock.cluster")
+
+_TRY_AGAIN_S = 0.2
+_BACK_AFTER_S = 1.0  # a broker that only some can reach would come and go all the time
+_HAND_OVER_ATTEMPTS = 5
+
+
+class ClusterMember:
+    """One broker of several."""
+
+    def __init__(
+        self,
+        world: World,
+        store: RenewableStore,
+        image: MetadataImage,
+        follower: MetadataFollower,
+        applier: LocalApplier,
+        controller: Controller,
+        keeper: BrokerKeeper,
+        link: ControllerLink,
+        peers: Peers,
+        absences: Absences,
+        *,
+        node_id: int,
+    ) -> None:
+        self._world = world
+        self._store = store
+        self._image = image
+        self._follower = follower
+        self._applier = applier
+        self._controller = controller
+        self._link = link
+        self._node_id = node_id
+        self.keeper = keeper
+        self._election = Election(world, node_id=node_id, on_elected=self._elected)
+        self._suspicions = Suspicions(
+            world,
+            image,
+            node_id=node_id,
+            is_controller=lambda: controller.is_active,
+            expel=keeper.expel,
+        )
+        self._pulse = Pulse(
+            world, image, peers, node_id=node_id, absences=absences, report=self._suspicions.report
+        )
+        self._broker: Broker | None = None
+        self._epoch = 0
+        self._admitted: asyncio.Future[None] | None = None
+        self._tasks: dict[asyncio.Task[None], None] = {}
+        self._taking_office: asyncio.Task[None] | None = None
+        self._stopped = False
+        self._returning = False
+        self._pulse_begun = False
+        applier.on_brokers.append(self._brokers_changed)
+
+    async def join(self, broker: Broker) -> None:
+        """Become part of the cluster; returns when the controller has acted on it."""
+        self._broker = broker
+        await self._register()
+        self._store.on_session(self._hear)
+        self._follower.follow()
+        self._election.stand()
+        self._suspicions.look()
+        assert self._admitted is not None
+        await self._admitted
+        self._pulse_begun = True
+        self._pulse.follow()
+
+    async def leave(self) -> None:
+        """Before a clean stop: others lead from now on."""
+        for attempt in range(_HAND_OVER_ATTEMPTS):
+            try:
+                if await self._hand_over() == 0:
+                    return
+            except ClientError as error:
+                log.info("leaders could not be handed over: %s", error)
+            await self._world.loop.sleep(_TRY_AGAIN_S * (attempt + 1))
+
+    async def stop(self) -> None:
+        self._stopped = True
+        self._controller.resign()
+        await self._pulse.stop()
+        await self._suspicions.stop()
+        await self._election.stop()
+        await self.keeper.stop()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._follower.stop()
+
+    # Registering.
+
+    async def _register(self) -> None:
+        assert self._broker is not None
+        registered = await register(self._store, self._broker)
+        self._broker = replace(self._broker, keeps_all=True, same_process=True)  # this life knows what it has
+        if self._admitted is None:
+            self._applier.leads_nothing_before(registered.epoch)
+            self._admitted = self._world.loop.create_future()
+        self._epoch = registered.epoch
+        self._brokers_changed()
+
+    def _brokers_changed(self) -> None:
+        own = self._image.brokers.get(self._node_id)
+        if own is None or self._admitted is None or own.epoch != self._epoch or own.is_new:
+            return
+        if not own.fenced:
+            if not self._admitted.done():
+                self._admitted.set_result(None)
+            if self._pulse_begun:
+                self._pulse.follow()
+        elif not self._returning and not self._stopped:
+            self._returning = True
+            self._begin(self._return_from_fence(self._epoch))
+
+    async def _return_from_fence(self, epoch: int) -> None:
+        """Others took this broker for dead; it is not."""
+        log.warning("this broker has been fenced, and registers again")
+        await self._world.loop.sleep(_BACK_AFTER_S)
+        self._returning = False
+        if self._epoch == epoch and not self._stopped:
+            await self._register_again()
+
+    def _hear(self, state: SessionState) -> None:
+        if self._stopped:
+            return
+        match state:
+            case SessionState.CONNECTED:
+                self._look_at_everything()
+            case SessionState.SUSPENDED:
+                log.warning("the metadata store is out of reach")
+            case SessionState.EXPIRED:
+                log.warning("the session with the metadata store has expired; beginning another")
+                self._controller.resign()
+                self._begin(self._return())
+
+    async def _return(self) -> None:
+        """Go on with another session."""
+        await self._store.renew()
+        await self._register_again()
+
+    async def _register_again(self) -> None:
+        """Take the place again; another session may expire over it, which then begins this anew."""
+        while not self._stopped:
+            try:
+                await self._register()
+                break
+            except SessionExpiredError:
+                return
+            except (UserError, StoreError) as error:
+                log.info("this broker could not register again: %s", error)
+            await self._world.loop.sleep(_TRY_AGAIN_S)
+        self._look_at_everything()
+
+    def _look_at_everything(self) -> None:
+        self._follower.follow()
+        self._election.stand()
+        self._suspicions.look()
+        self.keeper.look()
+
+    # Being the controller, or not.
+
+    def _elected(self, elected: Elected) -> None:
+        self._image.controller_id = elected.node_id
+        self._controller.resign()
+        if self._taking_office is not None:
+            self._taking_office.cancel()
+        if elected.epoch_version is not None:
+            self._taking_office = self._begin(self._take_office(elected.epoch, elected.epoch_version))
+
+    async def _take_office(self, epoch: int, epoch_version: int) -> None:
+        while True:
+            try:
+                await self._follower.catch_up()
+                break
+            except StoreError:
+                await self._world.loop.sleep(_TRY_AGAIN_S)
+        log.info("this broker is the controller, epoch %d", epoch)
+        self._controller.activate(
+            Publisher(self._world, self._image, self._follower, self._applier, epoch_version=epoch_version)
+        )
+        self.keeper.look()
+        self._suspicions.look()
+
+    async def _hand_over(self) -> int:
+        """How many partitions are still led here that others could lead."""
+        if self._link.is_here or not self._link.can_ask:
+            return await self.keeper.hand_over(self._node_id)
+        return await self._link.ask_to_leave(self._epoch)
+
+    def _begin(self, coroutine: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        task = self._world.loop.create_task(coroutine)
+        self._tasks[task] = None
+        task.add_done_callback(self._over)
+        return task
+
+    def _over(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.pop(task, None)
+        if not task.cancelled() and task.exception() is not None:
+            log.error("the cluster's business was not done", exc_info=task.exception())

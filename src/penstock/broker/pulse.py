@@ -1,0 +1,86 @@
+"""An idle connection to every other broker: it ends when that broker's process does, at once.
+
+Whoever loses it tries to connect again. Refused means that nobody listens there; anything else (no answer, no route)
+says nothing about the process, and is left to the session with the metadata store.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from penstock.client.errors import ClientError, UnreachableError
+from penstock.cluster.metadata import Broker, MetadataImage
+from penstock.services.absences import Absences
+from penstock.services.peers import Peers
+from penstock.world import World
+
+_TRY_AGAIN_S = 0.1
+
+
+class Pulse:
+    """Holds connections to all brokers that count, and reports those that refuse them."""
+
+    def __init__(
+        self,
+        world: World,
+        image: MetadataImage,
+        peers: Peers,
+        *,
+        node_id: int,
+        absences: Absences,
+        report: Callable[[int, int], Awaitable[None]],
+    ) -> None:
+        self._world = world
+        self._image = image
+        self._peers = peers
+        self._node_id = node_id
+        self._absences = absences
+        self._report = report
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._stopped = False
+
+    def follow(self) -> None:
+        """The brokers may be others."""
+        for broker in self._image.brokers.values():
+            if self._counts(broker) and broker.node_id not in self._tasks and not self._stopped:
+                task = self._world.loop.create_task(self._hold(broker.node_id))
+                self._tasks[broker.node_id] = task
+
+    async def stop(self) -> None:
+        self._stopped = True
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    def _counts(self, broker: Broker | None) -> bool:
+        return broker is not None and not broker.fenced and broker.node_id != self._node_id
+
+    async def _hold(self, node_id: int) -> None:
+        """Be connected to a broker, as long as it counts."""
+        try:
+            while self._counts(broker := self._image.brokers.get(node_id)):
+                assert broker is not None
+                try:
+                    connection = await self._peers.connect(node_id)
+                except UnreachableError as error:
+                    if isinstance(error.__cause__, ConnectionRefusedError):
+                        self._doubt(node_id)
+                        await self._report(node_id, broker.epoch)
+                except ClientError:
+                    pass
+                else:
+                    self._absences.answers(node_id)
+                    try:
+                        await connection.ended()
+                        self._doubt(
+                            node_id
+                        )  # clients ask at once who leads now: no later than this is it known
+                        continue
+                    finally:
+                        connection.close()
+                await self._world.loop.sleep(_TRY_AGAIN_S)
+        finally:
+            self._absences.answers(node_id)  # or does not count any more
+            self._tasks.pop(node_id, None)
+
+    def _doubt(self, node_id: int) -> None:
+        self._absences.doubt(node_id, now=self._world.loop.time())

@@ -1,0 +1,188 @@
+"""`penstock cluster`: describe, up."""
+
+import sys
+from argparse import Namespace
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from penstock.cli.output import count_of, print_json, print_lines, table
+from penstock.cli.parsing import Parser, add_verb, add_verbs, finish_verb, positive, run_verb
+from penstock.cli.session import connected
+from penstock.client.client import Client
+from penstock.client.cluster import NO_NODE, Partition, Topic
+from penstock.client.topics import ClusterDescription, describe_cluster
+
+run = run_verb
+
+
+def add_arguments(parser: Parser) -> None:
+    parser.usage = f"{parser.prog} VERB [options]"
+    verbs = add_verbs(parser)
+    verb = add_verb(
+        verbs, "describe", "show brokers, leaders, in-sync sets, and what lacks replicas and why", "[options]"
+    )
+    finish_verb(verb, _describe)
+
+    verb = add_verb(
+        verbs, "up", "run ZooKeeper and several brokers here, for development, until Ctrl-C", "[options]"
+    )
+    verb.add_argument("-n", type=positive, default=3, metavar="COUNT", help="how many brokers (default 3)")
+    verb.add_argument(
+        "--listen",
+        default="127.0.0.1:9092",
+        metavar="HOST:PORT",
+        help="of the first broker; the others have the next ports (default 127.0.0.1:9092)",
+    )
+    verb.add_argument(
+        "--data-dir",
+        default="penstock-cluster",
+        metavar="DIR",
+        help="data and logs (default ./penstock-cluster)",
+    )
+    verb.set_defaults(act=_up)
+
+
+class Lacking(NamedTuple):
+    """A partition that has fewer replicas in sync than it should."""
+
+    topic: str
+    partition: Partition
+    reasons: tuple[str, ...]
+
+
+def _describe(arguments: Namespace) -> int:
+    with connected(arguments) as blocking:
+        cluster, topics = blocking.run(look(blocking.client))
+    alive = {broker.node_id for broker in cluster.brokers}
+    lacking = list(find_lacking(topics, alive))
+    if arguments.json:
+        print_json(_as_json(cluster, topics, lacking))
+    else:
+        print_lines(as_text(cluster, topics, lacking))
+    return 0
+
+
+def _up(arguments: Namespace) -> int:
+    from penstock.cli.cluster_up import run_cluster
+
+    return run_cluster(
+        brokers=arguments.n,
+        listen=arguments.listen,
+        data=Path(arguments.data_dir).resolve(),
+        output=sys.stdout,
+    )
+
+
+async def look(client: Client) -> tuple[ClusterDescription, list[Topic]]:
+    return await describe_cluster(client), await client.refresh(None)
+
+
+def find_lacking(topics: Sequence[Topic], alive: set[int]) -> Iterator[Lacking]:
+    """The partitions without a leader or without all their replicas in sync, and what each of them lacks."""
+    for topic in topics:
+        for partition in topic.partitions:
+            missing = [each for each in partition.replicas if each not in partition.in_sync]
+            reasons = [
+                f"broker {each} has not caught up" if each in alive else f"broker {each} is away"
+                for each in missing
+            ]
+            if partition.leader == NO_NODE:
+                able = ", ".join(map(str, partition.in_sync)) or "nobody"
+                reasons.insert(0, f"nobody leads: only {able} could, and is away")
+            if reasons:
+                yield Lacking(topic.name, partition, tuple(reasons))
+
+
+def as_text(
+    cluster: ClusterDescription, topics: Sequence[Topic], lacking: Sequence[Lacking]
+) -> Iterator[str]:
+    leads, holds, in_sync = _counts(topics)
+    partitions = sum(len(topic.partitions) for topic in topics)
+    brokers = count_of(len(cluster.brokers), "broker")
+    yield f"cluster {cluster.cluster_id}: {brokers}, controller {cluster.controller_id}"
+    yield f"{count_of(len(topics), 'topic')}, {count_of(partitions, 'partition')}"
+    yield ""
+    yield from table(
+        ("BROKER", "ADDRESS", "RACK", "LEADS", "REPLICAS", "IN SYNC"),
+        [
+            (
+                broker.node_id,
+                str(broker.address),
+                broker.rack or "-",
+                leads[broker.node_id],
+                holds[broker.node_id],
+                in_sync[broker.node_id],
+            )
+            for broker in cluster.brokers
+        ],
+    )
+    yield ""
+    if not lacking:
+        yield "every partition has all its replicas in sync"
+        return
+    yield f"{count_of(len(lacking), 'partition')} without all replicas in sync:"
+    yield from table(
+        ("TOPIC", "PARTITION", "LEADER", "REPLICAS", "IN SYNC", "WHY"),
+        [
+            (
+                each.topic,
+                each.partition.partition,
+                "none" if each.partition.leader == NO_NODE else str(each.partition.leader),
+                _list(each.partition.replicas),
+                _list(each.partition.in_sync),
+                "; ".join(each.reasons),
+            )
+            for each in lacking
+        ],
+        indent="  ",
+    )
+
+
+def _as_json(
+    cluster: ClusterDescription, topics: Sequence[Topic], lacking: Sequence[Lacking]
+) -> dict[str, object]:
+    leads, holds, in_sync = _counts(topics)
+    return {
+        "cluster_id": cluster.cluster_id,
+        "controller": cluster.controller_id,
+        "brokers": [
+            {
+                "id": broker.node_id,
+                "address": str(broker.address),
+                "rack": broker.rack,
+                "leads": leads[broker.node_id],
+                "replicas": holds[broker.node_id],
+                "in_sync": in_sync[broker.node_id],
+            }
+            for broker in cluster.brokers
+        ],
+        "topics": len(topics),
+        "partitions": sum(len(topic.partitions) for topic in topics),
+        "under_replicated": [
+            {
+                "topic": each.topic,
+                "partition": each.partition.partition,
+                "leader": None if each.partition.leader == NO_NODE else each.partition.leader,
+                "replicas": list(each.partition.replicas),
+                "in_sync": list(each.partition.in_sync),
+                "why": list(each.reasons),
+            }
+            for each in lacking
+        ],
+    }
+
+
+def _counts(topics: Sequence[Topic]) -> tuple[Counter[int], Counter[int], Counter[int]]:
+    """By broker: partitions it leads, has a replica of, and is in sync for."""
+    partitions = [partition for topic in topics for partition in topic.partitions]
+    return (
+        Counter(partition.leader for partition in partitions),
+        Counter(each for partition in partitions for each in partition.replicas),
+        Counter(each for partition in partitions for each in partition.in_sync),
+    )
+
+
+def _list(numbers: Sequence[int]) -> str:
+    return ",".join(map(str, numbers)) or "none"

@@ -1,0 +1,203 @@
+"""`penstock cluster up`: ZooKeeper and several brokers on this machine, for development, and one view of them all.
+
+Each is a process of its own, with its data and its log file below one directory; a second start goes on with what is
+there. Ctrl-C stops them, brokers first.
+"""
+
+import importlib.util
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TextIO
+
+from penstock.base.errors import PenstockError, UserError
+from penstock.cli.cluster import as_text, find_lacking, look
+from penstock.client.blocking import BlockingClient
+from penstock.client.client import ClientSettings
+from penstock.spark.java import find_java
+
+_SERVER = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+_MACHINE_JARS = (Path("/usr/share/java"), Path("/usr/share/zookeeper"), Path("/usr/lib/zookeeper"))
+_START_TIMEOUT_S = 60
+_STOP_TIMEOUT_S = 30
+_LOOK_EVERY_S = 1.0
+_CLEAR = "\x1b[H\x1b[2J"
+
+
+class Process:
+    """One of the cluster's processes. What it says goes to a file."""
+
+    def __init__(self, name: str, command: Sequence[str], log: Path) -> None:
+        self.name = name
+        self.command = list(command)
+        self.log = log
+        self._running: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        with self.log.open("ab") as log:
+            # A process group of its own: Ctrl-C is for whoever started them all, who stops them in order.
+            self._running = subprocess.Popen(
+                self.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
+
+    @property
+    def exit_code(self) -> int | None:
+        return None if self._running is None else self._running.poll()
+
+    def stop(self) -> None:
+        running = self._running
+        if running is None or running.poll() is not None:
+            return
+        running.send_signal(signal.SIGTERM)
+        try:
+            running.wait(_STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            running.kill()
+            running.wait()
+
+
+def run_cluster(*, brokers: int, listen: str, data: Path, output: TextIO) -> int:
+    """Run until Ctrl-C; 0 then."""
+    host, _, port = listen.rpartition(":")
+    if not host or not port.isdigit():
+        raise UserError(f"--listen {listen}: HOST:PORT is expected")
+    addresses = [f"{host}:{int(port) + number}" for number in range(brokers)]
+    for address in addresses:
+        _require_free(address)
+    data.mkdir(parents=True, exist_ok=True)
+    zookeeper_port = _free_port()
+    zookeeper = _zookeeper(data, zookeeper_port)
+    members = [
+        _broker(data, number, address, f"127.0.0.1:{zookeeper_port}")
+        for number, address in enumerate(addresses, start=1)
+    ]
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        print(
+            f"starting ZooKeeper and {brokers} brokers; data and logs are in {data}", file=output, flush=True
+        )
+        zookeeper.start()
+        _wait_for(zookeeper, f"127.0.0.1:{zookeeper_port}")
+        for member in members:
+            member.start()
+        for member, address in zip(members, addresses, strict=True):
+            _wait_for(member, address)
+        print(f"ready: -b {','.join(addresses)}", file=output, flush=True)
+        _watch(zookeeper, members, addresses, output)
+    except KeyboardInterrupt:
+        print("stopping", file=output, flush=True)
+    finally:
+        for process in (*members, zookeeper):
+            with suppress(KeyboardInterrupt):
+                process.stop()
+    return 0
+
+
+def _broker(data: Path, number: int, address: str, zookeeper: str) -> Process:
+    command = [
+        *(sys.executable, "-m", "penstock", "serve", "--zookeeper", zookeeper, "--node-id", str(number)),
+        *("--listen", address, "--data-dir", str(data / f"broker-{number}")),
+    ]
+    return Process(f"broker {number}", command, data / f"broker-{number}.log")
+
+
+def _zookeeper(data: Path, port: int) -> Process:
+    folder = data / "zookeeper"
+    folder.mkdir(exist_ok=True)
+    configuration = data / "zookeeper.cfg"
+    lines = [
+        f"dataDir={folder}",
+        f"clientPort={port}",
+        "clientPortAddress=127.0.0.1",
+        "tickTime=500",
+        "maxClientCnxns=0",
+        "4lw.commands.whitelist=srvr",
+    ]
+    configuration.write_text("\n".join(lines) + "\n")
+    java = find_java().home / "bin" / "java"
+    options = ("-Xmx128m", "-XX:+UseSerialGC", "-Dzookeeper.admin.enableServer=false")
+    command = [str(java), *options, "-cp", ":".join(_jars()), _SERVER, str(configuration)]
+    return Process("ZooKeeper", command, data / "zookeeper.log")
+
+
+def _jars() -> list[str]:
+    """Where ZooKeeper's classes are: in PySpark's jars, or in the machine's package."""
+    pyspark = importlib.util.find_spec("pyspark")
+    if pyspark is not None and pyspark.origin is not None:
+        jars = Path(pyspark.origin).parent / "jars"
+        if any(jars.glob("zookeeper-[0-9]*.jar")):
+            return [f"{jars}/*"]
+    for folder in _MACHINE_JARS:
+        if any(folder.glob("zookeeper*.jar")):
+            return [f"{folder}/*"]
+    raise UserError(
+        'ZooKeeper is missing: `pip install "penstock[spark]"` brings it, and so does the package zookeeper of most '
+        "systems"
+    )
+
+
+def _wait_for(process: Process, address: str) -> None:
+    """Return when somebody listens there."""
+    host, _, port = address.rpartition(":")
+    deadline = time.monotonic() + _START_TIMEOUT_S
+    while time.monotonic() < deadline and process.exit_code is None:
+        with suppress(OSError), socket.create_connection((host, int(port)), timeout=1):
+            return
+        time.sleep(0.05)  # another process: nothing here could be told
+    raise UserError(f"{process.name} did not start; {process.log} ends with: {_last_line(process.log)}")
+
+
+def _watch(zookeeper: Process, members: Sequence[Process], addresses: Sequence[str], output: TextIO) -> None:
+    """Show how things are, until Ctrl-C: all of it to a person, what is new to a file."""
+    settings = ClientSettings(client_id="penstock-cli", patience_ms=2_000)
+    is_watched = output.isatty()
+    shown: list[str] = []
+    with BlockingClient(",".join(addresses), settings=settings) as blocking:
+        while True:
+            lines = [*_state(blocking), *_deaths([zookeeper, *members])]
+            if is_watched:
+                print(_CLEAR + "\n".join([*lines, "", "Ctrl-C stops them all"]), file=output, flush=True)
+            elif lines != shown:
+                print("\n".join(lines), file=output, flush=True)
+            shown = lines
+            time.sleep(_LOOK_EVERY_S)
+
+
+def _state(blocking: BlockingClient) -> Iterator[str]:
+    try:
+        cluster, topics = blocking.run(look(blocking.client))
+    except PenstockError as error:
+        yield f"no broker answers: {error}"
+        return
+    alive = {broker.node_id for broker in cluster.brokers}
+    yield from as_text(cluster, topics, list(find_lacking(topics, alive)))
+
+
+def _deaths(processes: Sequence[Process]) -> Iterator[str]:
+    for process in processes:
+        if process.exit_code is not None:
+            yield f"{process.name} has ended ({process.exit_code}); its log is {process.log}. To start it again:"
+            yield "  " + " ".join(process.command)
+
+
+def _last_line(log: Path) -> str:
+    lines = log.read_text(errors="replace").split("\n") if log.exists() else []
+    return next((line for line in reversed(lines) if line.strip()), "nothing")
+
+
+def _require_free(address: str) -> None:
+    host, _, port = address.rpartition(":")
+    with suppress(OSError), socket.create_connection((host, int(port)), timeout=1):
+        raise UserError(f"somebody listens on {address} already; choose another first port with --listen")
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

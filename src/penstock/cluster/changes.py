@@ -1,0 +1,164 @@
+"""A change of the metadata: what the controller decided, as operations on the store and as news for the brokers.
+
+The news of a change is its *delta*, a JSON document that holds no more than what changed: of a topic of thousands of
+partitions only those with a new leader. A broker makes the change of it again, on top of what it knows.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from penstock.base.ids import format_id, parse_id
+from penstock.cluster.metadata import (
+    BROKER_CONFIGS,
+    BROKERS,
+    TOPICS,
+    Broker,
+    MetadataImage,
+    PartitionState,
+    Topic,
+    decode_partition,
+    encode_configs,
+    encode_partition,
+    group_configs_path,
+)
+from penstock.world.store import Create, Delete, Operation, Set
+
+
+@dataclass(frozen=True)
+class Change:
+    """What is different afterwards. Topics and brokers are whole, as they are then."""
+
+    topics: Mapping[str, Topic] = field(default_factory=dict)
+    deleted: tuple[str, ...] = ()
+    brokers: Mapping[int, Broker] = field(default_factory=dict)
+    broker_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    group_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.topics or self.deleted or self.brokers or self.broker_configs or self.group_configs)
+
+    def operations(self, image: MetadataImage) -> list[Operation]:
+        """What to do to the store, if the metadata is as `image` says."""
+        operations: list[Operation] = [Delete(f"{TOPICS}/{name}") for name in self.deleted]
+        for topic in self.topics.values():
+            known = topic.name not in self.deleted and image.topic(topic.name) is not None
+            operations.append(_put(f"{TOPICS}/{topic.name}", topic.encode(), known=known))
+        for broker in self.brokers.values():
+            operations.append(Set(f"{BROKERS}/{broker.node_id}", broker.encode()))
+        for key, configs in self.broker_configs.items():
+            path = f"{BROKER_CONFIGS}/{key or 'default'}"
+            operations.append(_put(path, encode_configs(configs), known=key in image.broker_configs))
+        for group_id, configs in self.group_configs.items():
+            path, known = group_configs_path(group_id), group_id in image.group_configs
+            if configs:
+                operations.append(_put(path, encode_configs(configs), known=known))
+            elif known:
+                operations.append(Delete(path))
+        return operations
+
+    def encode(self, image: MetadataImage) -> bytes:
+        """The delta, for brokers that know what `image` knows."""
+        document: dict[str, Any] = {"version": 1}
+        if self.deleted:
+            document["deleted"] = list(self.deleted)
+        if self.topics:
+            document["topics"] = [
+                _topic_delta(topic, None if topic.name in self.deleted else image.topic(topic.name))
+                for topic in self.topics.values()
+            ]
+        if self.brokers:
+            document["brokers"] = [broker.document() for broker in self.brokers.values()]
+        if self.broker_configs:
+            document["broker_configs"] = {key: dict(value) for key, value in self.broker_configs.items()}
+        if self.group_configs:
+            document["group_configs"] = {key: dict(value) for key, value in self.group_configs.items()}
+        return json.dumps(document, separators=(",", ":")).encode()
+
+    @classmethod
+    def decode(cls, data: bytes, image: MetadataImage) -> "Change":
+        document = json.loads(data)
+        deleted = tuple(document.get("deleted", ()))
+        topics = [_changed_topic(each, image, deleted) for each in document.get("topics", ())]
+        brokers = [Broker.of_document(each) for each in document.get("brokers", ())]
+        return cls(
+            topics={topic.name: topic for topic in topics},
+            deleted=deleted,
+            brokers={broker.node_id: broker for broker in brokers},
+            broker_configs=document.get("broker_configs", {}),
+            group_configs=document.get("group_configs", {}),
+        )
+
+
+def difference(before: MetadataImage, after: MetadataImage) -> Change:
+    """What makes the one image the other: for a broker that has missed news and read everything again."""
+    topics, deleted = {}, []
+    for topic in after.topics():
+        known = before.topic(topic.name)
+        if known is not None and known.topic_id != topic.topic_id:
+            deleted.append(topic.name)
+        if known != topic:
+            topics[topic.name] = topic
+    deleted += [topic.name for topic in before.topics() if after.topic(topic.name) is None]
+    groups = {
+        group_id: after.group_configs.get(group_id, {})
+        for group_id in (*before.group_configs, *after.group_configs)
+    }
+    return Change(
+        topics=topics,
+        deleted=tuple(deleted),
+        brokers={
+            node_id: broker
+            for node_id, broker in after.brokers.items()
+            if before.brokers.get(node_id) != broker
+        },
+        broker_configs={
+            key: configs
+            for key, configs in after.broker_configs.items()
+            if before.broker_configs.get(key) != configs
+        },
+        group_configs={
+            group_id: configs
+            for group_id, configs in groups.items()
+            if before.group_configs.get(group_id, {}) != configs
+        },
+    )
+
+
+def _put(path: str, data: bytes, *, known: bool) -> Operation:
+    return Set(path, data) if known else Create(path, data)
+
+
+def _topic_delta(topic: Topic, before: Topic | None) -> dict[str, Any]:
+    """A topic's part of a delta: its id, the partitions that changed, and its configs if they did."""
+    known: tuple[PartitionState, ...] = () if before is None else before.partitions
+    delta: dict[str, Any] = {
+        "name": topic.name,
+        "topic_id": format_id(topic.topic_id),
+        "partitions": [
+            [index, encode_partition(partition)]
+            for index, partition in enumerate(topic.partitions)
+            if index >= len(known) or known[index] != partition
+        ],
+    }
+    if before is None or before.configs != topic.configs:
+        delta["configs"] = dict(topic.configs)
+    return delta
+
+
+def _changed_topic(delta: Mapping[str, Any], image: MetadataImage, deleted: tuple[str, ...]) -> Topic:
+    name = delta["name"]
+    known = None if name in deleted else image.topic(name)
+    if known is None:
+        known = Topic(name, parse_id(delta["topic_id"]), ())
+    partitions = list(known.partitions)
+    for index, fields in delta["partitions"]:
+        partition = decode_partition(fields)
+        if index < len(partitions):
+            partitions[index] = partition
+        else:
+            assert index == len(partitions), f"partition {index} of {name} comes before {len(partitions)}"
+            partitions.append(partition)
+    return replace(known, partitions=tuple(partitions), configs=delta.get("configs", known.configs))

@@ -1,0 +1,82 @@
+"""AlterPartition, decided: a leader asks for another in-sync set, and the controller sees whether that may be."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from penstock.base.errors import ErrorCode
+from penstock.cluster.changes import Change
+from penstock.cluster.leadership import finish_exchange
+from penstock.cluster.metadata import Broker, MetadataImage, PartitionState, Topic
+
+NO_EPOCH = -1
+
+
+class Proposal(NamedTuple):
+    """What a leader asks for one partition. `in_sync` are node ids with the broker epochs that the leader knows."""
+
+    topic_id: bytes
+    partition: int
+    leader_epoch: int
+    partition_epoch: int
+    in_sync: Sequence[tuple[int, int]]
+
+
+class Verdict(NamedTuple):
+    """What comes of a proposal: the state that holds now, or an error."""
+
+    proposal: Proposal
+    error: ErrorCode
+    state: PartitionState | None = None
+
+
+def judge(
+    image: MetadataImage, leader: int, proposals: Sequence[Proposal]
+) -> tuple[Change, list[Verdict], set[int]]:
+    """What to change, what to tell the leader of each partition, and whose registrations must not have changed."""
+    topics: dict[str, Topic] = {}
+    verdicts: list[Verdict] = []
+    joining: set[int] = set()
+    for proposal in proposals:
+        known = image.topic_by_id(proposal.topic_id)
+        topic = None if known is None else topics.get(known.name, known)
+        if topic is None or not 0 <= proposal.partition < len(topic.partitions):
+            verdicts.append(Verdict(proposal, ErrorCode.UNKNOWN_TOPIC_ID))
+            continue
+        state = topic.partitions[proposal.partition]
+        error = _error(state, leader, proposal, image.brokers)
+        if error is not ErrorCode.NONE:
+            verdicts.append(Verdict(proposal, error))
+            continue
+        wanted = {node_id for node_id, _ in proposal.in_sync}
+        in_sync = tuple(each for each in state.replicas if each in wanted)
+        if set(in_sync) != set(state.in_sync):
+            joining |= wanted - set(state.in_sync)
+            state = state._replace(in_sync=in_sync, partition_epoch=state.partition_epoch + 1)
+            state = finish_exchange(state, image.alive())
+            partitions = list(topic.partitions)
+            partitions[proposal.partition] = state
+            topics[topic.name] = replace(topic, partitions=tuple(partitions))
+        verdicts.append(Verdict(proposal, ErrorCode.NONE, state))
+    return Change(topics=topics), verdicts, joining
+
+
+def _error(
+    state: PartitionState, leader: int, proposal: Proposal, brokers: Mapping[int, Broker]
+) -> ErrorCode:
+    if proposal.leader_epoch > state.leader_epoch or proposal.partition_epoch > state.partition_epoch:
+        return ErrorCode.NOT_CONTROLLER  # the leader knows more than this controller does
+    if proposal.leader_epoch < state.leader_epoch or state.leader != leader:
+        return ErrorCode.FENCED_LEADER_EPOCH
+    if proposal.partition_epoch < state.partition_epoch:
+        return ErrorCode.INVALID_UPDATE_VERSION
+    members = {node_id for node_id, _ in proposal.in_sync}
+    if leader not in members or not members <= set(state.replicas):
+        return ErrorCode.INVALID_REQUEST
+    for node_id, epoch in proposal.in_sync:
+        broker = brokers.get(node_id)
+        if node_id in state.in_sync:
+            continue
+        if broker is None or broker.fenced or epoch not in (NO_EPOCH, broker.epoch):
+            return ErrorCode.INELIGIBLE_REPLICA
+    return ErrorCode.NONE

@@ -1,0 +1,147 @@
+"""Moves that somebody asks for: other leaders, other replicas. Decided one by one, carried out as one change."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from penstock.base.errors import ErrorCode, Refusal
+from penstock.base.ids import TopicPartition
+from penstock.cluster.changes import Change
+from penstock.cluster.leadership import (
+    cancel_exchange,
+    elect,
+    elect_preferred,
+    exchange,
+    finish_exchange,
+    present_replicas,
+)
+from penstock.cluster.metadata import MetadataImage, PartitionState, Topic
+
+UNKNOWN = Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+NONE = Refusal(ErrorCode.NONE)
+
+
+class Exchange(NamedTuple):
+    """Other replicas for a partition; None gives an exchange up that is under way."""
+
+    where: TopicPartition
+    replicas: tuple[int, ...] | None
+    instead_of: tuple[int, ...] | None = None  # only if it still has just these, and no exchange is under way
+
+
+@dataclass
+class Moves:
+    """What is decided so far: the change, and what to say of each partition."""
+
+    image: MetadataImage
+    topics: dict[str, Topic] = field(default_factory=dict)
+    outcomes: dict[TopicPartition, Refusal] = field(default_factory=dict)
+
+    @property
+    def change(self) -> Change:
+        return Change(topics=self.topics)
+
+    def state(self, where: TopicPartition) -> PartitionState | None:
+        topic = self.topics.get(where.topic) or self.image.topic(where.topic)
+        if topic is None or not 0 <= where.partition < len(topic.partitions):
+            return None
+        return topic.partitions[where.partition]
+
+    def put(self, where: TopicPartition, state: PartitionState) -> None:
+        topic = self.topics.get(where.topic) or self.image.topic(where.topic)
+        assert topic is not None
+        partitions = list(topic.partitions)
+        partitions[where.partition] = state
+        self.topics[where.topic] = replace(topic, partitions=tuple(partitions))
+        self.outcomes[where] = NONE
+
+
+def elections(image: MetadataImage, partitions: Iterable[TopicPartition] | None, *, unclean: bool) -> Moves:
+    """Have the preferred replicas lead; or, `unclean`, any that is alive where nobody leads. None: all partitions."""
+    moves = Moves(image)
+    alive = image.alive()
+    asked_for = all_partitions(image) if partitions is None else partitions
+    for where in asked_for:
+        state = moves.state(where)
+        if state is None:
+            moves.outcomes[where] = UNKNOWN
+            continue
+        elected = elect(state, alive, unclean=True) if unclean else elect_preferred(state, alive)
+        if elected is not state:
+            moves.put(where, elected)
+        elif unclean or state.leader == state.replicas[0]:
+            # Of all partitions only those are told that are not as they should be.
+            if partitions is not None:
+                moves.outcomes[where] = Refusal(
+                    ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition."
+                )
+        else:
+            code = ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+            moves.outcomes[where] = Refusal(code, f"Broker {state.replicas[0]} is not in sync, or not alive.")
+    return moves
+
+
+def exchanges(image: MetadataImage, asked_for: Iterable[Exchange], *, keeps_factor: bool) -> Moves:
+    """Begin, change or give up exchanges of replicas. `keeps_factor`: another number of them is refused."""
+    moves = Moves(image)
+    alive = image.alive()
+    for where, replicas, instead_of in asked_for:
+        state = moves.state(where)
+        if state is None:
+            moves.outcomes[where] = UNKNOWN
+            continue
+        if instead_of is not None and (state.adding or state.removing or state.replicas != instead_of):
+            code = ErrorCode.INVALID_REPLICA_ASSIGNMENT
+            moves.outcomes[where] = Refusal(code, "It has other replicas by now.")
+            continue
+        if replicas is None:
+            if not state.adding and not state.removing:
+                code = ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
+                moves.outcomes[where] = Refusal(code, "No partition reassignment is in progress.")
+            else:
+                moves.put(where, cancel_exchange(state, alive))
+            continue
+        problem = _problem(state, replicas, alive, keeps_factor=keeps_factor)
+        if problem is not None:
+            moves.outcomes[where] = Refusal(*problem)
+        else:
+            moves.put(where, finish_exchange(exchange(state, replicas), alive))
+    return moves
+
+
+def all_partitions(image: MetadataImage) -> list[TopicPartition]:
+    return [
+        TopicPartition(topic.name, number)
+        for topic in image.topics()
+        for number in range(len(topic.partitions))
+    ]
+
+
+def exchanges_under_way(image: MetadataImage) -> Mapping[TopicPartition, PartitionState]:
+    """The partitions whose replicas are being exchanged."""
+    return {
+        TopicPartition(topic.name, number): state
+        for topic in image.topics()
+        for number, state in enumerate(topic.partitions)
+        if state.adding or state.removing
+    }
+
+
+def _problem(
+    state: PartitionState, replicas: tuple[int, ...], alive: list[int], *, keeps_factor: bool
+) -> tuple[ErrorCode, str] | None:
+    invalid = ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    if not replicas:
+        return invalid, "The manual partition assignment includes an empty replica list."
+    if len(set(replicas)) < len(replicas):
+        return invalid, f"The replicas {list(replicas)} name a broker twice."
+    if min(replicas) < 0:
+        return invalid, f"The replicas {list(replicas)} name a broker with a negative id."
+    missing = [broker for broker in replicas if broker not in alive and broker not in state.replicas]
+    if missing:
+        return invalid, f"Broker {missing[0]} is not there."
+    wanted = len(present_replicas(state)) if not state.removing else len(state.replicas) - len(state.adding)
+    if keeps_factor and len(replicas) != wanted:
+        code = ErrorCode.INVALID_REPLICATION_FACTOR
+        return code, f"The replication factor would change from {wanted} to {len(replicas)}."
+    return None

@@ -1,0 +1,113 @@
+"""Brokers that seem to be dead, though their sessions last: several others have found that nobody listens there.
+
+A process that dies is noticed by whoever is connected to it, at once; ZooKeeper waits as long as a session may be
+silent. So each broker that finds a connection refused writes that down, and where two have (or all others, if there
+are fewer) the controller fences that broker's epoch. If it is the controller that seems dead, its node is taken away,
+and another one is elected: whatever the old one still does, its epoch is over.
+"""
+
+import asyncio
+import json
+import logging
+from collections.abc import Awaitable, Callable
+
+from penstock.cluster.metadata import CONTROLLER, SUSPECTS, MetadataImage
+from penstock.world import World
+from penstock.world.store import (
+    Create,
+    Delete,
+    NodeExistsError,
+    NoNodeError,
+    StoreError,
+)
+
+log = logging.getLogger("penstock.cluster")
+
+WITNESSES = 2
+
+
+class Suspicions:
+    """What this broker has to say of others, and what it does when enough say the same."""
+
+    def __init__(
+        self,
+        world: World,
+        image: MetadataImage,
+        *,
+        node_id: int,
+        is_controller: Callable[[], bool],
+        expel: Callable[[int, int], Awaitable[None]],
+    ) -> None:
+        self._world = world
+        self._image = image
+        self._node_id = node_id
+        self._is_controller = is_controller
+        self._expel = expel
+        self._task: asyncio.Task[None] | None = None
+        self._again = False
+        self._stopped = False
+
+    async def report(self, node_id: int, epoch: int) -> None:
+        """Nobody listens where that broker should."""
+        try:
+            await self._world.store.multi([Create(f"{SUSPECTS}/{node_id}.{epoch}.{self._node_id}")])
+        except NodeExistsError:
+            return
+        except StoreError as error:
+            log.debug("a suspicion could not be told: %s", error)
+
+    def look(self) -> None:
+        """Somebody may have something to say; after a new session, call it again."""
+        self._again = True
+        if not self._stopped and (self._task is None or self._task.done()):
+            self._task = self._world.loop.create_task(self._look(), name="look at suspicions")
+
+    async def stop(self) -> None:
+        self._stopped = True
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _look(self) -> None:
+        while self._again:
+            self._again = False
+            try:
+                await self._act(await self._world.store.children(SUSPECTS, watch=self.look))
+            except StoreError as error:
+                log.debug("suspicions could not be looked at: %s", error)
+
+    async def _act(self, names: list[str]) -> None:
+        witnesses: dict[tuple[int, int], list[str]] = {}
+        for name in names:
+            node_id, epoch, _ = map(int, name.split("."))
+            witnesses.setdefault((node_id, epoch), []).append(name)
+        for (node_id, epoch), found in witnesses.items():
+            broker = self._image.brokers.get(node_id)
+            if broker is not None and broker.epoch == epoch and not broker.fenced:
+                others = sum(other != node_id for other in self._image.alive())
+                if len(found) < min(WITNESSES, others):
+                    continue
+                if self._is_controller():
+                    await self._expel(node_id, epoch)
+                elif node_id == self._image.controller_id:
+                    await self._depose(node_id)
+                    continue
+            if self._is_controller():
+                await self._forget(found)
+
+    async def _depose(self, node_id: int) -> None:
+        """Have another controller elected. Its election fences the old one, should it live."""
+        try:
+            node = await self._world.store.get(CONTROLLER)
+            if json.loads(node.data)["node_id"] == node_id:
+                await self._world.store.multi([Delete(CONTROLLER, node.version)])
+                log.warning("broker %d, the controller, seems to be dead: another one is elected", node_id)
+        except NoNodeError:
+            return
+
+    async def _forget(self, names: list[str]) -> None:
+        for name in names:
+            try:
+                await self._world.store.multi([Delete(f"{SUSPECTS}/{name}")])
+            except NoNodeError:
+                continue

@@ -1,0 +1,63 @@
+"""A follower's side of a fetch session (KIP-227): what to say of its partitions, so that the leader knows the rest.
+
+The leader's side is `fetch_sessions`. A session begins with a full request, and ends with any trouble: the next request
+is a full one again. A leader without room for one gives none; then every request is full.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from penstock.base.errors import ErrorCode
+from penstock.core.fetch_sessions import INITIAL_EPOCH, NO_SESSION, PartitionKey, Wanted, next_epoch
+
+
+class Asked(NamedTuple):
+    """The session part of a fetch request."""
+
+    session_id: int
+    epoch: int
+    wanted: dict[PartitionKey, Wanted]
+    forgotten: list[PartitionKey]
+
+
+class ReplicaSession:
+    """The session of one follower with one leader."""
+
+    def __init__(self) -> None:
+        self._id = NO_SESSION
+        self._epoch = INITIAL_EPOCH
+        self._known: dict[PartitionKey, Wanted] = {}  # to the leader
+
+    def ask(self, wanted: Mapping[PartitionKey, Wanted]) -> Asked:
+        """How to ask for all of `wanted`, and for nothing else."""
+        if self._epoch == INITIAL_EPOCH:
+            self._known = dict(wanted)
+            return Asked(self._id, INITIAL_EPOCH, dict(wanted), [])
+        # Which high watermark a follower knows is the leader's to remember in a session.
+        changed = {
+            key: one
+            for key, one in wanted.items()
+            if key not in self._known or self._known[key][:-1] != one[:-1]
+        }
+        forgotten = [key for key in self._known if key not in wanted]
+        self._known = dict(wanted)
+        return Asked(self._id, self._epoch, changed, forgotten)
+
+    def answered(self, *, session_id: int, error: ErrorCode) -> None:
+        if error is ErrorCode.INVALID_FETCH_SESSION_EPOCH:
+            self.restart()
+        elif error is not ErrorCode.NONE or session_id == NO_SESSION:
+            self.reset()
+        else:
+            self._id = session_id
+            self._epoch = next_epoch(self._epoch)
+
+    def restart(self) -> None:
+        """Something of an answer was not taken: the leader is to tell everything again. It closes the session."""
+        self._epoch = INITIAL_EPOCH
+
+    def reset(self) -> None:
+        """Nobody knows what the leader knows."""
+        self._id = NO_SESSION
+        self._epoch = INITIAL_EPOCH
+        self._known = {}

@@ -1,0 +1,147 @@
+"""Makes changes of the metadata true on this broker: partitions first, then the image, where clients see them."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+
+from penstock.base.errors import StorageError
+from penstock.cluster.changes import Change
+from penstock.cluster.metadata import NO_LEADER, MetadataImage, Topic
+from penstock.services.configs import Configs
+from penstock.services.partitions import Partitions
+
+log = logging.getLogger("penstock.metadata")
+
+
+class LocalApplier:
+    """One change after the other."""
+
+    def __init__(
+        self, image: MetadataImage, partitions: Partitions, configs: Configs, *, node_id: int
+    ) -> None:
+        self._image = image
+        self._partitions = partitions
+        self._configs = configs
+        self._node_id = node_id
+        self._epoch: int | None = None  # of the registration without which this broker leads nothing
+        self._may_lead = True
+        self._owed: dict[str, None] = {}  # topics that this broker's disk could not be made ready for
+        # Told when it has happened: of a topic that came or changed, and that brokers did.
+        self.on_topic: list[Callable[[Topic], None]] = []
+        self.on_brokers: list[Callable[[], None]] = []
+
+    def leads_nothing_before(self, epoch: int) -> None:
+        """What the metadata says of this broker's last life is not what it may do in this one: it leads when the
+        controller has acted on its registration.
+        """
+        self._epoch = epoch
+        self._may_lead = False
+
+    def permitted(self, topic: Topic) -> Topic:
+        """A topic with what this broker may do in it now."""
+        if self._may_lead:
+            return topic
+        return replace(
+            topic,
+            partitions=tuple(
+                state._replace(leader=NO_LEADER) if state.leader == self._node_id else state
+                for state in topic.partitions
+            ),
+        )
+
+    async def apply(self, change: Change) -> None:
+        """StorageError if this broker could not do its part of it; whatever else there was is done then."""
+        problem: StorageError | None = None
+        await self._apply_deletions(change)
+        for topic in change.topics.values():
+            try:
+                await self._prepare(topic)
+            except StorageError as error:
+                log.error("topic %s cannot be as the controller wants it: %s", topic.name, error)
+                problem = error
+            else:
+                self._apply_topic(topic)
+        await self._apply_rest(change)
+        if problem is not None:
+            raise problem
+
+    async def follow(self, change: Change) -> None:
+        """A change that is made whether this broker can do its part of it or not: that is tried again."""
+        await self._apply_deletions(change)
+        for topic in change.topics.values():
+            await self._prepare_or_owe(topic)
+            self._apply_topic(topic)
+        await self._apply_rest(change)
+
+    @property
+    def owes(self) -> bool:
+        """Whether a part of a change is still to be done here."""
+        return bool(self._owed)
+
+    async def try_again(self) -> None:
+        """Do what could not be done before, if it can be done now."""
+        for name in list(self._owed):
+            topic = self._image.topic(name)
+            if topic is not None:
+                await self._prepare_or_owe(topic)
+                for tell in self.on_topic:
+                    tell(topic)
+
+    async def _prepare_or_owe(self, topic: Topic) -> None:
+        try:
+            await self._prepare(topic)
+        except StorageError as error:
+            log.error("topic %s cannot be as the controller wants it, for now: %s", topic.name, error)
+            self._owed[topic.name] = None
+        else:
+            self._owed.pop(topic.name, None)
+
+    async def _prepare(self, topic: Topic) -> None:
+        """Have the partitions follow."""
+        if self._partitions.holds(topic.name):
+            await self._partitions.topic_changed(self.permitted(topic))
+        else:
+            await self._partitions.topic_created(self.permitted(topic))
+
+    async def _apply_deletions(self, change: Change) -> None:
+        for name in change.deleted:
+            topic = self._image.topic(name)
+            self._owed.pop(name, None)
+            if topic is not None:
+                self._image.apply_topic_deleted(name)
+                if self._partitions.holds(name):
+                    await self._partitions.topic_deleted(topic)
+
+    def _apply_topic(self, topic: Topic) -> None:
+        self._image.apply_topic(topic)
+        for tell in self.on_topic:
+            tell(topic)
+
+    async def _apply_rest(self, change: Change) -> None:
+        for broker in change.brokers.values():
+            self._image.apply_broker(broker)
+        if change.brokers:
+            await self._begin_to_lead()
+            for tell in self.on_brokers:
+                tell()
+        self._apply_configs(change)
+
+    async def _begin_to_lead(self) -> None:
+        own = self._image.brokers.get(self._node_id)
+        if self._may_lead or own is None or own.fenced or self._epoch is None or own.epoch < self._epoch:
+            return
+        self._may_lead = True
+        for topic in self._image.topics():
+            if any(state.leader == self._node_id for state in topic.partitions):
+                await self._prepare_or_owe(topic)
+                for tell in self.on_topic:
+                    tell(topic)
+
+    def _apply_configs(self, change: Change) -> None:
+        for group_id, configs in change.group_configs.items():
+            self._image.apply_group_configs(group_id, configs)
+        for key, configs in change.broker_configs.items():
+            self._image.apply_broker_configs(key, configs)
+        if change.broker_configs:
+            self._configs.reload()
+            self._partitions.configs_changed()

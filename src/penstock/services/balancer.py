@@ -1,0 +1,189 @@
+"""The controller's balancer: looks at what brokers have, and has the next few moves made that `core.balancing` plans.
+
+What there is to do follows from the metadata each time, so whoever becomes the controller goes on with it.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Final
+
+from penstock.base.cluster_settings import (
+    AUTO_LEADER_REBALANCE_ENABLE,
+    PENSTOCK_BALANCE_ENABLE,
+    PENSTOCK_BALANCE_INTERVAL_MS,
+    PENSTOCK_BALANCE_MOVES_MAX,
+    PENSTOCK_BALANCE_REPLACE_AFTER_MS,
+)
+from penstock.base.errors import ErrorCode, Refusal
+from penstock.base.ids import TopicPartition
+from penstock.cluster.controller import Controller
+from penstock.cluster.metadata import MetadataImage
+from penstock.cluster.moves import Exchange, exchanges_under_way
+from penstock.core.balancing import BrokerFact, Limits, PartitionFact, Plan, plan
+from penstock.services.configs import Configs
+from penstock.services.loads import Loads
+from penstock.services.partitions import Partitions
+from penstock.services.peers import Peers
+from penstock.world import World
+
+log = logging.getLogger("penstock.balancer")
+
+_LEADERS_AT_A_TIME: Final = 100
+_LOADS_EVERY: Final = 6  # looks: with thousands of partitions it is a long answer
+_BUSY_LOOK_S: Final = 1.0  # while something moves
+
+# Where brokers have less than so much each, on average, it is not worth moving anything for.
+_SIZE_MIN: Final = 256 * 1024**2
+_RATE_MIN: Final = 256 * 1024
+
+
+class Balancer:
+    """Works as long as this broker is the controller."""
+
+    def __init__(
+        self,
+        world: World,
+        image: MetadataImage,
+        controller: Controller,
+        configs: Configs,
+        partitions: Partitions,
+        peers: Peers,
+        *,
+        node_id: int,
+    ) -> None:
+        self._world = world
+        self._loop = world.loop
+        self._image = image
+        self._controller = controller
+        self._configs = configs
+        self._node_id = node_id
+        self._loads = Loads(world, image, partitions, peers, node_id=node_id)
+        self._away_since: dict[int, float] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = self._loop.create_task(self._run(), name="balance")
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        is_busy = False
+        while True:
+            interval_s = self._configs.broker[PENSTOCK_BALANCE_INTERVAL_MS] / 1000
+            await self._loop.sleep(min(interval_s, _BUSY_LOOK_S) if is_busy else interval_s)
+            try:
+                is_busy = await self._look(interval_s)
+            except Exception:
+                log.exception("balancing failed; it is tried again")
+                is_busy = False
+
+    async def _look(self, interval_s: float) -> bool:
+        """Have the next moves made; whether something moves."""
+        if not self._controller.is_active:
+            self._away_since.clear()
+            self._loads.forget()
+            return False
+        brokers = self._brokers()
+        if not self._configs.broker[PENSTOCK_BALANCE_ENABLE]:
+            return False
+        await self._give_up_on(
+            {broker.node_id for broker in brokers if broker.is_leaving and not broker.is_alive}
+        )
+        await self._loads.measure(_LOADS_EVERY * interval_s)
+        facts = self._partitions(len(brokers))
+        broker = self._configs.broker
+        limits = Limits(
+            leaders=_LEADERS_AT_A_TIME,
+            replicas=broker[PENSTOCK_BALANCE_MOVES_MAX],
+            gives_back=broker[AUTO_LEADER_REBALANCE_ENABLE],
+        )
+        planned = await self._world.work.run(lambda: plan(brokers, facts, limits))
+        await self._carry_out(planned, {fact.where: fact for fact in facts})
+        return not planned.is_empty or any(fact.is_moving for fact in facts)
+
+    # The facts.
+
+    def _brokers(self) -> list[BrokerFact]:
+        now = self._loop.time()
+        for node_id, broker in self._image.brokers.items():
+            if broker.fenced:
+                self._away_since.setdefault(node_id, now)
+            else:
+                self._away_since.pop(node_id, None)
+        patience_s = self._configs.broker[PENSTOCK_BALANCE_REPLACE_AFTER_MS] / 1000
+        return [
+            BrokerFact(
+                node_id,
+                broker.rack,
+                is_alive=not broker.fenced,
+                is_leaving=self._image.is_draining(node_id)
+                or now - self._away_since.get(node_id, now) > patience_s,
+            )
+            for node_id, broker in sorted(self._image.brokers.items())
+        ]
+
+    def _partitions(self, broker_count: int) -> list[PartitionFact]:
+        facts = []
+        for topic in self._image.topics():
+            for number, state in enumerate(topic.partitions):
+                where = TopicPartition(topic.name, number)
+                facts.append(
+                    PartitionFact(
+                        where,
+                        state.leader,
+                        tuple(each for each in state.replicas if each not in state.removing),
+                        state.in_sync,
+                        is_moving=bool(state.adding or state.removing),
+                        bytes_in=self._loads.written.rates.get(where, 0.0),
+                        bytes_out=self._loads.sent.rates.get(where, 0.0),
+                        size=self._loads.written.totals.get(where, 0),
+                    )
+                )
+        size = sum(fact.size * len(fact.replicas) for fact in facts) / max(1, broker_count)
+        rate = sum(fact.bytes_in * len(fact.replicas) + fact.bytes_out for fact in facts) / max(
+            1, broker_count
+        )
+        if size < _SIZE_MIN:
+            facts = [fact._replace(size=0) for fact in facts]
+        if rate < _RATE_MIN:
+            facts = [fact._replace(bytes_in=0.0, bytes_out=0.0) for fact in facts]
+        return facts
+
+    # What is done.
+
+    async def _give_up_on(self, lost: set[int]) -> None:
+        """Nobody waits for a replica on a broker that is not coming back."""
+        hopeless = [
+            Exchange(where, None)
+            for where, state in exchanges_under_way(self._image).items()
+            if not lost.isdisjoint(state.adding)
+        ]
+        if hopeless:
+            _tell(
+                "giving up the exchange of",
+                await self._controller.exchange_replicas(hopeless, keeps_factor=True),
+            )
+
+    async def _carry_out(self, planned: Plan, facts: Mapping[TopicPartition, PartitionFact]) -> None:
+        wanted = [*planned.orders, *planned.exchanges]
+        if wanted:
+            for where, replicas in planned.exchanges:
+                log.info("%s moves from brokers %s to %s", where, facts[where].replicas, replicas)
+            outcomes = await self._controller.exchange_replicas(
+                [Exchange(where, replicas, facts[where].replicas) for where, replicas in wanted],
+                keeps_factor=True,
+            )
+            _tell("moving", outcomes)
+        if planned.elections:
+            log.info("the preferred leaders of %d partitions are to lead", len(planned.elections))
+            _tell("electing", await self._controller.elect_leaders(planned.elections, unclean=False))
+
+
+def _tell(what: str, outcomes: Mapping[TopicPartition, Refusal]) -> None:
+    for where, outcome in outcomes.items():
+        if outcome.code is not ErrorCode.NONE:
+            log.info("%s %s has to wait: %s", what, where, outcome.message)

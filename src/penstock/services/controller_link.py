@@ -1,0 +1,115 @@
+"""The way to the controller from wherever one is: it may be this broker, or another that has to be asked.
+
+Used by the broker itself; what clients ask of the controller is forwarded as it came (`apis.forwarding`).
+"""
+
+from typing import TypeVar
+
+from penstock.base.errors import ErrorCode, Refusal
+from penstock.client.errors import ClientError, UnreachableError
+from penstock.cluster.controller import NOT_CONTROLLER, Controller, NewTopic
+from penstock.cluster.metadata import MetadataImage, Topic
+from penstock.schema.words import Message
+from penstock.services.in_sync_requests import alter_partitions
+from penstock.services.peers import Peers
+from penstock.wire.messages.allocate_producer_ids import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+)
+from penstock.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+from penstock.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from penstock.wire.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+
+R = TypeVar("R", bound=Message)
+
+_CREATE_TIMEOUT_MS = 10_000
+
+
+class ControllerLink:
+    """What a broker asks the controller for."""
+
+    def __init__(self, image: MetadataImage, controller: Controller, peers: Peers, *, node_id: int) -> None:
+        self._image = image
+        self._controller = controller
+        self._peers = peers
+        self._node_id = node_id
+
+    @property
+    def is_here(self) -> bool:
+        return self._controller.is_active
+
+    @property
+    def can_ask(self) -> bool:
+        """Whether there is another broker that seems to be the controller."""
+        return self._image.controller_id not in (-1, self._node_id)
+
+    async def ask(self, request: Message, response: type[R]) -> R:
+        """Another broker's answer; a ClientError if there is none."""
+        if not self.can_ask:
+            raise UnreachableError("there is no controller now; one is being elected")
+        return await self._peers.ask(self._image.controller_id, request, response)
+
+    async def alter_partition(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
+        """Another in-sync set for partitions that this broker leads."""
+        if self.is_here or not self.can_ask:
+            return await alter_partitions(self._controller, self._image, request)
+        return await self.ask(request, AlterPartitionResponse)
+
+    async def create_topic(self, new: NewTopic) -> Topic | Refusal:
+        """A topic for the broker's own use. One that was created elsewhere may not be known here yet: then a Refusal,
+        LEADER_NOT_AVAILABLE, as those who ask for its metadata now are told.
+        """
+        if self.is_here or not self.can_ask:
+            return await self._controller.create_topic(new)
+        request = CreateTopicsRequest(
+            topics=[
+                CreatableTopic(
+                    name=new.name,
+                    num_partitions=new.partition_count,
+                    replication_factor=new.replication_factor,
+                    configs=[
+                        CreatableTopicConfig(name=name, value=value) for name, value in new.configs.items()
+                    ],
+                )
+            ],
+            timeout_ms=_CREATE_TIMEOUT_MS,
+        )
+        try:
+            (answer,) = (await self.ask(request, CreateTopicsResponse)).topics
+        except ClientError as error:
+            return Refusal(ErrorCode.NOT_CONTROLLER, f"the controller cannot be asked: {error}")
+        known = self._image.topic(new.name)
+        if known is not None:
+            return known
+        if answer.error_code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+            return Refusal(
+                ErrorCode.LEADER_NOT_AVAILABLE, f"{new.name} was created, and is not known here yet"
+            )
+        return Refusal(ErrorCode(answer.error_code), answer.error_message)
+
+    async def ask_to_leave(self, broker_epoch: int) -> int:
+        """Have the controller give others what this broker leads; how many partitions are left."""
+        request = BrokerHeartbeatRequest(
+            broker_id=self._node_id, broker_epoch=broker_epoch, want_shut_down=True
+        )
+        answer = await self.ask(request, BrokerHeartbeatResponse)
+        return 0 if answer.should_shut_down else 1
+
+    async def allocate_producer_ids(self) -> int | Refusal:
+        """The first id of a block nobody else will get."""
+        if self.is_here or not self.can_ask:
+            return await self._controller.allocate_producer_ids()
+        broker = self._image.brokers[self._node_id]
+        request = AllocateProducerIdsRequest(broker_id=self._node_id, broker_epoch=broker.epoch)
+        try:
+            answer = await self.ask(request, AllocateProducerIdsResponse)
+        except ClientError as error:
+            return Refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"the controller cannot be asked: {error}")
+        if answer.error_code:
+            return Refusal(ErrorCode(answer.error_code), NOT_CONTROLLER.message)
+        return answer.producer_id_start

@@ -1,0 +1,368 @@
+"""Fetching from one leader all partitions that follow it, over one connection, in one session.
+
+One loop: ask, apply, ask again. What goes wrong with one partition makes that one wait (`replica.fetch.backoff.ms`);
+what goes wrong with the connection makes all of them. When there is something new to ask while the leader holds the
+last request, any other request on the connection makes it answer (`services.context.Held`).
+"""
+
+import asyncio
+import logging
+from functools import partial
+from typing import Final
+
+from penstock.base.broker_settings import PENSTOCK_LOOP_SLICE_MS
+from penstock.base.cluster_settings import (
+    REPLICA_FETCH_BACKOFF_MS,
+    REPLICA_FETCH_MAX_BYTES,
+    REPLICA_FETCH_MIN_BYTES,
+    REPLICA_FETCH_RESPONSE_MAX_BYTES,
+    REPLICA_FETCH_WAIT_MAX_MS,
+    REPLICA_SOCKET_TIMEOUT_MS,
+)
+from penstock.base.errors import ErrorCode, StorageError
+from penstock.base.version import VERSION
+from penstock.client.connection import Connection, ConnectionLimits
+from penstock.client.errors import ClientError, raise_if_refused
+from penstock.cluster.metadata import MetadataImage
+from penstock.core.fetch_sessions import PartitionKey, Wanted
+from penstock.core.replica_session import Asked, ReplicaSession
+from penstock.services.configs import Configs
+from penstock.services.partition import Partition
+from penstock.services.partitions import Partitions
+from penstock.services.peers import Peers
+from penstock.services.replication.copying import Copier, CopyError, LeaderOffsets
+from penstock.services.replication.throttling import FollowerThrottle
+from penstock.storage.errors import NoRoomError
+from penstock.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from penstock.wire.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    ForgottenTopic,
+    PartitionData,
+    ReplicaState,
+)
+from penstock.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from penstock.world import World
+
+log = logging.getLogger("penstock.replication")
+
+_LATEST: Final = -1
+_EARLIEST: Final = -2
+_RESPONSE_BYTES_MIN: Final = 128 << 20
+_THROTTLE_LOOK_S: Final = 1.0  # the rate may have changed by then
+
+# The leader, or this broker, has older metadata than the other: that passes.
+_PASSES: Final = (
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.FENCED_LEADER_EPOCH,
+    ErrorCode.UNKNOWN_LEADER_EPOCH,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+)
+
+
+class _Followed:
+    """A partition that is fetched, and how it was last asked for."""
+
+    __slots__ = ("has_trouble", "is_resting", "leader_epoch", "partition")
+
+    def __init__(self, partition: Partition) -> None:
+        self.partition = partition
+        self.leader_epoch = partition.leader_epoch
+        self.is_resting = False  # something was wrong with it: it is asked for again after a while
+        self.has_trouble = False  # which was told; it is told again when it comes back
+
+    @property
+    def is_current(self) -> bool:
+        """Whether what was asked is still what is to be done."""
+        partition = self.partition
+        return (
+            not partition.is_leader
+            and partition.leader_epoch == self.leader_epoch
+            and partition.log.failed is None
+        )
+
+
+class Fetcher:
+    """The partitions that are fetched from one leader."""
+
+    def __init__(
+        self,
+        world: World,
+        image: MetadataImage,
+        partitions: Partitions,
+        peers: Peers,
+        configs: Configs,
+        throttle: FollowerThrottle,
+        *,
+        node_id: int,
+        leader: int,
+    ) -> None:
+        self._world = world
+        self._loop = world.loop
+        self._image = image
+        self._peers = peers
+        self._configs = configs
+        self._throttle = throttle
+        self._node_id = node_id
+        self._leader = leader
+        self._copier = Copier(world, partitions, slice_ms=configs.broker[PENSTOCK_LOOP_SLICE_MS])
+        self._followed: dict[PartitionKey, _Followed] = {}
+        self._session = ReplicaSession()
+        self._connection: Connection | None = None
+        self._is_asking = False
+        self._news = asyncio.Event()
+        self._nudges: dict[asyncio.Task[None], None] = {}
+        self._is_reachable = True
+        self._is_waiting_for_throttle = False
+        self._task = world.loop.create_task(self._run(), name=f"fetch from broker {leader}")
+
+    def __len__(self) -> int:
+        return len(self._followed)
+
+    def follow(self, partition: Partition) -> None:
+        """Fetch a partition from now on, or under its new leader epoch."""
+        found = self._followed.get(_key(partition))
+        if found is None or found.partition is not partition or found.leader_epoch != partition.leader_epoch:
+            self._followed[_key(partition)] = _Followed(partition)
+            self._wake()
+
+    def leave(self, partition: Partition) -> None:
+        """Fetch a partition no more. What is under way for it is void."""
+        found = self._followed.get(_key(partition))
+        if found is not None and found.partition is partition:
+            del self._followed[_key(partition)]
+
+    async def stop(self) -> None:
+        self._task.cancel()
+        tasks = [self._task, *self._nudges]
+        for nudge in self._nudges:
+            nudge.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._disconnect()
+
+    # The loop.
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                await self._round()
+            except ClientError as error:
+                if self._is_reachable:
+                    log.info("broker %d cannot be fetched from: %s", self._leader, error)
+                self._is_reachable = False
+                await self._start_over()
+            except Exception:
+                log.exception("fetching from broker %d failed; it begins again", self._leader)
+                await self._start_over()
+
+    async def _start_over(self) -> None:
+        self._disconnect()
+        self._session.reset()
+        await self._loop.sleep(self._configs.broker[REPLICA_FETCH_BACKOFF_MS] / 1000)
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    async def _round(self) -> None:
+        self._news.clear()
+        asked = self._due()
+        if not asked:
+            await self._news.wait()
+            return
+        connection = await self._connected()
+        self._is_reachable = True
+        request = self._request(self._session.ask({key: self._wanted(asked[key]) for key in asked}))
+        self._is_asking = True
+        try:
+            answer = await connection.ask(request, FetchResponse)
+        finally:
+            self._is_asking = False
+        error = ErrorCode(answer.error_code)
+        self._session.answered(session_id=answer.session_id, error=error)
+        if error is not ErrorCode.NONE:
+            log.debug("broker %d refused a fetch: %s", self._leader, error.name)
+            return
+        for topic in answer.responses:
+            for data in topic.partitions:
+                followed = asked.get((topic.topic_id, data.partition_index))
+                if followed is not None:
+                    await self._apply(topic.topic_id, followed, data)
+        for followed in asked.values():
+            if not followed.partition.is_flushed_as_far_as_it_counts:
+                # What the next fetch says of a partition must be on the disk; the wait is that of one shared sync.
+                await followed.partition.flushed()
+
+    async def _connected(self) -> Connection:
+        if self._connection is None or not self._connection.is_open:
+            self._session.reset()
+            broker = self._configs.broker
+            limits = ConnectionLimits(
+                connect_timeout_ms=broker[REPLICA_SOCKET_TIMEOUT_MS],
+                request_timeout_ms=broker[REPLICA_SOCKET_TIMEOUT_MS] + broker[REPLICA_FETCH_WAIT_MAX_MS],
+                response_bytes_max=max(_RESPONSE_BYTES_MIN, 2 * broker[REPLICA_FETCH_RESPONSE_MAX_BYTES]),
+            )
+            self._connection = await self._peers.connect(self._leader, limits)
+        return self._connection
+
+    # What is asked.
+
+    def _due(self) -> dict[PartitionKey, _Followed]:
+        due = {
+            key: followed
+            for key, followed in self._followed.items()
+            if not followed.is_resting and followed.is_current
+        }
+        copied = (
+            (key, followed.partition) for key, followed in due.items() if not followed.partition.is_in_sync
+        )
+        waits_s = {key: wait_s for key, partition in copied if (wait_s := self._throttle.wait_s(partition))}
+        if waits_s and not self._is_waiting_for_throttle:
+            self._is_waiting_for_throttle = True
+            self._loop.call_later(min(_THROTTLE_LOOK_S, *waits_s.values()), self._throttle_is_over)
+        return {key: followed for key, followed in due.items() if key not in waits_s} if waits_s else due
+
+    def _wanted(self, followed: _Followed) -> Wanted:
+        partition, replica_log = followed.partition, followed.partition.log
+        return Wanted(
+            fetch_offset=replica_log.end_offset,
+            max_bytes=self._configs.broker[REPLICA_FETCH_MAX_BYTES],
+            current_leader_epoch=followed.leader_epoch,
+            last_fetched_epoch=replica_log.epochs.latest_epoch,
+            log_start_offset=replica_log.start_offset,
+            high_watermark=partition.high_watermark,
+        )
+
+    def _request(self, asked: Asked) -> FetchRequest:
+        broker = self._configs.broker
+        topics: dict[bytes | str, FetchTopic] = {}
+        for (topic_id, index), wanted in asked.wanted.items():
+            assert isinstance(topic_id, bytes)
+            topic = topics.setdefault(topic_id, FetchTopic(topic_id=topic_id))
+            topic.partitions.append(
+                FetchPartition(
+                    partition=index,
+                    current_leader_epoch=wanted.current_leader_epoch,
+                    fetch_offset=wanted.fetch_offset,
+                    last_fetched_epoch=wanted.last_fetched_epoch,
+                    log_start_offset=wanted.log_start_offset,
+                    partition_max_bytes=wanted.max_bytes,
+                    high_watermark=wanted.high_watermark or 0,
+                )
+            )
+        forgotten: dict[bytes | str, ForgottenTopic] = {}
+        for topic_id, index in asked.forgotten:
+            assert isinstance(topic_id, bytes)
+            forgotten.setdefault(topic_id, ForgottenTopic(topic_id=topic_id)).partitions.append(index)
+        registered = self._image.brokers.get(self._node_id)
+        return FetchRequest(
+            replica_state=ReplicaState(
+                replica_id=self._node_id, replica_epoch=-1 if registered is None else registered.epoch
+            ),
+            max_wait_ms=broker[REPLICA_FETCH_WAIT_MAX_MS],
+            min_bytes=broker[REPLICA_FETCH_MIN_BYTES],
+            max_bytes=broker[REPLICA_FETCH_RESPONSE_MAX_BYTES],
+            session_id=asked.session_id,
+            session_epoch=asked.epoch,
+            topics=list(topics.values()),
+            forgotten_topics_data=list(forgotten.values()),
+        )
+
+    # What is answered.
+
+    async def _apply(self, topic_id: bytes, followed: _Followed, data: PartitionData) -> None:
+        partition = followed.partition
+        key = (topic_id, data.partition_index)
+        is_void = partial(self._is_void, key, followed)
+        error = ErrorCode(data.error_code)
+        try:
+            if is_void():
+                self._session.restart()
+            elif error is ErrorCode.NONE:
+                self._throttle.count(partition, len(data.records or b""))
+                if not await self._copier.apply(partition, data, is_void):
+                    self._session.restart()
+                followed.has_trouble = False
+            elif error is ErrorCode.OFFSET_OUT_OF_RANGE:
+                await self._copier.meet(partition, partial(self._leader_offsets, partition), is_void)
+            else:
+                self._back_off(followed, f"it answers {error.name}", passes=error in _PASSES)
+        except (CopyError, NoRoomError) as problem:
+            self._session.restart()
+            self._back_off(followed, str(problem))
+        except StorageError as problem:
+            # The log has failed, and with it this replica; the others are fetched on.
+            partition.log.fail(str(problem))
+            partition.went_offline()
+
+    def _is_void(self, key: PartitionKey, followed: _Followed) -> bool:
+        return self._followed.get(key) is not followed or not followed.is_current
+
+    def _back_off(self, followed: _Followed, why: str, *, passes: bool = False) -> None:
+        tell = log.debug if passes or followed.has_trouble else log.warning
+        tell("%s cannot be copied from broker %d: %s", followed.partition, self._leader, why)
+        followed.has_trouble |= not passes
+        # The timer itself ends the rest: it may come a little before the clock says so, and it comes only once.
+        followed.is_resting = True
+        self._loop.call_later(self._configs.broker[REPLICA_FETCH_BACKOFF_MS] / 1000, self._rested, followed)
+
+    def _rested(self, followed: _Followed) -> None:
+        followed.is_resting = False
+        self._wake()
+
+    async def _leader_offsets(self, partition: Partition) -> LeaderOffsets:
+        return LeaderOffsets(
+            start=await self._leader_offset(partition, _EARLIEST),
+            end=await self._leader_offset(partition, _LATEST),
+        )
+
+    async def _leader_offset(self, partition: Partition, timestamp: int) -> int:
+        asked = ListOffsetsPartition(
+            partition_index=partition.index,
+            current_leader_epoch=partition.leader_epoch,
+            timestamp=timestamp,
+        )
+        request = ListOffsetsRequest(
+            replica_id=self._node_id, topics=[ListOffsetsTopic(name=partition.topic, partitions=[asked])]
+        )
+        answer = await (await self._connected()).ask(request, ListOffsetsResponse)
+        told = answer.topics[0].partitions[0]
+        if told.error_code:
+            raise CopyError(f"its leader does not say where its log is: {ErrorCode(told.error_code).name}")
+        return told.offset
+
+    # When there is something new to ask.
+
+    def _throttle_is_over(self) -> None:
+        self._is_waiting_for_throttle = False
+        self._wake()
+
+    def _wake(self) -> None:
+        self._news.set()
+        if self._is_asking and not self._nudges and not self._task.done():
+            nudge = self._loop.create_task(self._nudge(), name=f"nudge broker {self._leader}")
+            self._nudges[nudge] = None
+            nudge.add_done_callback(lambda done: self._nudges.pop(done, None))
+
+    async def _nudge(self) -> None:
+        """Have the leader answer what it holds."""
+        request = ApiVersionsRequest(client_software_name="penstock", client_software_version=VERSION)
+        try:
+            if self._connection is not None:
+                answer = await self._connection.ask(request, ApiVersionsResponse)
+                raise_if_refused(answer.error_code, None, f"asking broker {self._leader}")
+        except ClientError as error:
+            log.debug("broker %d: %s", self._leader, error)  # the fetch itself fails, too
+
+
+def _key(partition: Partition) -> PartitionKey:
+    return (partition.topic_id, partition.index)

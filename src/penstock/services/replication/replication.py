@@ -1,0 +1,95 @@
+"""Which partitions are fetched from which leader; follows the roles that `Partitions` gives them."""
+
+import asyncio
+
+from penstock.cluster.metadata import NO_LEADER, MetadataImage
+from penstock.services.configs import Configs
+from penstock.services.partition import Partition
+from penstock.services.partitions import Partitions
+from penstock.services.peers import Peers
+from penstock.services.replication.fetcher import Fetcher
+from penstock.services.replication.in_sync import ControllerLink, InSyncKeeper
+from penstock.services.replication.throttling import FollowerThrottle
+from penstock.world import World
+
+
+class Replication:
+    """All replication of one broker: its fetchers, and its keeper of in-sync sets."""
+
+    def __init__(
+        self,
+        world: World,
+        image: MetadataImage,
+        partitions: Partitions,
+        peers: Peers,
+        configs: Configs,
+        controller: ControllerLink,
+        *,
+        node_id: int,
+    ) -> None:
+        self._world = world
+        self._image = image
+        self._partitions = partitions
+        self._peers = peers
+        self._configs = configs
+        self._node_id = node_id
+        self._throttle = FollowerThrottle(world, configs)
+        self._fetchers: dict[int, Fetcher] = {}
+        self._leaders: dict[Partition, int] = {}  # of those that are fetched
+        self._runs = False
+        self._ending: dict[asyncio.Task[None], None] = {}
+        self._keeper = InSyncKeeper(world, image, partitions, configs, controller, node_id=node_id)
+
+    def start(self) -> None:
+        """Follow what is to be followed, from now on."""
+        self._runs = True
+        self._partitions.on_changed = self.changed
+        self._partitions.on_may_join = self._keeper.may_join
+        for partition in list(self._partitions.all()):
+            self.changed(partition)
+        self._keeper.start()
+
+    async def stop(self) -> None:
+        """Follow nothing any more."""
+        self._runs = False
+        await self._keeper.stop()
+        fetchers, self._fetchers = self._fetchers, {}
+        self._leaders.clear()
+        await asyncio.gather(*(fetcher.stop() for fetcher in fetchers.values()), *self._ending)
+
+    def changed(self, partition: Partition) -> None:
+        """A partition came, may have another leader, or is gone."""
+        if not self._runs:
+            return
+        leader = partition.state.leader
+        is_to_fetch = partition.log.failed is None and leader not in (NO_LEADER, self._node_id)
+        before = self._leaders.pop(partition, None)
+        if before is not None and (before != leader or not is_to_fetch):
+            self._leave(partition, before)
+        if is_to_fetch:
+            self._leaders[partition] = leader
+            self._fetcher(leader).follow(partition)
+
+    def _fetcher(self, leader: int) -> Fetcher:
+        fetcher = self._fetchers.get(leader)
+        if fetcher is None:
+            fetcher = self._fetchers[leader] = Fetcher(
+                self._world,
+                self._image,
+                self._partitions,
+                self._peers,
+                self._configs,
+                self._throttle,
+                node_id=self._node_id,
+                leader=leader,
+            )
+        return fetcher
+
+    def _leave(self, partition: Partition, leader: int) -> None:
+        fetcher = self._fetchers[leader]
+        fetcher.leave(partition)
+        if not len(fetcher):
+            del self._fetchers[leader]
+            task = self._world.loop.create_task(fetcher.stop())
+            self._ending[task] = None
+            task.add_done_callback(lambda done: self._ending.pop(done, None))

@@ -1,0 +1,56 @@
+"""How fast this broker copies the replicas that topics name as throttled, and how fast it lets others copy them.
+
+Only copying is slowed down: a replica that is in sync is neither held back nor counted, for producers wait for it.
+"""
+
+from collections.abc import Iterator
+
+from penstock.base.cluster_settings import (
+    FOLLOWER_REPLICATION_THROTTLED_RATE,
+    PENSTOCK_MOVE_MAX_BYTES_PER_SECOND,
+)
+from penstock.base.settings import Setting
+from penstock.core.throttling import Throttle
+from penstock.services.configs import Configs
+from penstock.services.partition import Partition
+from penstock.world import World
+
+
+class ReplicationThrottle:
+    """One side of it: the leader's, or the follower's. The rate may change at any time."""
+
+    def __init__(self, world: World, configs: Configs, rate: Setting[int]) -> None:
+        self._world = world
+        self._configs = configs
+        self._rate = rate
+        self._throttle = Throttle()
+
+    def count(self, size: int) -> None:
+        self._throttle.count(size, rate=self._configs.broker[self._rate], now=self._world.loop.time())
+
+    def wait_s(self) -> float:
+        """How long no throttled replica may be copied."""
+        return self._throttle.wait_s(rate=self._configs.broker[self._rate], now=self._world.loop.time())
+
+
+class FollowerThrottle:
+    """What this broker copies: the replicas that topics name, and those that are being moved to it."""
+
+    def __init__(self, world: World, configs: Configs) -> None:
+        self._named = ReplicationThrottle(world, configs, FOLLOWER_REPLICATION_THROTTLED_RATE)
+        self._moved = ReplicationThrottle(world, configs, PENSTOCK_MOVE_MAX_BYTES_PER_SECOND)
+
+    def count(self, partition: Partition, size: int) -> None:
+        for throttle in self._those_of(partition):
+            throttle.count(size)
+
+    def wait_s(self, partition: Partition) -> float:
+        """How long a partition is not to be fetched."""
+        return max((throttle.wait_s() for throttle in self._those_of(partition)), default=0.0)
+
+    def _those_of(self, partition: Partition) -> Iterator[ReplicationThrottle]:
+        if not partition.is_in_sync:
+            if partition.is_throttled:
+                yield self._named
+            if partition.is_being_added:
+                yield self._moved

@@ -1,0 +1,131 @@
+"""Questions to other brokers, gathered: what comes together for a broker goes there in one request.
+
+As in Kafka, one request has many partitions and transactions. How many items it has is bounded, and how many requests
+are under way to a broker: what comes meanwhile waits, and goes together when there is room.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Hashable, Sequence
+from functools import partial
+from typing import Generic, NamedTuple, TypeAlias, TypeVar
+
+from penstock.client.errors import ClientError
+from penstock.world import World
+
+log = logging.getLogger("penstock.transactions")
+
+Item = TypeVar("Item")
+Reply = TypeVar("Reply")
+
+# Asks a broker about items; the answer to each, in their order. A ClientError if there is none.
+Ask: TypeAlias = Callable[[int, Sequence[Item]], Awaitable[Sequence[Reply]]]
+
+
+class _Waiting(NamedTuple, Generic[Item, Reply]):
+    """An item, and whoever waits for its answer."""
+
+    item: Item
+    answer: "asyncio.Future[Reply]"
+
+
+class _Outbox(Generic[Item, Reply]):
+    """What is to be asked of one broker."""
+
+    def __init__(self) -> None:
+        self.waiting: list[_Waiting[Item, Reply]] = []
+        self.is_scheduled = False
+        self.requests = 0  # under way
+
+
+class Outboxes(Generic[Item, Reply]):
+    """An outbox for each broker. Items with the same key never share a request: answers are told apart by it."""
+
+    def __init__(
+        self,
+        world: World,
+        ask: "Ask[Item, Reply]",
+        *,
+        key: Callable[[Item], Hashable],
+        unanswered: Reply,
+        items_max: int,
+        requests_max: int,
+    ) -> None:
+        self._loop = world.loop
+        self._ask = ask
+        self._key = key
+        self._unanswered = unanswered  # what is answered where the broker is not to be had
+        self._items_max = items_max
+        self._requests_max = requests_max
+        self._by_node: dict[int, _Outbox[Item, Reply]] = {}
+        self._tasks: dict[asyncio.Task[None], None] = {}
+        self._stopped = False
+
+    def put(self, node_id: int, item: Item) -> "asyncio.Future[Reply]":
+        """A future for the broker's answer."""
+        answer: asyncio.Future[Reply] = self._loop.create_future()
+        if self._stopped:
+            answer.set_result(self._unanswered)
+            return answer
+        outbox = self._by_node.setdefault(node_id, _Outbox())
+        outbox.waiting.append(_Waiting(item, answer))
+        if not outbox.is_scheduled and outbox.requests < self._requests_max:
+            outbox.is_scheduled = True
+            self._loop.call_soon(self._send_all, node_id, outbox)
+        return answer
+
+    def _send_all(self, node_id: int, outbox: _Outbox[Item, Reply]) -> None:
+        outbox.is_scheduled = False
+        while outbox.requests < self._requests_max and not self._stopped:
+            together = self._take(outbox)
+            if not together:
+                break
+            outbox.requests += 1
+            task = self._loop.create_task(self._send(node_id, together), name=f"ask broker {node_id}")
+            self._tasks[task] = None
+            task.add_done_callback(partial(self._sent, node_id, outbox))
+        if not outbox.waiting and not outbox.requests:
+            self._by_node.pop(node_id, None)
+
+    def _take(self, outbox: _Outbox[Item, Reply]) -> list[_Waiting[Item, Reply]]:
+        together: dict[Hashable, _Waiting[Item, Reply]] = {}
+        left = []
+        for waiting in outbox.waiting:
+            if waiting.answer.done():
+                continue  # whoever asked has gone
+            if len(together) == self._items_max or self._key(waiting.item) in together:
+                left.append(waiting)
+            else:
+                together[self._key(waiting.item)] = waiting
+        outbox.waiting = left
+        return list(together.values())
+
+    async def _send(self, node_id: int, together: list[_Waiting[Item, Reply]]) -> None:
+        answers: Sequence[Reply] = [self._unanswered] * len(together)
+        try:
+            answers = await self._ask(node_id, [waiting.item for waiting in together])
+        except ClientError as error:
+            log.info("broker %d did not answer about transactions: %s", node_id, error)
+        except Exception:
+            log.exception("broker %d could not be asked about transactions", node_id)
+        finally:
+            for waiting, answer in zip(together, answers, strict=True):
+                if not waiting.answer.done():
+                    waiting.answer.set_result(answer)
+
+    def _sent(self, node_id: int, outbox: _Outbox[Item, Reply], task: "asyncio.Task[None]") -> None:
+        del self._tasks[task]
+        outbox.requests -= 1
+        self._send_all(node_id, outbox)
+
+    async def stop(self) -> None:
+        """Ask no more; who waits gets no answer."""
+        self._stopped = True
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        for outbox in self._by_node.values():
+            for waiting in outbox.waiting:
+                if not waiting.answer.done():
+                    waiting.answer.set_result(self._unanswered)
+        await asyncio.gather(*tasks, return_exceptions=True)

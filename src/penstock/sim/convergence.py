@@ -1,0 +1,124 @@
+"""Whether the nodes of a cluster agree: one controller, one metadata, all replicas in sync and equal."""
+
+import json
+from collections.abc import Container, Iterable, Iterator, Sequence
+
+from penstock.cluster.metadata import CONTROLLER, PartitionState, Topic
+from penstock.services.context import Services
+from penstock.services.partition import Partition
+from penstock.sim.node import Node
+from penstock.sim.shared_store import SharedStore
+from penstock.storage import names
+
+
+def differences(store: SharedStore, nodes: Iterable[Node], *, all_online: bool) -> list[str]:
+    """A line for each thing that is not as it is when all have caught up. All nodes are meant to run.
+
+    Without `all_online`, replicas that a failing disk has taken offline may be: they are until their node starts again.
+    """
+    members = list(nodes)
+    down = [node.host for node in members if node.broker is None]
+    if down:
+        return [f"{', '.join(down)} does not run"]
+    services = {node.node_id: node.broker.services for node in members if node.broker is not None}
+    topics = store.topics()
+    offline = _offline(services)
+    failed = offline.items() if all_online else ()
+    problems = [
+        *_controllers(store, services),
+        *_registrations(store, services),
+        *(problem for topic in topics for problem in _unready(topic, {} if all_online else offline)),
+        *(f"{name}-{index} is offline at {', '.join(map(str, where))}" for (name, index), where in failed),
+        *(problem for each in services.values() for problem in _image(store, topics, each)),
+    ]
+    if problems or not all_online:
+        return problems
+    return [problem for topic in topics for problem in _unlike(topic, members)]
+
+
+def _controllers(store: SharedStore, services: dict[int, Services]) -> Iterator[str]:
+    content = store.content(CONTROLLER)
+    if content is None:
+        yield "there is no controller"
+        return
+    elected = json.loads(content)["node_id"]
+    active = [node_id for node_id, each in services.items() if each.controller.is_active]
+    if active != [elected]:
+        yield f"broker {elected} was elected, and {active or 'nobody'} acts as the controller"
+    for node_id, each in services.items():
+        if each.image.controller_id != elected:
+            yield f"broker {node_id} takes {each.image.controller_id} for the controller, not {elected}"
+
+
+def _registrations(store: SharedStore, services: dict[int, Services]) -> Iterator[str]:
+    brokers, living = store.brokers(), store.living()
+    for node_id in services:
+        if node_id not in living:
+            yield f"broker {node_id} has no session that counts"
+        if node_id not in brokers or brokers[node_id].fenced:
+            yield f"broker {node_id} is not part of the cluster"
+
+
+def _offline(services: dict[int, Services]) -> dict[tuple[str, int], list[int]]:
+    """The partitions whose logs have failed, and where."""
+    found: dict[tuple[str, int], list[int]] = {}
+    for node_id, each in services.items():
+        for partition in each.partitions.all():
+            if partition.log.failed is not None:
+                found.setdefault((partition.topic, partition.index), []).append(node_id)
+    return found
+
+
+def _unready(topic: Topic, offline: Container[tuple[str, int]]) -> Iterator[str]:
+    for index, state in enumerate(topic.partitions):
+        problem = None if (topic.name, index) in offline else _unready_state(state)
+        if problem is not None:
+            yield f"{topic.name}-{index} {problem}: {state}"
+
+
+def _unready_state(state: PartitionState) -> str | None:
+    if state.leader not in state.in_sync:
+        return "has no leader"
+    if set(state.in_sync) != set(state.replicas):
+        return "has replicas that are not in sync"
+    return None
+
+
+def _image(store: SharedStore, topics: list[Topic], services: Services) -> Iterator[str]:
+    image, name = services.image, f"broker {services.node_id}"
+    known = {topic.name: topic for topic in image.topics()}
+    for topic in topics:
+        if known.pop(topic.name, None) != topic:
+            yield f"{name} knows {topic.name} as {image.topic(topic.name)}, which is {topic}"
+    for topic in known.values():
+        yield f"{name} knows {topic.name}, which does not exist"
+    if image.brokers != store.brokers():
+        yield f"{name} knows other brokers than there are: {image.brokers}, not {store.brokers()}"
+
+
+def _unlike(topic: Topic, nodes: Sequence[Node]) -> Iterator[str]:
+    """Partitions whose replicas do not hold the same bytes. What is compacted, each replica compacts for itself."""
+    if topic.configs.get("cleanup.policy") != "delete":
+        return
+    for index, state in enumerate(topic.partitions):
+        contents = {
+            node.node_id: _content(node, topic.name, index)
+            for node in nodes
+            if node.node_id in state.replicas
+        }
+        different = [node_id for node_id, content in contents.items() if content != contents[state.leader]]
+        if different:
+            sizes = {
+                node_id: None if content is None else len(content) for node_id, content in contents.items()
+            }
+            yield f"{topic.name}-{index} is not the same at {different} as at its leader {state.leader}: {sizes}"
+
+
+def _content(node: Node, topic: str, index: int) -> bytes | None:
+    """All that a replica's log holds; None if there is no replica."""
+    assert node.broker is not None
+    partition = node.broker.services.partitions.find_replica(topic, index)
+    if not isinstance(partition, Partition):
+        return None
+    segments = partition.log.segments
+    return b"".join(node.disk.content(segment.path(names.LOG))[: segment.size] for segment in segments)

@@ -1,0 +1,90 @@
+"""The metadata store that the nodes of a cluster share: each node's sessions, and what is agreed upon."""
+
+from collections.abc import Awaitable, Callable
+
+from penstock.cluster.metadata import BROKERS, LIVE, TOPICS, Broker, Topic
+from penstock.sim.loop import SimLoop
+from penstock.sim.simulation import Simulation
+from penstock.sim.store import SimStore
+from penstock.sim.store_server import StoreServer
+from penstock.world.store import Store
+
+_NAME = "metadata-store"
+
+
+class SharedStore:
+    """One server, and the way that each node has to it."""
+
+    def __init__(self, simulation: Simulation, *, session_timeout_ms: int) -> None:
+        place = simulation.new_place(_NAME)
+        self._server = StoreServer(SimLoop(simulation.loop, place), simulation.kernel.random(_NAME))
+        self._session_timeout_ms = session_timeout_ms
+        self._stores: dict[int, SimStore] = {}  # of each node's present session
+        self._cuts: dict[int, int] = {}  # how many faults keep a node from the store
+
+    def opener(self, node_id: int) -> Callable[[SimLoop], Awaitable[Store]]:
+        """What begins a session of a node."""
+
+        async def begin(loop: SimLoop) -> Store:
+            store = self._server.new_store(loop, session_timeout_ms=self._session_timeout_ms)
+            self._stores[node_id] = store
+            if self._cuts.get(node_id):
+                self._server.cut(store, silently=True)
+            await store.begin()
+            return store
+
+        return begin
+
+    # Faults.
+
+    def cut(self, node_id: int, *, silently: bool) -> None:
+        self._cuts[node_id] = self._cuts.get(node_id, 0) + 1
+        if node_id in self._stores:
+            self._server.cut(self._stores[node_id], silently=silently)
+
+    def mend(self, node_id: int) -> None:
+        self._cuts[node_id] = max(0, self._cuts.get(node_id, 0) - 1)
+        if not self._cuts[node_id] and node_id in self._stores:
+            self._server.mend(self._stores[node_id])
+
+    def mend_all(self) -> None:
+        for node_id in self._cuts:
+            self._cuts[node_id] = 0
+            self.mend(node_id)
+
+    def expire(self, node_id: int) -> None:
+        if node_id in self._stores:
+            self._server.expire(self._stores[node_id])
+
+    # What is agreed upon.
+
+    def content(self, path: str) -> bytes | None:
+        """What a node holds, if it is there."""
+        tree = self._server.tree
+        return tree.get(path).data if path in tree else None
+
+    def names(self, path: str) -> list[str]:
+        """What lies below a path."""
+        tree = self._server.tree
+        return tree.children(path) if path in tree else []
+
+    def on_change(self, callback: Callable[[str], None]) -> None:
+        """Call with the path of every node that changes, when it has."""
+        self._server.on_change = callback
+
+    def topic(self, name: str) -> Topic | None:
+        content = self.content(f"{TOPICS}/{name}")
+        return None if content is None else Topic.decode(name, content)
+
+    def topics(self) -> list[Topic]:
+        found = [self.topic(name) for name in self.names(TOPICS)]
+        return [topic for topic in found if topic is not None]
+
+    def brokers(self) -> dict[int, Broker]:
+        found = [
+            Broker.decode(self._server.tree.get(f"{BROKERS}/{name}").data) for name in self.names(BROKERS)
+        ]
+        return {broker.node_id: broker for broker in found}
+
+    def living(self) -> list[int]:
+        return sorted(map(int, self.names(LIVE)))

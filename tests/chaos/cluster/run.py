@@ -1,0 +1,183 @@
+"""The run: load, faults, and when all is whole again, a verdict."""
+
+import contextlib
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.chaos.cluster import verdicts
+from tests.chaos.cluster.consuming import Member, Observer, consumer_settings, read_to_the_end
+from tests.chaos.cluster.faults import Faults, NotRecoveredError, Say
+from tests.chaos.cluster.linked import LinkedCluster
+from tests.chaos.cluster.producing import (
+    PARTITIONS,
+    PATIENCE_S,
+    PRODUCER_SETTINGS,
+    JavaSender,
+    Sender,
+    TransactionalSender,
+)
+from tests.chaos.cluster.recording import IDEMPOTENT, JAVA, PLAIN, TRANSACTIONAL, Recorder, log_of
+
+TOPICS = (IDEMPOTENT, PLAIN, TRANSACTIONAL, JAVA)
+GROUPS: dict[str, Sequence[str]] = {
+    "classic": (IDEMPOTENT, TRANSACTIONAL),
+    "consumer": (PLAIN, TRANSACTIONAL),
+}
+MEMBERS = 2
+LINES_SHOWN = 60
+
+
+@dataclass
+class Report:
+    """What happened, and what is wrong with it."""
+
+    befell: list[str] = field(default_factory=list)
+    acknowledged: int = 0
+    transactions: int = 0
+    read: int = 0
+    commits: int = 0
+    faults: list[str] = field(default_factory=list)
+    logs: str = ""
+
+    def __str__(self) -> str:
+        happened = (
+            f"{len(self.befell)} faults ({', '.join(self.befell)}); {self.acknowledged} records acknowledged, "
+            f"{self.transactions} transactions, {self.read} records read by groups, {self.commits} commits"
+        )
+        return "\n".join([happened, *self.faults[:50], *([self.logs] if self.faults else [])])
+
+
+class Run:
+    def __init__(self, *, seed: int, say: Say) -> None:
+        self._seed = seed
+        self._say = say
+        self._recorder = Recorder()
+        self._report = Report()
+
+    def run(self, seconds: float, kinds: Sequence[str]) -> Report:
+        with LinkedCluster() as cluster:
+            try:
+                self._with_load(cluster, seconds, kinds)
+            except NotRecoveredError as error:
+                self._report.faults.append(f"not whole again {error}")
+            self._report.faults += self._recorder.complaints
+            if self._report.faults:
+                self._report.logs = _last_words(cluster)
+            for broker in cluster.brokers.values():
+                broker.stop()
+            directories = [broker.data for broker in cluster.brokers.values()]
+            logs = [log_of(topic, index) for topic in TOPICS for index in range(PARTITIONS)]
+            self._report.faults += verdicts.unlike_copies(directories, logs)
+        return self._report
+
+    def _with_load(self, cluster: LinkedCluster, seconds: float, kinds: Sequence[str]) -> None:
+        create_topics(cluster.bootstrap)
+        faults = Faults(cluster, self._recorder, seed=self._seed, say=self._say)
+        self._report.befell = faults.done
+        members = self._members(cluster.bootstrap)
+        observer = Observer(
+            self._recorder, GROUPS, consumer_settings(cluster.bootstrap, "observer"), partitions=PARTITIONS
+        )
+        senders = self._senders(cluster.bootstrap)
+        with JavaSender(self._recorder, JAVA, cluster.bootstrap) as java, contextlib.ExitStack() as stack:
+            for thread in (*senders, *members, observer):
+                thread.start()
+                stack.callback(thread.join, PATIENCE_S)
+                stack.callback(thread.stop)
+            faults.recover()
+            faults.befall(seconds, kinds)
+            for sender in senders:
+                sender.stop()
+            for sender in senders:
+                sender.join()
+            java.finish()
+            final = self._read_everything(cluster.bootstrap)
+            self._let_groups_finish(members, final)
+        self._judge(members, final)
+
+    def _senders(self, bootstrap: str) -> list[Sender]:
+        at = {**PRODUCER_SETTINGS, "bootstrap.servers": bootstrap}
+        transactional = {**at, "transactional.id": TRANSACTIONAL, "transaction.timeout.ms": 60_000}
+        del transactional["message.timeout.ms"]  # the transaction's own counts
+        return [
+            Sender(self._recorder, "idempotent", IDEMPOTENT, {**at, "enable.idempotence": True}),
+            Sender(self._recorder, "plain", PLAIN, {**at, "enable.idempotence": False}),
+            TransactionalSender(
+                self._recorder, "transactional", TRANSACTIONAL, transactional, seed=self._seed
+            ),
+        ]
+
+    def _members(self, bootstrap: str) -> list[Member]:
+        settings = {
+            "classic": {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 500},
+            "consumer": {"group.protocol": "consumer"},
+        }
+        return [
+            Member(
+                self._recorder,
+                f"{group}-{number}",
+                group,
+                topics,
+                consumer_settings(bootstrap, group, **settings[group]),
+            )
+            for group, topics in GROUPS.items()
+            for number in range(MEMBERS)
+        ]
+
+    def _read_everything(self, bootstrap: str) -> dict[verdicts.Where, list[int]]:
+        """Committed records, by partition."""
+        final = {}
+        for topic in TOPICS:
+            for index in range(PARTITIONS):
+                read_to_the_end(self._recorder, bootstrap, topic, index, committed_only=False)
+                final[topic, index] = read_to_the_end(
+                    self._recorder, bootstrap, topic, index, committed_only=True
+                )
+        return final
+
+    def _let_groups_finish(self, members: list[Member], final: dict[verdicts.Where, list[int]]) -> None:
+        deadline_s = time.monotonic() + PATIENCE_S
+        while time.monotonic() < deadline_s:
+            if not list(verdicts.not_read_by_groups(_seen_by(members), GROUPS, final)):
+                return
+            time.sleep(0.1)  # the members' threads read at their own pace
+
+    def _judge(self, members: list[Member], final: dict[verdicts.Where, list[int]]) -> None:
+        history = self._recorder.history
+        self._report.acknowledged = sum(send.base_offset >= 0 for send in history.sends)
+        self._report.transactions = len(history.transactions)
+        self._report.commits = len(history.commits)
+        self._report.read = sum(len(member.seen) for member in members)
+        self._report.faults += verdicts.anomalies(self._recorder)
+        self._report.faults += verdicts.out_of_order(history, final)
+        self._report.faults += verdicts.not_read_by_groups(_seen_by(members), GROUPS, final)
+
+
+def create_topics(bootstrap: str) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    wanted = [NewTopic(topic, PARTITIONS, 3, config={"min.insync.replicas": "2"}) for topic in TOPICS]
+    for created in admin.create_topics(wanted).values():
+        created.result(PATIENCE_S)
+
+
+def _seen_by(members: list[Member]) -> dict[str, set[tuple[str, int, int]]]:
+    seen: dict[str, set[tuple[str, int, int]]] = defaultdict(set)
+    for member in members:
+        seen[member.group] |= member.seen.copy()
+    return seen
+
+
+def _last_words(cluster: LinkedCluster) -> str:
+    return "\n".join(
+        f"--- broker {node_id} said last:\n" + "\n".join(broker.output.splitlines()[-LINES_SHOWN:])
+        for node_id, broker in cluster.brokers.items()
+    )
+
+
+def run(seconds: float, *, seed: int, say: Say = lambda words: None, kinds: Sequence[str] = ()) -> Report:
+    """Faults for so many seconds; with `kinds`, each of these once instead."""
+    return Run(seed=seed, say=say).run(seconds, kinds)

@@ -1,0 +1,78 @@
+"""Which in-sync sets the controller grants."""
+
+import pytest
+
+from penstock.base.errors import ErrorCode
+from penstock.base.ids import TopicId
+from penstock.cluster.in_sync import Proposal, judge
+from penstock.cluster.metadata import Broker, MetadataImage, PartitionState, Topic
+
+ID = TopicId(b"t" * 16)
+
+
+def image() -> MetadataImage:
+    made = MetadataImage("cluster")
+    made.apply_topic(Topic("t", ID, (PartitionState(1, 5, (1, 2, 3), (1, 2), 7),)))
+    for node_id in (1, 2, 3):
+        made.apply_broker(Broker(node_id, None, {}, epoch=10 + node_id))
+    made.apply_broker(Broker(4, None, {}, epoch=14, fenced=True))
+    return made
+
+
+def asked(
+    *members: tuple[int, int], leader_epoch: int = 5, partition_epoch: int = 7, topic_id: bytes = ID
+) -> Proposal:
+    return Proposal(topic_id, 0, leader_epoch, partition_epoch, members)
+
+
+def test_a_follower_that_has_caught_up_joins():
+    change, (verdict,), joining = judge(image(), 1, [asked((1, 11), (2, 12), (3, 13))])
+    assert verdict.error is ErrorCode.NONE
+    assert verdict.state is not None
+    assert (verdict.state.in_sync, verdict.state.partition_epoch, verdict.state.leader_epoch) == (
+        (1, 2, 3),
+        8,
+        5,
+    )
+    assert change.topics["t"].partitions[0] == verdict.state
+    assert joining == {3}
+
+
+def test_a_laggard_leaves_and_nobody_is_looked_up():
+    change, (verdict,), joining = judge(image(), 1, [asked((1, 11))])
+    assert change.topics["t"].partitions[0].in_sync == (1,)
+    assert (verdict.error, joining) == (ErrorCode.NONE, set())
+
+
+def test_what_is_so_already_changes_nothing():
+    change, (verdict,), _ = judge(image(), 1, [asked((1, 11), (2, 12))])
+    assert change.is_empty
+    assert verdict.state is not None
+    assert verdict.state.partition_epoch == 7
+
+
+@pytest.mark.parametrize(
+    ("leader", "proposal", "code"),
+    [
+        (2, asked((2, 12)), ErrorCode.FENCED_LEADER_EPOCH),
+        (1, asked((1, 11), leader_epoch=4), ErrorCode.FENCED_LEADER_EPOCH),
+        (1, asked((1, 11), leader_epoch=6), ErrorCode.NOT_CONTROLLER),
+        (1, asked((1, 11), partition_epoch=6), ErrorCode.INVALID_UPDATE_VERSION),
+        (1, asked((1, 11), partition_epoch=8), ErrorCode.NOT_CONTROLLER),
+        (1, asked((2, 12)), ErrorCode.INVALID_REQUEST),
+        (1, asked((1, 11), (4, 14)), ErrorCode.INVALID_REQUEST),
+        (1, asked((1, 11), (2, 12), (3, 12)), ErrorCode.INELIGIBLE_REPLICA),
+        (1, asked((1, 11), topic_id=b"x" * 16), ErrorCode.UNKNOWN_TOPIC_ID),
+    ],
+)
+def test_what_is_refused(leader, proposal, code):
+    change, (verdict,), _ = judge(image(), leader, [proposal])
+    assert verdict.error is code
+    assert change.is_empty
+
+
+def test_a_fenced_broker_does_not_join():
+    known = image()
+    known.apply_broker(Broker(3, None, {}, epoch=13, fenced=True))
+    _, (verdict,), _ = judge(known, 1, [asked((1, 11), (2, 12), (3, 13))])
+    assert verdict.error is ErrorCode.INELIGIBLE_REPLICA

@@ -1,0 +1,414 @@
+"""Three broker processes, a real ZooKeeper, and librdkafka: what a cluster promises while its parts die.
+
+One cluster serves the module; a test leaves it as it found it, with all brokers running.
+"""
+
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ClusterMetadata,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+)
+from kazoo.client import KazooClient
+
+from peers import tools
+from peers.cluster import PenstockCluster
+from peers.kafka import run_tool
+from peers.penstock import PenstockProcess
+from peers.process import ProcessEndedError
+from penstock.cli.main import main
+
+pytestmark = pytest.mark.foreign
+
+REASSIGN_PARTITIONS = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
+
+# A slow machine may need long; what takes so long has failed.
+PATIENCE_S = 90
+_FILL_BYTES = 500_000
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[PenstockCluster]:
+    tools.require("zookeeper")
+    # Who plans moves by hand has no use for a balancer that undoes them.
+    settings = {"group.initial.rebalance.delay.ms": 0, "penstock.balance.enable": "false"}
+    with PenstockCluster(settings=settings) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def admin(cluster: PenstockCluster) -> AdminClient:
+    return AdminClient({"bootstrap.servers": cluster.bootstrap})
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest) -> str:
+    return str(request.node.name.removeprefix("test_"))[:60]
+
+
+def until(look: Callable[[], object]) -> None:
+    """Wait for something that other processes do: nothing here could be told."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not look():
+        assert time.monotonic() < deadline, "it did not come to pass"
+        time.sleep(0.05)
+
+
+def metadata(broker: PenstockProcess) -> ClusterMetadata:
+    return AdminClient({"bootstrap.servers": broker.bootstrap}).list_topics(timeout=PATIENCE_S)
+
+
+def create(admin: AdminClient, topic: str, *, partitions: int = 1, replicas: int = 3, **configs: str) -> None:
+    settings = {name.replace("_", "."): value for name, value in configs.items()}
+    admin.create_topics([NewTopic(topic, partitions, replicas, config=settings)])[topic].result(PATIENCE_S)
+
+
+def leader(admin: AdminClient, topic: str, partition: int = 0) -> int:
+    found = admin.list_topics(topic, timeout=PATIENCE_S).topics[topic].partitions.get(partition)
+    return -1 if found is None else int(found.leader)
+
+
+def in_sync(admin: AdminClient, topic: str, partition: int = 0) -> set[int]:
+    return set(admin.list_topics(topic, timeout=PATIENCE_S).topics[topic].partitions[partition].isrs)
+
+
+def topic_config(admin: AdminClient, topic: str, name: str) -> str:
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+    return str(admin.describe_configs([resource])[resource].result(PATIENCE_S)[name].value)
+
+
+def change_broker_config(admin: AdminClient, node_id: int, name: str, value: str) -> None:
+    """Set a config of one broker."""
+    entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ConfigResource.Type.BROKER, str(node_id), incremental_configs=[entry])
+    admin.incremental_alter_configs([resource])[resource].result(PATIENCE_S)
+
+
+class Writer:
+    """Sends numbers, and knows which were acknowledged."""
+
+    def __init__(self, cluster: PenstockCluster, topic: str, **settings: object) -> None:
+        self._producer = Producer(
+            {"bootstrap.servers": cluster.bootstrap, "acks": "all", "linger.ms": 1, **settings}
+        )
+        self._topic = topic
+        self.sent = 0
+        self.acknowledged: set[int] = set()
+        self.errors: list[KafkaError] = []
+
+    def send(self, count: int) -> None:
+        for _ in range(count):
+            self._producer.produce(self._topic, str(self.sent), on_delivery=self._heard)
+            self.sent += 1
+            self._producer.poll(0)
+
+    def fill(self, size: int) -> None:
+        """Send so many bytes behind what was sent, and wait until they are there."""
+        for _ in range(0, size, _FILL_BYTES):
+            self._producer.produce(self._topic, bytes(_FILL_BYTES))
+        self.flush()
+
+    def flush(self) -> None:
+        assert self._producer.flush(PATIENCE_S) == 0
+
+    def _heard(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self.errors.append(error)
+        else:
+            self.acknowledged.add(int(message.value() or b""))
+
+
+def read_all(cluster: PenstockCluster, topic: str, expected: int, *, partition: int = 0) -> Counter[int]:
+    """How often each number is in a partition; reads until so many are there."""
+    consumer = Consumer(
+        {"bootstrap.servers": cluster.bootstrap, "group.id": "reader", "auto.offset.reset": "earliest"}
+    )
+    consumer.assign([TopicPartition(topic, partition, 0)])
+    seen: Counter[int] = Counter()
+    deadline = time.monotonic() + PATIENCE_S
+    while len(seen) < expected and time.monotonic() < deadline:
+        for message in consumer.consume(500, timeout=0.5):
+            if message.error() is None:
+                seen[int(message.value() or b"")] += 1
+    consumer.close()
+    return seen
+
+
+def test_any_broker_takes_changes_and_all_hear_of_them(cluster, topic):
+    brokers = list(cluster.brokers.values())
+    for number, broker in enumerate(brokers):
+        each = AdminClient({"bootstrap.servers": broker.bootstrap})
+        create(each, f"{topic}-{number}", partitions=3, replicas=2)
+        each.create_partitions([NewPartitions(f"{topic}-{number}", 4)])[f"{topic}-{number}"].result(
+            PATIENCE_S
+        )
+    for broker in brokers:
+        until(
+            lambda at=broker: all(
+                len(found.partitions) == 4
+                for name, found in metadata(at).topics.items()
+                if name.startswith(topic)
+            )
+        )
+        seen = metadata(broker)
+        assert sorted(seen.brokers) == [1, 2, 3]
+        assert seen.controller_id in (1, 2, 3)
+        assert len([name for name in seen.topics if name.startswith(topic)]) == 3
+
+
+def test_nothing_acknowledged_is_lost_or_doubled_when_each_broker_dies_in_turn(cluster, admin, topic):
+    create(admin, topic, min_insync_replicas="2")
+    writer = Writer(cluster, topic, **{"enable.idempotence": True})
+    for node_id, broker in cluster.brokers.items():
+        writer.send(500)
+        broker.kill()
+        until(lambda gone=node_id: leader(admin, topic) not in (-1, gone))
+        writer.send(500)
+        broker.start()
+        until(lambda: in_sync(admin, topic) == {1, 2, 3})
+    writer.flush()
+    assert not writer.errors
+    assert len(writer.acknowledged) == writer.sent
+    assert read_all(cluster, topic, writer.sent) == Counter(range(writer.sent))
+
+
+def test_without_enough_in_sync_replicas_nothing_is_acknowledged_and_reads_go_on(cluster, admin, topic):
+    create(admin, topic, min_insync_replicas="2")
+    writer = Writer(cluster, topic, **{"message.timeout.ms": 3_000})
+    writer.send(100)
+    writer.flush()
+    assert len(writer.acknowledged) == 100
+    for node_id in (2, 3):
+        cluster.brokers[node_id].kill()
+    until(lambda: leader(admin, topic) == 1 and in_sync(admin, topic) == {1})
+    writer.send(10)
+    writer.flush()
+    assert len(writer.acknowledged) == 100
+    assert len(writer.errors) == 10
+    assert read_all(cluster, topic, 100) == Counter(range(100))
+    for node_id in (2, 3):
+        cluster.brokers[node_id].start()
+    until(lambda: in_sync(admin, topic) == {1, 2, 3})
+    later = Writer(cluster, topic)
+    later.send(10)
+    later.flush()
+    assert len(later.acknowledged) == 10
+
+
+def test_a_topic_that_is_created_while_a_broker_is_away_gets_its_replica_when_it_returns(
+    cluster, admin, topic
+):
+    create(admin, f"{topic}-before")
+    cluster.brokers[3].kill()
+    until(lambda: in_sync(admin, f"{topic}-before") == {1, 2})
+    create(admin, topic, partitions=3)
+    for partition in range(3):
+        assert leader(admin, topic, partition) in (1, 2)
+        assert in_sync(admin, topic, partition) == {1, 2}
+    writer = Writer(cluster, topic)
+    writer.send(100)
+    writer.flush()
+    assert len(writer.acknowledged) == 100
+    cluster.brokers[3].start()
+    until(lambda: all(in_sync(admin, topic, partition) == {1, 2, 3} for partition in range(3)))
+
+
+def test_a_stop_that_was_planned_hands_leaders_over_first(cluster, admin, topic):
+    create(admin, topic, partitions=3)
+    writer = Writer(cluster, topic)
+    writer.send(300)
+    cluster.brokers[1].stop()
+    writer.send(300)
+    writer.flush()
+    assert not writer.errors
+    assert 1 not in {leader(admin, topic, partition) for partition in range(3)}
+    cluster.brokers[1].start()
+    until(lambda: all(in_sync(admin, topic, partition) == {1, 2, 3} for partition in range(3)))
+
+
+def test_groups_and_transactions_go_on_when_their_coordinator_dies(cluster, admin, topic):
+    create(admin, topic)
+    producer = Producer(
+        {"bootstrap.servers": cluster.bootstrap, "transactional.id": topic, "transaction.timeout.ms": 60_000}
+    )
+    producer.init_transactions(PATIENCE_S)
+    consumer = Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap,
+            "group.id": topic,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+        }
+    )
+    consumer.subscribe([topic])
+    seen: list[int] = []
+
+    def take(count: int) -> None:
+        until(lambda: _poll_into(consumer, seen) or len(seen) >= count)
+        _commit(consumer)
+
+    for number, broker in enumerate(cluster.brokers.values()):
+        producer.begin_transaction()
+        producer.produce(topic, str(number))
+        broker.kill()
+        _commit_transaction(producer)
+        take(number + 1)
+        broker.start()
+        until(lambda: in_sync(admin, topic) == {1, 2, 3})
+    assert seen == [0, 1, 2]
+    committed = consumer.committed([TopicPartition(topic, 0)], timeout=PATIENCE_S)
+    assert committed[0].offset > 0
+    consumer.close()
+
+
+def _poll_into(consumer: Consumer, seen: list[int]) -> bool:
+    message = consumer.poll(0.2)
+    if message is not None and message.error() is None:
+        seen.append(int(message.value() or b""))
+    return False
+
+
+def _commit(consumer: Consumer) -> None:
+    """Commit; while a coordinator fails over that is refused, and clients are to try again."""
+
+    def attempt() -> bool:
+        try:
+            consumer.commit(asynchronous=False)
+        except KafkaException as error:
+            if error.args[0].fatal():
+                raise
+            return False
+        return True
+
+    until(attempt)
+
+
+def _commit_transaction(producer: Producer) -> None:
+    def attempt() -> bool:
+        try:
+            producer.commit_transaction(PATIENCE_S)
+        except KafkaException as error:
+            if not error.args[0].retriable():
+                raise
+            return False
+        return True
+
+    until(attempt)
+
+
+def test_a_second_broker_with_the_same_id_is_refused_and_the_first_goes_on(cluster, admin, topic, tmp_path):
+    twin = cluster.broker(1, tmp_path)
+    with pytest.raises(ProcessEndedError, match="another broker with node id 1 is in this cluster"):
+        twin.start()
+    create(admin, topic)
+    assert sorted(metadata(cluster.brokers[1]).brokers) == [1, 2, 3]
+
+
+def test_a_data_directory_of_another_cluster_is_refused(cluster, tmp_path: Path):
+    with PenstockProcess(tmp_path) as alone:
+        create(AdminClient({"bootstrap.servers": alone.bootstrap}), "t", replicas=1)
+    stranger = PenstockProcess(
+        tmp_path, arguments=["--zookeeper", cluster.zookeeper.addresses, "--node-id", "1"]
+    )
+    with pytest.raises(ProcessEndedError, match="belongs to cluster"):
+        stranger.start()
+    lost = PenstockProcess(
+        tmp_path, arguments=["--zookeeper", f"{cluster.zookeeper.addresses}/other", "--node-id", "1"]
+    )
+    with pytest.raises(ProcessEndedError, match="ZooKeeper knows no cluster"):
+        lost.start()
+    assert (tmp_path / "t-0").is_dir(), "what the directory holds is still there"
+
+
+def test_a_damaged_topic_node_is_named_and_costs_no_data(cluster, admin, topic):
+    create(admin, topic)
+    writer = Writer(cluster, topic)
+    writer.send(100)
+    writer.flush()
+    broker = cluster.brokers[3]
+    broker.stop()
+    zookeeper = KazooClient(cluster.zookeeper.addresses)
+    zookeeper.start()
+    try:
+        node = f"/penstock/topics/{topic}"
+        until(lambda: in_sync(admin, topic) == {1, 2})
+        whole, _ = zookeeper.get(node)
+        zookeeper.set(node, whole[:-20])
+        with pytest.raises(ProcessEndedError, match=f"the node /topics/{topic} is damaged"):
+            broker.start()
+        assert (broker.data / f"{topic}-0").is_dir()
+        zookeeper.set(node, whole)
+    finally:
+        zookeeper.stop()
+        zookeeper.close()
+    broker.start()
+    until(lambda: in_sync(admin, topic) == {1, 2, 3})
+    assert read_all(cluster, topic, 100) == Counter(range(100))
+
+
+def test_cluster_describe_tells_what_lacks_replicas_and_why(cluster, admin, topic, capsys):
+    create(admin, topic)
+
+    def described(*options: str) -> str:
+        assert main(["cluster", "describe", "-b", cluster.brokers[1].bootstrap, *options]) == 0
+        return capsys.readouterr().out
+
+    until(lambda: "every partition has all its replicas in sync" in described())
+    cluster.brokers[3].kill()
+    until(lambda: "broker 3 is away" in described())
+    document = json.loads(described("--json"))
+    assert [broker["id"] for broker in document["brokers"]] == [1, 2]
+    (lacking,) = [each for each in document["under_replicated"] if each["topic"] == topic]
+    assert (sorted(lacking["in_sync"]), lacking["why"]) == ([1, 2], ["broker 3 is away"])
+    cluster.brokers[3].start()
+    until(lambda: "every partition has all its replicas in sync" in described())
+
+
+def test_a_broker_is_not_drained_where_nothing_balances(cluster, capsys):
+    assert main(["broker", "drain", "1", "-b", cluster.bootstrap]) == 1
+    assert "penstock.balance.enable=true" in capsys.readouterr().err
+    assert main(["broker", "describe", "9", "-b", cluster.bootstrap]) == 1
+    assert "there is no broker 9; the cluster has 1, 2, 3" in capsys.readouterr().err
+
+
+def test_kafkas_tool_moves_replicas_and_preferred_leaders(cluster, admin, topic, tmp_path):
+    tools.require("kafka")
+    create(admin, topic, replicas=1)
+    writer = Writer(cluster, topic)
+    writer.send(1000)
+    writer.flush()
+    Writer(cluster, topic).fill(3_000_000)
+    holder = leader(admin, topic)
+    wanted = [node_id for node_id in (1, 2, 3) if node_id != holder]
+    plan = tmp_path / "plan.json"
+    plan.write_text(
+        json.dumps({"version": 1, "partitions": [{"topic": topic, "partition": 0, "replicas": wanted}]})
+    )
+    at = ("--bootstrap-server", cluster.bootstrap, "--reassignment-json-file", plan)
+    shown = run_tool(REASSIGN_PARTITIONS, *at, "--execute", "--throttle", "1000").stdout
+    assert "Successfully started partition reassignment" in shown
+    # The first answer has a megabyte, and a quarter of an hour is to pass before the next.
+    shown = run_tool(REASSIGN_PARTITIONS, *at, "--verify").stdout
+    assert f"Reassignment of partition {topic}-0 is still in progress" in shown
+    assert topic_config(admin, topic, "follower.replication.throttled.replicas")
+    for node_id in (1, 2, 3):
+        change_broker_config(admin, node_id, "leader.replication.throttled.rate", "1000000000")
+        change_broker_config(admin, node_id, "follower.replication.throttled.rate", "1000000000")
+    until(lambda: in_sync(admin, topic) == set(wanted))
+    shown = run_tool(REASSIGN_PARTITIONS, *at, "--verify").stdout
+    assert f"Reassignment of partition {topic}-0 is completed" in shown
+    until(lambda: not topic_config(admin, topic, "follower.replication.throttled.replicas"))
+    assert read_all(cluster, topic, 1000) == Counter(range(1000))
+    assert leader(admin, topic) == wanted[0]

@@ -1,0 +1,350 @@
+"""Several brokers in one process, without a store: real partitions, connections and replication, on disks in memory.
+
+The metadata is fed by hand: `Controller` is what remains of a controller when nobody but the test decides. It keeps the
+rules of AlterPartition, as the real one does, and tells every broker what is so, one after the other.
+"""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, cast
+
+from penstock.apis import ApiTable
+from penstock.base.broker_settings import PENSTOCK_LOOP_SLICE_MS
+from penstock.base.cluster_settings import LEADER_REPLICATION_THROTTLED_RATE
+from penstock.base.errors import ErrorCode
+from penstock.base.load_settings import load_broker_settings
+from penstock.broker.connections import Connections
+from penstock.client.addresses import Address
+from penstock.client.connection import Connection, ConnectionLimits, open_connection
+from penstock.client.errors import UnreachableError
+from penstock.cluster.metadata import Broker, MetadataImage, PartitionState, Topic
+from penstock.core.fetch_sessions import FetchSessions
+from penstock.records.batch import headers
+from penstock.services.configs import Configs
+from penstock.services.context import Services
+from penstock.services.flusher import Flusher
+from penstock.services.metrics import Metrics
+from penstock.services.partition import Partition
+from penstock.services.partitions import Partitions
+from penstock.services.peers import Peers
+from penstock.services.replication.replication import Replication
+from penstock.services.replication.throttling import ReplicationThrottle
+from penstock.storage.directory import DataDirectory
+from penstock.wire.messages.alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    PartitionDataResponse,
+    TopicDataResponse,
+)
+from penstock.wire.messages.fetch import FetchRequest, FetchResponse
+from penstock.wire.messages.produce import ProduceRequest, ProduceResponse
+from penstock.world import World
+from penstock.world.memory_disk import MemoryDisk
+from penstock.world.real_entropy import RealEntropy
+from penstock.world.real_loop import RealLoop
+from penstock.world.real_work import RealWork
+from tests.raw_client import produce_request
+
+LISTENER = "PLAINTEXT"
+TOPIC = "orders"
+TOPIC_ID = b"orders' topic id"
+# A slow machine may need long; what takes so long has failed.
+PATIENCE_S = 60.0
+
+
+class HeldDisk(MemoryDisk):
+    """A disk whose syncs can be held up."""
+
+    def __init__(self) -> None:
+        super().__init__(size_max=1 << 30)
+        self.may_sync = threading.Event()
+        self.may_sync.set()
+
+    def sync_dir(self, path: str) -> None:
+        assert self.may_sync.wait(PATIENCE_S)
+        super().sync_dir(path)
+
+
+class Node:
+    """One broker."""
+
+    def __init__(
+        self, node_id: int, controller: "Controller", disk: HeldDisk, settings: Mapping[str, object]
+    ) -> None:
+        self.node_id = node_id
+        self.disk = disk
+        self.loop = RealLoop()
+        self.work = RealWork(threads=2)
+        self.controller = controller
+        self._settings = load_broker_settings(file=settings, file_name="settings")
+        self.image = MetadataImage("a-cluster")
+        entropy = RealEntropy()
+        self.directory = DataDirectory.open(disk, node_id=node_id, entropy=entropy)
+        self.world = World(self.loop, disk, cast(Any, None), self.work, entropy)
+        self.configs = Configs(self._settings, self.image, node_id=node_id)
+        self.flusher = Flusher(self.world, lanes=2, queue_max=1000, whole_from=0)
+        self.partitions = Partitions(
+            self.world,
+            self.directory,
+            self.flusher,
+            self.configs,
+            node_id=node_id,
+            slice_ms=self._settings[PENSTOCK_LOOP_SLICE_MS],
+        )
+        metrics = Metrics()
+        self.services = Services(
+            world=self.world,
+            configs=self.configs,
+            node_id=node_id,
+            log_dir="memory",
+            image=self.image,
+            controller=cast(Any, None),
+            controller_link=cast(Any, None),
+            keeper=None,
+            partitions=self.partitions,
+            flusher=self.flusher,
+            leader_throttle=ReplicationThrottle(self.world, self.configs, LEADER_REPLICATION_THROTTLED_RATE),
+            fetch_sessions=FetchSessions(slots=100, partitions_max=1000, random_below=entropy.random_below),
+            producer_ids=cast(Any, None),
+            coordinators=cast(Any, None),
+            transactions=cast(Any, None),
+            metrics=metrics,
+        )
+        apis = ApiTable(metrics)
+        self.services.api_versions.update(apis.advertised(self._settings))
+        self.connections = Connections(self.services, apis)
+        self.peers = Peers(self.world, self.image, node_id=node_id)
+        self.replication = Replication(
+            self.world, self.image, self.partitions, self.peers, self.configs, controller, node_id=node_id
+        )
+        self._server: Any = None
+        self._connections: list[Connection] = []
+
+    async def start(self, topics: list[Topic]) -> None:
+        await self.partitions.load(topics)
+        for topic in topics:
+            self.image.apply_topic(topic)
+        self._server = await self.loop.listen(lambda: self.connections.make(LISTENER), "127.0.0.1", 0)
+        self.replication.start()
+
+    @property
+    def address(self) -> tuple[str, int]:
+        return "127.0.0.1", self._server.port
+
+    async def stop(self) -> None:
+        """Stop cleanly; the disk can be started from again."""
+        await self.replication.stop()
+        self.peers.close()
+        for connection in self._connections:
+            connection.close()
+        self._server.close()
+        await self.connections.drain(timeout_ms=1000)
+        await self.flusher.settle()
+        await self.partitions.close_cleanly()
+        self.work.close()
+
+    def partition(self, index: int = 0) -> Partition:
+        found = self.partitions.find_replica(TOPIC, index)
+        assert isinstance(found, Partition), found
+        return found
+
+    async def connection(self) -> Connection:
+        opened = await open_connection(
+            self.loop,
+            Address(*self.address),
+            client_id="test",
+            limits=ConnectionLimits(request_timeout_ms=int(PATIENCE_S * 1000)),
+        )
+        self._connections.append(opened)
+        return opened
+
+    async def produce(self, batch: bytes, *, acks: int = -1, index: int = 0) -> Any:
+        """The answer to one batch."""
+        request: ProduceRequest = produce_request(TOPIC, batch, partition=index, acks=acks)
+        request.timeout_ms = int(PATIENCE_S * 1000)
+        answer = await (await self.connection()).ask(request, ProduceResponse, version_max=12)
+        return answer.responses[0].partition_responses[0]
+
+    async def fetch(self, request: FetchRequest, *, version: int = 12) -> FetchResponse:
+        return await (await self.connection()).ask(request, FetchResponse, version_max=version)
+
+    def log_bytes(self, index: int = 0) -> bytes:
+        """All batches of a partition, as they lie in the log."""
+        log = self.partition(index).log
+        found, offset = b"", log.start_offset
+        while offset < log.end_offset:
+            piece = log.read(offset, max_bytes=1 << 20, upto_offset=log.end_offset)
+            assert piece
+            found += bytes(piece)
+            offset = _end(bytes(piece))
+        return found
+
+
+def _end(piece: bytes) -> int:
+    *_, (_, last) = headers(piece)
+    return last.next_offset
+
+
+class Controller:
+    """Decides what the test says, and what leaders ask for."""
+
+    def __init__(self) -> None:
+        self.topics: dict[str, Topic] = {}
+        self.nodes: dict[int, Node] = {}
+        self.brokers: dict[int, Broker] = {}
+        self.asked: list[AlterPartitionRequest] = []
+        self.reachable = asyncio.Event()
+        self.reachable.set()
+        self.loses_next_answer = False
+        self._one_at_a_time = asyncio.Lock()
+
+    async def alter_partition(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
+        if not self.reachable.is_set():
+            raise UnreachableError("there is no controller")
+        self.asked.append(request)
+        topics = []
+        for topic in request.topics:
+            answers = []
+            for asked in topic.partitions:
+                answers.append(await self._alter(topic.topic_id, asked))
+            topics.append(TopicDataResponse(topic_id=topic.topic_id, partitions=answers))
+        if self.loses_next_answer:
+            self.loses_next_answer = False
+            raise UnreachableError("the answer is lost")
+        return AlterPartitionResponse(topics=topics)
+
+    async def _alter(self, topic_id: bytes, asked: Any) -> PartitionDataResponse:
+        index = asked.partition_index
+        topic = next(topic for topic in self.topics.values() if topic.topic_id == topic_id)
+        state = topic.partitions[index]
+        code = ErrorCode.NONE
+        if asked.leader_epoch != state.leader_epoch:
+            code = ErrorCode.FENCED_LEADER_EPOCH
+        elif asked.partition_epoch != state.partition_epoch:
+            code = ErrorCode.INVALID_UPDATE_VERSION
+        for member in asked.new_isr_with_epochs:
+            broker = self.brokers[member.broker_id]
+            if broker.fenced or member.broker_epoch not in (-1, broker.epoch):
+                code = ErrorCode.INELIGIBLE_REPLICA
+        if code is ErrorCode.NONE:
+            members = tuple(member.broker_id for member in asked.new_isr_with_epochs)
+            await self.change(topic.name, index, in_sync=members)
+            state = self.topics[topic.name].partitions[index]
+        return PartitionDataResponse(
+            partition_index=index,
+            error_code=code,
+            leader_id=state.leader,
+            leader_epoch=state.leader_epoch,
+            isr=list(state.in_sync),
+            partition_epoch=state.partition_epoch,
+        )
+
+    async def create(self, *states: PartitionState, name: str = TOPIC, **configs: str) -> None:
+        """A topic; configs with '_' for '.'."""
+        named = {config.replace("_", "."): value for config, value in configs.items()}
+        topic = self.topics[name] = Topic(name, TOPIC_ID, states, named)
+        async with self._one_at_a_time:
+            for node in self.nodes.values():
+                await node.partitions.topic_created(topic)
+                node.image.apply_topic(topic)
+
+    async def change(
+        self, name: str = TOPIC, index: int = 0, *, to: tuple[int, ...] = (), **fields: Any
+    ) -> None:
+        """Write a new state of a partition and tell all brokers, or only those in `to`, of it."""
+        topic = self.topics[name]
+        state = topic.partitions[index]
+        changed = state._replace(partition_epoch=state.partition_epoch + 1, **fields)
+        partitions = (*topic.partitions[:index], changed, *topic.partitions[index + 1 :])
+        topic = self.topics[name] = Topic(name, topic.topic_id, partitions, topic.configs)
+        await self.tell(*(to or tuple(self.nodes)), name=name)
+
+    async def elect(self, leader: int, *, index: int = 0, to: tuple[int, ...] = (), **fields: Any) -> None:
+        epoch = self.topics[TOPIC].partitions[index].leader_epoch + 1
+        await self.change(index=index, to=to, leader=leader, leader_epoch=epoch, **fields)
+
+    async def tell(self, *node_ids: int, name: str = TOPIC) -> None:
+        """Tell brokers what is so."""
+        async with self._one_at_a_time:
+            topic = self.topics[name]
+            for node_id in node_ids:
+                node = self.nodes[node_id]
+                await node.partitions.topic_changed(topic)
+                node.image.apply_topic(topic)
+
+    def register(self, node: Node, *, epoch: int, rack: str | None = None) -> None:
+        self.nodes[node.node_id] = node
+        broker = Broker(node.node_id, rack, {LISTENER: node.address}, epoch=epoch, peer_listener=LISTENER)
+        self.tell_of(broker)
+        for known in self.brokers.values():
+            node.image.apply_broker(known)
+
+    def tell_of(self, broker: Broker) -> None:
+        self.brokers[broker.node_id] = broker
+        for node in self.nodes.values():
+            node.image.apply_broker(broker)
+
+
+class Cluster:
+    """The brokers 1 to n and their controller."""
+
+    def __init__(self, settings: Mapping[str, object]) -> None:
+        self.controller = Controller()
+        self._settings = settings
+        self._disks: dict[int, HeldDisk] = {}
+        self._epochs: dict[int, int] = {}
+
+    def __getitem__(self, node_id: int) -> Node:
+        return self.controller.nodes[node_id]
+
+    async def start(self, node_id: int) -> Node:
+        """Start a broker, on the disk that it had if it was there before."""
+        disk = self._disks.setdefault(node_id, HeldDisk())
+        rack = f"rack-{node_id}"
+        node = Node(node_id, self.controller, disk, {**self._settings, "broker.rack": rack})
+        await node.start(list(self.controller.topics.values()))
+        self._epochs[node_id] = self._epochs.get(node_id, 100 * node_id) + 1
+        self.controller.register(node, epoch=self._epochs[node_id], rack=rack)
+        return node
+
+    async def stop(self, node_id: int) -> None:
+        await self.controller.nodes.pop(node_id).stop()
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        """Return when something holds that other tasks bring about."""
+        async with asyncio.timeout(PATIENCE_S):
+            while not holds():
+                await asyncio.sleep(0.005)
+
+    async def until_same(self, *node_ids: int, index: int = 0) -> None:
+        """Return when the logs of brokers are the same and all of it is below their high watermarks."""
+        partitions = [self[node_id].partition(index) for node_id in node_ids]
+
+        def are_same() -> bool:
+            end_offset = partitions[0].log.end_offset
+            return all(
+                partition.log.end_offset == end_offset == partition.high_watermark for partition in partitions
+            )
+
+        await self.until(are_same)
+
+
+@asynccontextmanager
+async def cluster_of(count: int, **settings: object) -> AsyncIterator[Cluster]:
+    """So many brokers; their settings with '_' for '.'."""
+    named = {name.replace("_", "."): value for name, value in settings.items()}
+    cluster = Cluster({"replica.fetch.backoff.ms": "20", **named})
+    try:
+        for node_id in range(1, count + 1):
+            await cluster.start(node_id)
+        yield cluster
+    finally:
+        for node_id in list(cluster.controller.nodes):
+            await cluster.stop(node_id)
+
+
+def led_by(leader: int, *followers: int, in_sync: tuple[int, ...] | None = None) -> PartitionState:
+    replicas = (leader, *followers)
+    return PartitionState(leader, 0, replicas, replicas if in_sync is None else in_sync, 0)

@@ -1,0 +1,154 @@
+"""The in-sync set, and the high watermark that waits for everybody who may be in it."""
+
+import asyncio
+from dataclasses import replace
+
+from penstock.base.errors import ErrorCode
+from tests.raw_client import batch_of
+from tests.services.replication.cluster import Cluster, led_by
+from tests.services.replication.stories import tell
+
+# Long enough for a follower that fetches on a slow machine, short enough to wait for.
+LAG_MS = 1500
+
+
+def test_the_high_watermark_waits_for_the_slowest_in_sync_follower() -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.controller.create(led_by(1, 2, 3))
+        await cluster.until_same(1, 2, 3)
+        await cluster[3].replication.stop()
+        produced = asyncio.create_task(cluster[1].produce(batch_of(b"x")))
+        leader = cluster[1].partition()
+        await cluster.until(lambda: cluster[2].partition().log.end_offset == 1)
+        await cluster.until(lambda: noted(cluster, 2) == 1)
+        assert leader.high_watermark == 0
+        assert not produced.done()
+        cluster[3].replication.start()
+        assert (await produced).error_code == 0
+        await cluster.until_same(1, 2, 3)
+
+    tell(story, 3)
+
+
+def test_acks_1_does_not_wait_for_followers() -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.controller.create(led_by(1, 2))
+        await cluster[2].replication.stop()
+        assert (await cluster[1].produce(batch_of(b"x"), acks=1)).error_code == 0
+        assert cluster[1].partition().high_watermark == 0
+
+    tell(story)
+
+
+def test_a_laggard_leaves_the_in_sync_set_and_comes_back() -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.controller.create(led_by(1, 2, 3), min_insync_replicas="2")
+        await cluster.until_same(1, 2, 3)
+        await cluster[3].replication.stop()
+        answer = await cluster[1].produce(batch_of(b"x"))  # returns when broker 3 does not count any more
+        assert answer.error_code == 0
+        assert set(cluster.controller.topics["orders"].partitions[0].in_sync) == {1, 2}
+        assert cluster[3].partition().log.end_offset == 0
+        cluster[3].replication.start()
+        await cluster.until(
+            lambda: set(cluster.controller.topics["orders"].partitions[0].in_sync) == {1, 2, 3}
+        )
+        await cluster.until_same(1, 2, 3)
+        members = cluster.controller.asked[-1].topics[0].partitions[0].new_isr_with_epochs
+        assert {member.broker_id: member.broker_epoch for member in members} == {1: 101, 2: 201, 3: 301}
+
+    tell(story, 3, replica_lag_time_max_ms=LAG_MS)
+
+
+def test_too_few_in_sync_replicas_are_told_before_and_after_the_append() -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.controller.create(led_by(1, 2), min_insync_replicas="2")
+        await cluster.until_same(1, 2)
+        await cluster[2].replication.stop()
+        late = await cluster[1].produce(batch_of(b"x"))
+        assert late.error_code == ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        early = await cluster[1].produce(batch_of(b"x"))
+        assert early.error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+        assert cluster[1].partition().log.end_offset == 1
+
+    tell(story, replica_lag_time_max_ms=LAG_MS)
+
+
+def test_while_the_controller_is_away_a_laggard_still_counts() -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.controller.create(led_by(1, 2))
+        await cluster.until_same(1, 2)
+        cluster.controller.reachable.clear()
+        await cluster[2].replication.stop()
+        produced = asyncio.create_task(cluster[1].produce(batch_of(b"x")))
+        leader = cluster[1].partition()
+        await cluster.until(lambda: leader.leadership is not None and leader.leadership.pending is not None)
+        assert leader.leadership is not None
+        assert leader.leadership.members == {1, 2}
+        assert leader.high_watermark == 0
+        assert not produced.done()
+        cluster.controller.reachable.set()
+        assert (await produced).error_code == 0
+        assert leader.state.in_sync == (1,)
+
+    tell(story, replica_lag_time_max_ms=LAG_MS)
+
+
+def test_an_answer_that_is_lost_changes_nothing_until_the_metadata_tells() -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.controller.create(led_by(1, 2, in_sync=(1,)))
+        cluster.controller.loses_next_answer = True
+        await cluster.until(lambda: cluster[1].partition().state.in_sync == (1, 2))
+        assert cluster.controller.topics["orders"].partitions[0].partition_epoch == 1
+        assert (await cluster[1].produce(batch_of(b"x"))).error_code == 0
+        leadership = cluster[1].partition().leadership
+        assert leadership is not None
+        assert leadership.pending is None
+
+    tell(story)
+
+
+def test_a_fenced_follower_does_not_join() -> None:
+    async def story(cluster: Cluster) -> None:
+        fenced = replace(cluster.controller.brokers[2], fenced=True)
+        cluster.controller.tell_of(fenced)
+        await cluster.controller.create(led_by(1, 2, in_sync=(1,)))
+        await cluster[1].produce(batch_of(b"x"))
+        await cluster.until_same(1, 2)
+        assert cluster[1].partition().state.in_sync == (1,)
+        assert not cluster.controller.asked
+        cluster.controller.tell_of(replace(fenced, fenced=False))
+        await cluster.until(lambda: cluster[1].partition().state.in_sync == (1, 2))
+
+    tell(story)
+
+
+def test_with_flush_messages_1_a_follower_counts_when_its_disk_has_it() -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.controller.create(led_by(1, 2, 3), flush_messages="1")
+        await cluster.until_same(1, 2, 3)
+        follower, leader = cluster[2].partition(), cluster[1].partition()
+        cluster[2].disk.may_sync.clear()
+        try:
+            produced = asyncio.create_task(cluster[1].produce(batch_of(b"x")))
+            await cluster.until(lambda: follower.log.end_offset == 1)
+            await cluster.until(lambda: noted(cluster, 3) == 1)  # broker 3 has synced, and said so
+            assert follower.log.recovery_point == 0
+            assert noted(cluster, 2) == 0
+            assert leader.high_watermark == 0
+            assert not produced.done()
+        finally:
+            cluster[2].disk.may_sync.set()
+        assert (await produced).error_code == 0
+        assert follower.log.recovery_point == 1
+
+    tell(story, 3)
+
+
+def noted(cluster: Cluster, node_id: int) -> int:
+    """How far the leader, broker 1, knows a follower to be."""
+    leadership = cluster[1].partition().leadership
+    assert leadership is not None
+    follower = leadership.follower(node_id)
+    assert follower is not None
+    return follower.end_offset

@@ -1,0 +1,262 @@
+"""What leaders and followers answer, and what becomes of whoever waits when that changes."""
+
+import asyncio
+
+import pytest
+
+from penstock.base.errors import ErrorCode
+from penstock.cluster.metadata import NO_LEADER
+from penstock.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ReplicaState
+from penstock.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from penstock.wire.messages.produce import ProduceResponse
+from tests.raw_client import batch_of, produce_request
+from tests.services.replication.cluster import TOPIC, TOPIC_ID, Cluster, Node, led_by
+from tests.services.replication.stories import tell
+
+LATEST = -1
+EARLIEST = -2
+
+
+def asking(
+    offset: int = 0,
+    *,
+    epoch: int = -1,
+    max_wait_ms: int = 0,
+    rack: str = "",
+    replica: tuple[int, int] | None = None,
+    session_epoch: int = -1,
+) -> FetchRequest:
+    """A fetch of one partition, by a consumer or by a replica (node id and broker epoch)."""
+    asked = FetchPartition(
+        partition=0, fetch_offset=offset, current_leader_epoch=epoch, partition_max_bytes=1 << 20
+    )
+    return FetchRequest(
+        replica_state=None
+        if replica is None
+        else ReplicaState(replica_id=replica[0], replica_epoch=replica[1]),
+        max_wait_ms=max_wait_ms,
+        min_bytes=1,
+        max_bytes=1 << 20,
+        session_epoch=session_epoch,
+        rack_id=rack,
+        topics=[FetchTopic(topic=TOPIC, topic_id=TOPIC_ID, partitions=[asked])],
+    )
+
+
+async def latest(
+    node: Node, timestamp: int = LATEST, *, replica: int = -1, version: int = 11
+) -> tuple[int, int]:
+    """Error code and offset that ListOffsets answers."""
+    asked = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
+    request = ListOffsetsRequest(
+        replica_id=replica, topics=[ListOffsetsTopic(name=TOPIC, partitions=[asked])]
+    )
+    answer = await (await node.connection()).ask(request, ListOffsetsResponse, version_max=version)
+    told = answer.topics[0].partitions[0]
+    return told.error_code, told.offset
+
+
+def test_a_producer_at_a_follower_is_told_who_leads() -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.controller.create(led_by(1, 2))
+        connection = await cluster[2].connection()
+        answer = await connection.ask(produce_request(TOPIC, batch_of(b"x")), ProduceResponse, version_max=12)
+        told = answer.responses[0].partition_responses[0]
+        assert told.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert told.current_leader is not None
+        assert (told.current_leader.leader_id, told.current_leader.leader_epoch) == (1, 0)
+        (endpoint,) = answer.node_endpoints
+        assert (endpoint.node_id, endpoint.host, endpoint.port) == (1, *cluster[1].address)
+        assert endpoint.rack == "rack-1"
+
+    tell(story)
+
+
+@pytest.mark.parametrize("version", [12, 18])
+def test_a_consumer_with_an_older_epoch_is_told_who_leads(version: int) -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.controller.create(led_by(1, 2))
+        await cluster.controller.elect(2)
+        answer = await cluster[1].fetch(asking(epoch=0), version=version)
+        told = answer.responses[0].partitions[0]
+        assert told.error_code == ErrorCode.FENCED_LEADER_EPOCH
+        leader = told.current_leader
+        assert (leader and (leader.leader_id, leader.leader_epoch)) == ((2, 1) if version >= 16 else None)
+        assert [endpoint.node_id for endpoint in answer.node_endpoints] == ([2] if version >= 16 else [])
+
+    tell(story)
+
+
+def test_a_broker_without_a_replica_says_so() -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.controller.create(led_by(1))
+        assert (await cluster[2].produce(batch_of(b"x"))).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        answer = await cluster[2].fetch(asking())
+        assert answer.responses[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert (await latest(cluster[2]))[0] == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert "orders-0" not in cluster[2].disk.list("")
+
+    tell(story)
+
+
+def test_whoever_waits_at_a_leader_hears_that_it_is_none_any_more() -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.controller.create(led_by(1, 2))
+        await cluster.until_same(1, 2)
+        await cluster[2].replication.stop()
+        produced = asyncio.create_task(cluster[1].produce(batch_of(b"x")))
+        fetched = asyncio.create_task(cluster[1].fetch(asking(epoch=0, max_wait_ms=600_000)))
+        partition = cluster[1].partition()
+        await cluster.until(lambda: partition.log.end_offset == 1 and len(partition.fetches) == 1)
+        await cluster.controller.elect(NO_LEADER)
+        assert (await produced).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        told = (await fetched).responses[0].partitions[0]
+        assert told.error_code == ErrorCode.FENCED_LEADER_EPOCH
+        assert (await cluster[1].produce(batch_of(b"x"))).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    tell(story)
+
+
+def test_a_new_leader_says_where_its_log_ends_when_all_in_sync_have_it() -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.controller.create(led_by(1, 2, 3))
+        await cluster[1].produce(batch_of(b"x", b"y"))
+        await cluster.until_same(1, 2, 3)
+        for node_id in (1, 2, 3):
+            await cluster[node_id].replication.stop()
+        # Broker 2 has more than broker 1 may have told of.
+        leader = cluster[2].partition()
+        leader.high_watermark = 1
+        await cluster.controller.elect(2, in_sync=(2, 3))
+        assert await latest(cluster[2]) == (ErrorCode.OFFSET_NOT_AVAILABLE, -1)
+        assert await latest(cluster[2], version=4) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
+        assert await latest(cluster[2], EARLIEST) == (0, 0)
+        assert await latest(cluster[2], replica=3) == (0, 2)
+        cluster[3].replication.start()
+        await cluster.until(lambda: leader.high_watermark == 2)
+        assert await latest(cluster[2]) == (0, 2)
+
+    tell(story, 3)
+
+
+def test_a_fetch_of_an_earlier_life_of_a_follower_does_not_count() -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.controller.create(led_by(1, 2))
+        await cluster.stop(2)
+        await cluster.start(2)
+        await cluster[2].replication.stop()
+        await cluster[1].produce(batch_of(b"x"), acks=1)
+        connection = await cluster[1].connection()
+
+        async def error_for(node_id: int, broker_epoch: int) -> int:
+            request = asking(offset=1, epoch=0, replica=(node_id, broker_epoch))
+            answer = await connection.ask(request, FetchResponse)
+            return answer.responses[0].partitions[0].error_code
+
+        assert await error_for(2, 201) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert await error_for(3, 301) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert cluster[1].partition().high_watermark == 0
+        assert await error_for(2, 202) == 0
+        assert cluster[1].partition().high_watermark == 1
+
+    tell(story)
+
+
+def test_a_held_fetch_of_a_follower_is_let_go_by_its_next_request() -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.controller.create(led_by(1, 2))
+        await cluster.until_same(1, 2)
+        await cluster[2].replication.stop()
+        connection = await cluster[1].connection()
+        first = asking(epoch=0, replica=(2, 201), session_epoch=0)
+        session = (await connection.ask(first, FetchResponse)).session_id
+        held = asking(epoch=0, replica=(2, 201), session_epoch=1, max_wait_ms=600_000)
+        held.session_id = session
+        waiting = asyncio.create_task(connection.ask(held, FetchResponse))
+        partition = cluster[1].partition()
+        await cluster.until(lambda: len(partition.follower_fetches) == 1)
+        assert (await latest_on(connection)) == 0
+        assert (await waiting).responses == []
+
+    async def latest_on(connection: object) -> int:
+        asked = ListOffsetsPartition(partition_index=0, timestamp=LATEST)
+        request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=TOPIC, partitions=[asked])])
+        answer = await connection.ask(request, ListOffsetsResponse)  # type: ignore[attr-defined]
+        return int(answer.topics[0].partitions[0].error_code)
+
+    tell(story)
+
+
+def test_a_consumer_reads_from_a_follower_up_to_its_high_watermark() -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.controller.create(led_by(1, 2))
+        await cluster[1].produce(batch_of(b"x"))
+        await cluster.until_same(1, 2)
+        told = (await cluster[2].fetch(asking(epoch=0))).responses[0].partitions[0]
+        assert (told.error_code, told.high_watermark) == (0, 1)
+        assert bytes(told.records) == cluster[1].log_bytes()
+        # One that waits there hears of what the follower copies.
+        waiting = asyncio.create_task(cluster[2].fetch(asking(1, epoch=0, max_wait_ms=600_000)))
+        await cluster.until(lambda: len(cluster[2].partition().fetches) == 1)
+        await cluster[1].produce(batch_of(b"y"))
+        told = (await waiting).responses[0].partitions[0]
+        assert told.high_watermark == 2
+        assert told.records
+        # Clients that know of leaders only are sent to the leader.
+        old = await cluster[2].fetch(asking(), version=10)
+        assert old.responses[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    tell(story)
+
+
+def test_a_consumer_is_sent_to_the_replica_in_its_rack() -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.controller.create(led_by(1, 2, 3))
+        await cluster[1].produce(batch_of(b"x"))
+        await cluster.until_same(1, 2, 3)
+        for rack, preferred in (("rack-3", 3), ("rack-1", -1), ("elsewhere", -1), ("", -1)):
+            told = (await cluster[1].fetch(asking(rack=rack))).responses[0].partitions[0]
+            assert told.preferred_read_replica == preferred
+            assert bool(told.records) == (preferred == -1)
+        # A replica that does not have what is asked for is none to be sent to.
+        await cluster.controller.change(in_sync=(1, 2))
+        told = (await cluster[1].fetch(asking(rack="rack-3"))).responses[0].partitions[0]
+        assert told.preferred_read_replica == -1
+
+    tell(story, 3, replica_selector_class="org.apache.kafka.common.replica.RackAwareReplicaSelector")
+
+
+def test_a_deposed_and_reelected_leader_goes_on_with_all_it_has() -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.controller.create(led_by(1, 2))
+        for leader in (1, 2, 1, 2):
+            assert (await cluster[leader].produce(batch_of(b"x"))).error_code == 0
+            await cluster.until_same(1, 2)
+            await cluster.controller.elect(3 - leader)
+        await cluster.until_same(1, 2)
+        assert cluster[1].log_bytes() == cluster[2].log_bytes()
+        entries = cluster[1].partition().log.epochs.entries
+        assert [entry.start_offset for entry in entries[:4]] == [0, 1, 2, 3]
+
+    tell(story)
+
+
+def test_a_topic_that_is_deleted_is_fetched_no_more() -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.controller.create(led_by(1, 2))
+        await cluster[1].produce(batch_of(b"x"))
+        await cluster.until_same(1, 2)
+        topic = cluster.controller.topics.pop(TOPIC)
+        for node_id in (1, 2):
+            await cluster[node_id].partitions.topic_deleted(topic)
+            cluster[node_id].image.apply_topic_deleted(TOPIC)
+        assert not cluster[2].replication._fetchers
+        assert "orders-0" not in cluster[2].disk.list("")
+        assert cluster[2].partitions.find(TOPIC, 0) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    tell(story)

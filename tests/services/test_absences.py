@@ -1,0 +1,61 @@
+from penstock.cluster.metadata import Broker, MetadataImage
+from penstock.services.absences import Absences
+
+LISTENER = "PLAINTEXT"
+
+
+def image_of(*node_ids: int, fenced: tuple[int, ...] = ()) -> MetadataImage:
+    image = MetadataImage("a-cluster")
+    for node_id in node_ids:
+        address = {LISTENER: ("localhost", 9000 + node_id)}
+        image.apply_broker(Broker(node_id, None, address, fenced=node_id in fenced))
+    return image
+
+
+def told(absences: Absences, image: MetadataImage, *, now: float) -> list[int]:
+    return [address.node_id for address in absences.addresses(image, LISTENER, now=now)]
+
+
+def test_a_broker_that_left_is_told_of_for_a_while():
+    absences = Absences()
+    absences.brokers_changed(image_of(1, 2, 3), now=100)
+    image = image_of(1, 2, 3, fenced=(2,))
+    absences.brokers_changed(image, now=200)
+
+    assert told(absences, image, now=201) == [1, 2, 3]
+    assert told(absences, image, now=206) == [1, 3]
+
+
+def test_a_broker_that_comes_back_and_leaves_again_is_told_of_from_then():
+    absences = Absences()
+    there, away = image_of(1, 2), image_of(1, 2, fenced=(2,))
+    for now, image in ((0, there), (10, away), (12, there), (20, away)):
+        absences.brokers_changed(image, now=now)
+
+    assert told(absences, away, now=24) == [1, 2]
+    assert told(absences, away, now=26) == [1]
+
+
+def test_a_broker_that_was_never_there_is_not_told_of():
+    image = image_of(1, 2, fenced=(2,))
+    absences = Absences()
+    absences.brokers_changed(image, now=0)
+
+    assert told(absences, image, now=0) == [1]
+
+
+def test_a_broker_seems_dead_until_it_answers_or_the_metadata_say_so_or_it_is_doubted_for_too_long():
+    absences = Absences()
+    absences.brokers_changed(image_of(1, 2), now=0)
+    assert not absences.seems_dead(2, now=1)
+
+    absences.doubt(2, now=1)
+    absences.doubt(2, now=9)
+    assert absences.seems_dead(2, now=15)
+    assert not absences.seems_dead(2, now=17), "its session has outlived all doubt"
+
+    absences.answers(2)
+    absences.doubt(2, now=20)
+    assert absences.seems_dead(2, now=20)
+    absences.brokers_changed(image_of(1, 2, fenced=(2,)), now=21)
+    assert not absences.seems_dead(2, now=21)

@@ -1,0 +1,146 @@
+"""What is asked of other brokers: together what comes together, and not too much at a time."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from types import SimpleNamespace
+
+from penstock.base.ids import TopicPartition
+from penstock.client.errors import UnreachableError
+from penstock.core.transactions.transaction import Identity
+from penstock.records.control import Marker, MarkerType
+from penstock.services.transactions.outboxes import Outboxes
+from penstock.services.transactions.remote_coordinators import Question
+from penstock.services.transactions.remote_coordinators import request_for as questions_request
+from penstock.services.transactions.remote_markers import RemoteMarker, request_for
+from penstock.world.real_loop import RealLoop
+
+LEFT, RIGHT = 1, 2
+UNANSWERED = "unanswered"
+
+
+class Broker:
+    """Notes what it is asked, and answers when the test says so."""
+
+    def __init__(self) -> None:
+        self.requests: list[tuple[int, list[str]]] = []
+        self.may_answer = asyncio.Event()
+        self.is_down = False
+
+    async def ask(self, node_id: int, items: Sequence[str]) -> list[str]:
+        self.requests.append((node_id, list(items)))
+        await self.may_answer.wait()
+        if self.is_down:
+            raise UnreachableError("nobody is there")
+        return [item.upper() for item in items]
+
+
+def tell(story: Callable[[Broker, "Outboxes[str, str]"], Awaitable[None]]) -> None:
+    async def run() -> None:
+        broker = Broker()
+        world = SimpleNamespace(loop=RealLoop())
+        outboxes: Outboxes[str, str] = Outboxes(
+            world,  # type: ignore[arg-type]
+            broker.ask,
+            key=lambda item: item[0],
+            unanswered=UNANSWERED,
+            items_max=3,
+            requests_max=2,
+        )
+        await story(broker, outboxes)
+        await outboxes.stop()
+
+    asyncio.run(run())
+
+
+async def turns(count: int = 5) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+def test_what_comes_in_one_turn_goes_in_one_request_per_broker() -> None:
+    async def story(broker: Broker, outboxes: "Outboxes[str, str]") -> None:
+        broker.may_answer.set()
+        answers = [outboxes.put(LEFT, "a"), outboxes.put(RIGHT, "b"), outboxes.put(LEFT, "c")]
+        assert await asyncio.gather(*answers) == ["A", "B", "C"]
+        assert broker.requests == [(LEFT, ["a", "c"]), (RIGHT, ["b"])]
+
+    tell(story)
+
+
+def test_a_request_has_a_bounded_number_of_items_and_so_has_a_broker_of_requests() -> None:
+    async def story(broker: Broker, outboxes: "Outboxes[str, str]") -> None:
+        answers = [outboxes.put(LEFT, item) for item in "abcdefgh"]
+        await turns()
+        assert broker.requests == [(LEFT, ["a", "b", "c"]), (LEFT, ["d", "e", "f"])]
+        broker.may_answer.set()
+        assert await asyncio.gather(*answers) == list("ABCDEFGH")
+        assert broker.requests[2:] == [(LEFT, ["g", "h"])]
+
+    tell(story)
+
+
+def test_what_could_not_be_told_apart_goes_in_two_requests() -> None:
+    async def story(broker: Broker, outboxes: "Outboxes[str, str]") -> None:
+        broker.may_answer.set()
+        answers = [outboxes.put(LEFT, item) for item in ("a1", "b", "a2")]
+        assert await asyncio.gather(*answers) == ["A1", "B", "A2"]
+        assert broker.requests == [(LEFT, ["a1", "b"]), (LEFT, ["a2"])]
+
+    tell(story)
+
+
+def test_a_broker_that_is_down_leaves_everybody_without_an_answer() -> None:
+    async def story(broker: Broker, outboxes: "Outboxes[str, str]") -> None:
+        broker.is_down = True
+        broker.may_answer.set()
+        answers = [outboxes.put(LEFT, item) for item in "ab"]
+        assert await asyncio.gather(*answers) == [UNANSWERED, UNANSWERED]
+        broker.is_down = False
+        assert await outboxes.put(LEFT, "a") == "A"
+
+    tell(story)
+
+
+def test_nothing_is_asked_for_who_has_gone_and_nobody_waits_after_the_end() -> None:
+    async def story(broker: Broker, outboxes: "Outboxes[str, str]") -> None:
+        outboxes.put(LEFT, "a").cancel()
+        under_way = [outboxes.put(LEFT, item) for item in "bcdefghij"]
+        await turns()
+        assert broker.requests[0] == (LEFT, ["b", "c", "d"])
+        await outboxes.stop()
+        assert await asyncio.gather(*under_way, outboxes.put(LEFT, "z")) == [UNANSWERED] * 10
+
+    tell(story)
+
+
+def test_the_markers_of_a_broker_are_one_request_with_every_transactions_version() -> None:
+    first, second = Marker(MarkerType.COMMIT, 7, 1, 4), Marker(MarkerType.ABORT, 8, 2, 5)
+    request = request_for(
+        [
+            RemoteMarker(first, TopicPartition("b", 1), 2),
+            RemoteMarker(second, TopicPartition("a", 0), 0),
+            RemoteMarker(first, TopicPartition("a", 0), 2),
+            RemoteMarker(first, TopicPartition("b", 0), 2),
+        ]
+    )
+    one, other = request.markers
+    assert (one.producer_id, one.producer_epoch, one.coordinator_epoch) == (7, 1, 4)
+    assert (one.transaction_result, one.transaction_version) == (True, 2)
+    assert [(topic.name, topic.partition_indexes) for topic in one.topics] == [("a", [0]), ("b", [0, 1])]
+    assert (other.producer_id, other.transaction_result, other.transaction_version) == (8, False, 0)
+
+
+def test_the_questions_to_a_coordinator_are_one_request() -> None:
+    partitions = frozenset({TopicPartition("a", 1), TopicPartition("a", 0)})
+    request = questions_request(
+        [
+            Question("one", Identity(7, 1), partitions, verify_only=False),
+            Question("other", Identity(8, 2), partitions, verify_only=True),
+        ]
+    )
+    assert [(each.transactional_id, each.verify_only) for each in request.transactions] == [
+        ("one", False),
+        ("other", True),
+    ]
+    (topic,) = request.transactions[0].topics
+    assert (topic.name, topic.partitions) == ("a", [0, 1])

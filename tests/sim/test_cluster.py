@@ -1,0 +1,94 @@
+"""Clusters through faults: a fixed set of seeds, planted faults that are seen, one history per seed.
+
+A seed that fails is looked at with `penstock sim run --cluster --seed S`.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from penstock.sim.cluster_plan import OPERATION_COUNT, make_cluster_plan
+from penstock.sim.entries import CLUSTERED, FAULTS, CutPeers, FlipBit
+from penstock.sim.plan import Plan
+from penstock.sim.run import run_plan
+from tests.sim.planted_cluster import NOT_SEEN_YET, PLANTED, SEEDS_MAX, SEEN_FROM
+
+ROOT = Path(__file__).parents[2]
+SEEDS = range(30)
+PER_TEST = 5
+PLANS = [make_cluster_plan(seed) for seed in range(200)]
+
+HASH_OF = (
+    "import sys; from penstock.sim.cluster_plan import make_cluster_plan; "
+    "from penstock.sim.run import run_plan; print(run_plan(make_cluster_plan(int(sys.argv[1]))).hash)"
+)
+
+
+@pytest.mark.parametrize("first", SEEDS[::PER_TEST])
+def test_no_promise_of_a_cluster_is_broken_and_it_comes_to_agree(first: int) -> None:
+    for seed in range(first, first + PER_TEST):
+        outcome = run_plan(make_cluster_plan(seed))
+        problems = "\n".join(map(str, outcome.problems[:5]))
+        assert outcome.ok, f"penstock sim run --cluster --seed {seed}\n{problems}"
+
+
+@pytest.mark.parametrize("name", SEEN_FROM)
+def test_a_fault_planted_in_a_cluster_is_seen(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    (fault,) = (fault for fault in PLANTED if fault.name == name)
+    plan = make_cluster_plan(SEEN_FROM[name])
+    assert run_plan(plan).ok
+    fault.plant(monkeypatch)
+    assert not run_plan(plan).ok
+
+
+def test_every_planted_fault_is_seen_in_time_or_known_not_to_be() -> None:
+    assert sorted([*SEEN_FROM, *NOT_SEEN_YET]) == sorted(fault.name for fault in PLANTED)
+    assert all(seed < SEEDS_MAX for seed in SEEN_FROM.values())
+
+
+def test_one_seed_is_one_history_in_one_process_and_in_two() -> None:
+    for seed in (3, 4):  # with groups and transactions, and without
+        hashes = {run_plan(make_cluster_plan(seed)).hash}
+        for hash_seed in ("1", "2"):
+            environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONHASHSEED": hash_seed}
+            command = [sys.executable, "-c", HASH_OF, str(seed)]
+            told = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+            hashes.add(told.stdout.strip())
+        assert len(hashes) == 1
+
+
+# ---- the plans
+
+
+def test_a_plan_of_a_cluster_reads_back_as_it_was_written() -> None:
+    for plan in PLANS[:20]:
+        assert Plan.from_json(plan.to_json()) == plan
+
+
+def test_together_plans_try_everything_that_befalls_clusters_and_every_fault_but_flipped_bits() -> None:
+    tried = {entry.kind for plan in PLANS for entry in plan.entries}
+    assert tried >= {*CLUSTERED, *FAULTS} - {FlipBit.kind}
+    assert FlipBit.kind not in tried
+
+
+def test_faults_strike_nodes_that_there_are_and_cut_them_from_others() -> None:
+    for plan in PLANS:
+        assert 3 <= plan.nodes <= 5
+        assert len(plan.operations) == OPERATION_COUNT
+        for fault in plan.faults:
+            assert 1 <= fault.node <= plan.nodes
+            assert not isinstance(fault, CutPeers) or fault.node != fault.other <= plan.nodes
+
+
+def test_plans_have_topics_with_one_to_three_replicas_and_some_have_groups_and_transactions() -> None:
+    assert {topic.replication_factor for plan in PLANS for topic in plan.topics} == {1, 2, 3}
+    assert {plan.is_coordinated for plan in PLANS} == {True, False}
+
+
+def test_clusters_get_somewhere() -> None:
+    counts = run_plan(make_cluster_plan(1)).counts + run_plan(make_cluster_plan(3)).counts
+    assert counts["send ok"] > 20
+    assert counts["read ok"] > 10
