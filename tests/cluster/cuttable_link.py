@@ -1,7 +1,7 @@
 """A TCP link to a server that a test can cut and mend."""
 
 import asyncio
-from typing import cast
+from typing import Protocol, cast
 
 
 class CuttableLink:
@@ -61,7 +61,7 @@ class _Pipe(asyncio.Protocol):
 
     async def _connect(self) -> None:
         try:
-            far, _ = await asyncio.get_running_loop().create_connection(lambda: _Far(self), *self._target)
+            far, _ = await asyncio.get_running_loop().create_connection(lambda: Far(self), *self._target)
         except OSError:
             self.abort()
             return
@@ -85,8 +85,18 @@ class _Pipe(asyncio.Protocol):
                 transport.abort()
 
 
-class _Far(asyncio.Protocol):
-    def __init__(self, pipe: _Pipe) -> None:
+class NearSide(Protocol):
+    """The side of a pipe that a client connected to."""
+
+    near: asyncio.Transport | None
+
+    def abort(self) -> None: ...
+
+
+class Far(asyncio.Protocol):
+    """The other side: what comes from the server goes to the client."""
+
+    def __init__(self, pipe: NearSide) -> None:
         self._pipe = pipe
 
     def data_received(self, data: bytes) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from penstock.cluster.embedded_store import EmbeddedStore
 from penstock.cluster.image import set_up
-from penstock.cluster.membership import DuplicateBrokerError, leave, register
+from penstock.cluster.membership import DuplicateBrokerError, register
 from penstock.cluster.metadata import BROKERS, LIVE, Broker
 from penstock.world.memory_disk import MemoryDisk
 from penstock.world.real_loop import RealLoop
@@ -56,7 +56,7 @@ def test_another_broker_with_the_same_id_is_refused_while_the_first_is_there():
         twin = replace(BROKER, incarnation="another directory")
         with pytest.raises(DuplicateBrokerError, match="another broker with node id 1"):
             await register(store, twin)
-        await leave(store, 1)
+        await store.multi([Delete(f"{LIVE}/1")])
         assert not (await register(store, twin)).same_directory
 
     told(story)

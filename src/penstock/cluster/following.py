@@ -58,7 +58,6 @@ class MetadataFollower:
         self._following: asyncio.Task[None] | None = None
         self._again = False
         self._stopped = False
-        self.on_caught_up: Callable[[], None] = lambda: None
 
     def follow(self) -> None:
         """Begin to look for news, at once and whenever there are some; after a new session, call it again."""
@@ -103,7 +102,6 @@ class MetadataFollower:
                     await self._read_all_again()
                     continue
                 await self._apply(newer)
-        self.on_caught_up()
 
     async def _apply(self, numbers: list[int]) -> None:
         for number in numbers:

@@ -76,11 +76,6 @@ def _after(last: Broker, broker: Broker) -> Broker:
     )
 
 
-async def leave(store: Store, node_id: int) -> None:
-    """Give the place up, at a clean stop: others need not wait for the session's end."""
-    await store.multi([Delete(f"{LIVE}/{node_id}")])
-
-
 def _duplicate(broker: Broker) -> str:
     return (
         f"another broker with node id {broker.node_id} is in this cluster: give each its own with --node-id. If "

@@ -27,9 +27,8 @@ from penstock.world.store import (
 )
 
 DELTAS_KEPT = 500
-_TOPICS_MAX = (
-    50  # of one change; a topic can be of a hundred kilobytes, and ZooKeeper takes a megabyte at a time
-)
+# Of one change: a topic can be of a hundred kilobytes, and ZooKeeper takes a megabyte at a time.
+_TOPICS_MAX = 50
 _PARTITIONS_MAX = 3_000
 _TRY_AGAIN_S = 0.1
 

@@ -15,6 +15,7 @@ from typing import Any, Self, cast
 import psutil
 
 from peers.ports import free_ports
+from tests.cluster.cuttable_link import Far
 
 Sides = frozenset[str]
 
@@ -143,7 +144,7 @@ class _Pipe(asyncio.Protocol):
         await self._flowing.wait()
         try:
             loop = asyncio.get_running_loop()
-            self.far, _ = await loop.create_connection(lambda: _Far(self), "127.0.0.1", self._port)
+            self.far, _ = await loop.create_connection(lambda: Far(self), "127.0.0.1", self._port)
         except OSError:
             self.abort()
             return
@@ -172,15 +173,3 @@ class _Pipe(asyncio.Protocol):
         for transport in (self.near, self.far):
             if transport is not None:
                 transport.abort()
-
-
-class _Far(asyncio.Protocol):
-    def __init__(self, pipe: _Pipe) -> None:
-        self._pipe = pipe
-
-    def data_received(self, data: bytes) -> None:
-        assert self._pipe.near is not None
-        self._pipe.near.write(data)
-
-    def connection_lost(self, error: Exception | None) -> None:
-        self._pipe.abort()
