@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 from peers import tools
 from peers.cluster import PenstockCluster
 from penstock.cli.main import main
-from tests.cluster.test_processes import PATIENCE_S, Writer, create
+from tests.cluster.test_processes import PATIENCE_S, Writer, create, metadata
 
 pytestmark = pytest.mark.foreign
 
@@ -35,7 +35,7 @@ def cluster() -> Iterator[PenstockCluster]:
 
 def shares(admin: AdminClient) -> tuple[Counter[int], Counter[int]]:
     """By broker: how many partitions it leads, and how many replicas it has that are in sync."""
-    partitions = admin.list_topics(TOPIC, timeout=PATIENCE_S).topics[TOPIC].partitions.values()
+    partitions = metadata(admin, TOPIC).topics[TOPIC].partitions.values()
     return (
         Counter(partition.leader for partition in partitions),
         Counter(each for partition in partitions for each in partition.replicas if each in partition.isrs),
@@ -88,7 +88,7 @@ def test_brokers_that_join_leave_or_die_have_their_shares_moved_and_nothing_is_l
     with cluster.broker(4) as joining:
         until(lambda _, holds: holds[4] > 0)
         # Whoever becomes the controller goes on with it.
-        controller = cluster.brokers[admin.list_topics(timeout=PATIENCE_S).controller_id]
+        controller = cluster.brokers[metadata(admin).controller_id]
         controller.kill()
         until(lambda leads, _: leads[-1] == 0)
         controller.start()

@@ -35,6 +35,7 @@ REASSIGN_PARTITIONS = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand
 
 # A slow machine may need long; what takes so long has failed.
 PATIENCE_S = 90
+_ANSWER_S = 5
 _FILL_BYTES = 500_000
 
 
@@ -65,8 +66,23 @@ def until(look: Callable[[], object]) -> None:
         time.sleep(0.05)
 
 
-def metadata(broker: PenstockProcess) -> ClusterMetadata:
-    return AdminClient({"bootstrap.servers": broker.bootstrap}).list_topics(timeout=PATIENCE_S)
+def metadata(admin: AdminClient, topic: str | None = None) -> ClusterMetadata:
+    """What a living broker answers.
+
+    A question whose broker dies with it is asked of the same broker again by librdkafka, which then waits
+    for its return however many others live. So each question waits for a short time only.
+    """
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return admin.list_topics(topic, timeout=_ANSWER_S)
+        except KafkaException:
+            if time.monotonic() > deadline:
+                raise
+
+
+def metadata_at(broker: PenstockProcess) -> ClusterMetadata:
+    return metadata(AdminClient({"bootstrap.servers": broker.bootstrap}))
 
 
 def create(admin: AdminClient, topic: str, *, partitions: int = 1, replicas: int = 3, **configs: str) -> None:
@@ -75,12 +91,12 @@ def create(admin: AdminClient, topic: str, *, partitions: int = 1, replicas: int
 
 
 def leader(admin: AdminClient, topic: str, partition: int = 0) -> int:
-    found = admin.list_topics(topic, timeout=PATIENCE_S).topics[topic].partitions.get(partition)
+    found = metadata(admin, topic).topics[topic].partitions.get(partition)
     return -1 if found is None else int(found.leader)
 
 
 def in_sync(admin: AdminClient, topic: str, partition: int = 0) -> set[int]:
-    return set(admin.list_topics(topic, timeout=PATIENCE_S).topics[topic].partitions[partition].isrs)
+    return set(metadata(admin, topic).topics[topic].partitions[partition].isrs)
 
 
 def topic_config(admin: AdminClient, topic: str, name: str) -> str:
@@ -157,11 +173,11 @@ def test_any_broker_takes_changes_and_all_hear_of_them(cluster, topic):
         until(
             lambda at=broker: all(
                 len(found.partitions) == 4
-                for name, found in metadata(at).topics.items()
+                for name, found in metadata_at(at).topics.items()
                 if name.startswith(topic)
             )
         )
-        seen = metadata(broker)
+        seen = metadata_at(broker)
         assert sorted(seen.brokers) == [1, 2, 3]
         assert seen.controller_id in (1, 2, 3)
         assert len([name for name in seen.topics if name.startswith(topic)]) == 3
@@ -313,7 +329,7 @@ def test_a_second_broker_with_the_same_id_is_refused_and_the_first_goes_on(clust
     with pytest.raises(ProcessEndedError, match="another broker with node id 1 is in this cluster"):
         twin.start()
     create(admin, topic)
-    assert sorted(metadata(cluster.brokers[1]).brokers) == [1, 2, 3]
+    assert sorted(metadata_at(cluster.brokers[1]).brokers) == [1, 2, 3]
 
 
 def test_a_data_directory_of_another_cluster_is_refused(cluster, tmp_path: Path):
