@@ -27,6 +27,11 @@ class Scale(NamedTuple):
     rebalanced_members: int
     rebalanced_partitions: int
     failovers: int  # leaders that are killed, one after the other
+    cluster_partitions: int  # of three replicas each
+    idle_seconds: float
+    pushed_seconds: float  # how long a replicated leader is given 100 MB/s
+    joined_seconds: float  # of each look at a cluster before and after a broker joins
+    joined_bytes: int  # that it has before
 
 
 FULL = Scale(
@@ -49,6 +54,11 @@ FULL = Scale(
     rebalanced_members=1_000,
     rebalanced_partitions=10_000,
     failovers=5,
+    cluster_partitions=3_000,
+    idle_seconds=20,
+    pushed_seconds=15,
+    joined_seconds=15,
+    joined_bytes=400_000_000,
 )
 
 QUICK = FULL._replace(
@@ -69,6 +79,10 @@ QUICK = FULL._replace(
     rebalanced_members=200,
     rebalanced_partitions=1_000,
     failovers=2,
+    idle_seconds=10,
+    pushed_seconds=5,
+    joined_seconds=8,
+    joined_bytes=200_000_000,
 )
 
 TINY = QUICK._replace(
@@ -88,4 +102,9 @@ TINY = QUICK._replace(
     rebalanced_members=20,
     rebalanced_partitions=40,
     failovers=1,
+    cluster_partitions=20,
+    idle_seconds=0.5,
+    pushed_seconds=1,
+    joined_seconds=2,
+    joined_bytes=5_000_000,
 )

@@ -2,6 +2,7 @@
 
 tools       where somebody else's program is, and what to do when it is missing
 brokers     either of the two brokers
+home        where a process runs
 kafka       Apache Kafka: a broker on one node, and its Java tools
 penstock    the broker of this project, started the way a user starts it
 process     the child process under both

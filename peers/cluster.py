@@ -1,11 +1,12 @@
 """A cluster of Penstock brokers on this machine: ZooKeeper, and several broker processes that find each other there."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from peers.home import Home
 from peers.penstock import PenstockProcess
 from peers.zookeeper import ZooKeeper
 
@@ -13,12 +14,20 @@ SESSION_TIMEOUT_MS = 6_000
 
 
 class PenstockCluster:
-    """Brokers 1 to `brokers`, ready when the `with` block begins. `settings` are of each."""
+    """Brokers 1 to `brokers`, ready when the `with` block begins. `settings` are of each.
+
+    ZooKeeper runs here, unless `zookeeper_homes` says where its servers run.
+    """
 
     def __init__(
-        self, *, brokers: int = 3, zookeepers: int = 1, settings: Mapping[str, object] | None = None
+        self,
+        *,
+        brokers: int = 3,
+        zookeepers: int = 1,
+        settings: Mapping[str, object] | None = None,
+        zookeeper_homes: Sequence[Home] = (),
     ) -> None:
-        self.zookeeper = ZooKeeper(servers=zookeepers)
+        self.zookeeper = ZooKeeper(servers=zookeepers, homes=zookeeper_homes)
         self._settings = {"zookeeper.session.timeout.ms": SESSION_TIMEOUT_MS, **(settings or {})}
         self._stack = ExitStack()
         self.brokers = {node_id: self.broker(node_id) for node_id in range(1, brokers + 1)}

@@ -29,6 +29,7 @@ LOG_DIRS = "org.apache.kafka.tools.LogDirsCommand"
 PRODUCER_PERFORMANCE = "org.apache.kafka.tools.ProducerPerformance"
 BROKER_API_VERSIONS = "org.apache.kafka.tools.BrokerApiVersionsCommand"
 DUMP_LOG_SEGMENTS = "org.apache.kafka.tools.DumpLogSegments"
+FEATURES = "org.apache.kafka.tools.FeatureCommand"
 STORAGE_TOOL = "kafka.tools.StorageTool"
 
 

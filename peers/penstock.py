@@ -21,8 +21,9 @@ READY = re.compile(
 class PenstockProcess:
     """A broker that can be stopped, killed and started again on the same data and the same port.
 
-    `settings` are passed as `--set name=value`, `arguments` as they are. If `listen` is empty, the listeners are among
-    the settings.
+    `settings` are passed as `--set name=value`, and may be changed between two lives; `arguments` as they are. If
+    `listen` is empty, the listeners are among the settings. `prefix` goes before the command, and `program` is what
+    Python runs.
     """
 
     def __init__(
@@ -33,14 +34,17 @@ class PenstockProcess:
         arguments: Sequence[str] = (),
         listen: str = "127.0.0.1:0",
         ready_timeout_s: float = 60,
+        prefix: Sequence[str] = (),
+        program: Sequence[str] = ("-m", "penstock"),
     ) -> None:
         self._own_data = tempfile.TemporaryDirectory(prefix="penstock-") if data is None else None
         self.data = Path(self._own_data.name) if self._own_data is not None else Path(data or "")
         self.bootstrap = ""
         self.cluster_id = ""
         self._listen = listen
-        self._settings = dict(settings or {})
+        self.settings = dict(settings or {})
         self._arguments = list(arguments)
+        self._python = [*prefix, sys.executable, *program]
         self._ready_timeout_s = ready_timeout_s
         self._process: WatchedProcess | None = None
 
@@ -107,9 +111,9 @@ class PenstockProcess:
         return "" if self._process is None else self._process.output
 
     def _command(self) -> list[str]:
-        command = [sys.executable, "-m", "penstock", "serve", "--data-dir", str(self.data), *self._arguments]
+        command = [*self._python, "serve", "--data-dir", str(self.data), *self._arguments]
         command += ["--listen", self._listen] if self._listen else []
-        for name, value in self._settings.items():
+        for name, value in self.settings.items():
             command += ["--set", f"{name}={value}"]
         return command
 

@@ -6,11 +6,13 @@ The jars are those that `make tools` copied.
 import socket
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from peers import tools
+from peers.home import HERE, Home
 from peers.ports import free_ports
 from peers.process import ProcessEndedError, WatchedProcess
 
@@ -29,22 +31,22 @@ class ZooKeeperServer:
 
     READY_TIMEOUT_S = 90
 
-    def __init__(self, folder: Path, *, number: int, port: int, quorum: list[str]) -> None:
-        self.address = f"127.0.0.1:{port}"
+    def __init__(self, folder: Path, *, number: int, port: int, quorum: list[str], home: Home = HERE) -> None:
+        self.address = f"{home.host}:{port}"
+        self._home = home
         self._port = port
         self._configuration = folder / f"server-{number}.cfg"
         self._process: WatchedProcess | None = None
         data = folder / f"data-{number}"
         data.mkdir()
         (data / "myid").write_text(str(number))
-        self._configuration.write_text("\n".join(_configuration(data, port=port) + quorum))
+        self._configuration.write_text("\n".join(_configuration(data, host=home.host, port=port) + quorum))
 
     def start(self) -> None:
         """Start the process; it serves once `wait_until_it_serves` returns."""
         libs = tools.locate("zookeeper")
-        self._process = WatchedProcess(
-            [tools.java(), *JAVA_OPTIONS, "-cp", f"{libs}/*", SERVER, str(self._configuration)]
-        )
+        command = [tools.java(), *JAVA_OPTIONS, "-cp", f"{libs}/*", SERVER, str(self._configuration)]
+        self._process = WatchedProcess([*self._home.prefix, *command])
 
     def wait_until_it_serves(self) -> None:
         assert self._process is not None, "never started"
@@ -58,7 +60,7 @@ class ZooKeeperServer:
     def mode(self) -> str | None:
         """What the server says it is: standalone, leader or follower; None while it does not serve."""
         try:
-            with socket.create_connection(("127.0.0.1", self._port), timeout=1) as connection:
+            with socket.create_connection((self._home.host, self._port), timeout=1) as connection:
                 connection.sendall(b"srvr")
                 answer = b"".join(iter(lambda: connection.recv(4096), b"")).decode()
         except OSError:
@@ -84,13 +86,17 @@ class ZooKeeperServer:
 
 
 class ZooKeeper:
-    """Servers on free loopback ports, ready when the `with` block begins, their data in a folder of their own."""
+    """Servers on free loopback ports, ready when the `with` block begins, their data in a folder of their own.
 
-    def __init__(self, *, servers: int = 1) -> None:
+    `homes` are where they run, if not here.
+    """
+
+    def __init__(self, *, servers: int = 1, homes: Sequence[Home] = ()) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="zookeeper-")
         ports = free_ports(3 * servers)
+        homes = homes or [HERE] * servers
         quorum = [
-            f"server.{number}=127.0.0.1:{ports[servers + number]}:{ports[2 * servers + number]}"
+            f"server.{number}={homes[number].host}:{ports[servers + number]}:{ports[2 * servers + number]}"
             for number in range(servers)
         ]
         self.servers = [
@@ -99,6 +105,7 @@ class ZooKeeper:
                 number=number,
                 port=ports[number],
                 quorum=quorum if servers > 1 else [],
+                home=homes[number],
             )
             for number in range(servers)
         ]
@@ -126,11 +133,11 @@ class ZooKeeper:
         self._folder.cleanup()
 
 
-def _configuration(data: Path, *, port: int) -> list[str]:
+def _configuration(data: Path, *, host: str, port: int) -> list[str]:
     return [
         f"dataDir={data}",
         f"clientPort={port}",
-        "clientPortAddress=127.0.0.1",
+        f"clientPortAddress={host}",
         f"tickTime={TICK_MS}",
         "maxSessionTimeout=60000",
         "initLimit=20",

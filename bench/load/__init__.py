@@ -11,4 +11,8 @@ coordinators   finding who coordinates a group or a transactional id
 transactional  transactions, as such conversations and by librdkafka
 gathering      a thousand members of a group, as such conversations
 pinging        how long a broker keeps anybody waiting
+writing        librdkafka's producer with acks=all, and how long each record waits
+pushed         a replicated leader that is given so many bytes a second, and how far its followers are behind
+flooding       as much as a cluster takes
+capped         a cluster that clients reach through links of limited speed
 """

@@ -15,14 +15,17 @@ from typing import Any, NamedTuple
 
 from bench.measures import (
     backlog,
+    cluster_size,
     commits,
     connections,
     failover,
     joining,
+    joining_broker,
     latency,
     memory,
     partitions,
     rebalancing,
+    replication,
     restarting,
     small_requests,
     spark_alerts,
@@ -68,7 +71,8 @@ MEASURES = tuple(
         (
             *(startup, memory, throughput, small_requests, latency, connections),
             *(commits, transactions, joining, restarting),
-            *(backlog, partitions, rebalancing, failover),
+            *(backlog, partitions, rebalancing),
+            *(failover, replication, cluster_size, joining_broker),
             *(spark_read, spark_write, spark_alerts),
         ),
     )

@@ -2,6 +2,9 @@ from pathlib import Path
 
 from peers.penstock import PenstockProcess
 from penstock.base.errors import ErrorCode
+from penstock.base.ids import ZERO_ID, format_id
+from penstock.services.appointments import CONTROLLER_ASKS
+from penstock.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from penstock.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
@@ -12,10 +15,19 @@ from tests.raw_client import RawClient, batch_of
 UNKNOWN = -1
 
 
-def ask(client: RawClient, topic: str, epoch: int, *, partition: int = 0, current: int = -1):
+def ask(
+    client: RawClient,
+    topic: str,
+    epoch: int,
+    *,
+    partition: int = 0,
+    current: int = -1,
+    replica_id: int = -1,
+    version: int = 4,
+):
     asked = OffsetForLeaderPartition(partition=partition, current_leader_epoch=current, leader_epoch=epoch)
     topics = [OffsetForLeaderTopic(topic=topic, partitions=[asked])]
-    answer = client.ask(OffsetForLeaderEpochRequest(replica_id=-1, topics=topics), 4)
+    answer = client.ask(OffsetForLeaderEpochRequest(replica_id=replica_id, topics=topics), version)
     return answer.topics[0].partitions[0]
 
 
@@ -52,3 +64,21 @@ def test_after_a_crash_a_new_epoch_begins_and_the_old_ones_end_is_known(tmp_path
             assert (old.leader_epoch, old.end_offset) == (0, 2)
             assert (new.leader_epoch, new.end_offset) == (1, 3)
             assert ask(client, "t", 0, current=0).error_code == ErrorCode.FENCED_LEADER_EPOCH
+
+
+def test_whoever_does_not_say_who_it_is_is_answered_too(client: RawClient, topic: str):
+    client.create_topic(topic)
+    client.produce(topic, batch_of(b"a"))
+    assert ask(client, topic, 0, version=2).end_offset == 1
+    assert ask(client, topic, 0, replica_id=-2).end_offset == 1
+
+
+def test_nothing_is_reported_of_what_is_led_or_not_known(client: RawClient, topic: str):
+    client.create_topic(topic)
+    (known,) = client.ask(MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), 12).topics
+    for named, code in (
+        (format_id(known.topic_id), ErrorCode.FENCED_LEADER_EPOCH),
+        (format_id(ZERO_ID), ErrorCode.UNKNOWN_TOPIC_ID),
+        (topic, ErrorCode.UNKNOWN_TOPIC_ID),
+    ):
+        assert ask(client, named, 0, current=0, replica_id=CONTROLLER_ASKS).error_code == code

@@ -53,6 +53,7 @@ from penstock.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochR
 from penstock.wire.messages.produce import ProduceRequest
 from penstock.wire.messages.sync_group import SyncGroupRequest
 from penstock.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
+from penstock.wire.messages.update_features import UpdateFeaturesRequest
 from penstock.wire.messages.write_txn_markers import WriteTxnMarkersRequest
 from tests.raw_client import RawClient
 
@@ -92,6 +93,7 @@ KAFKA = {
     45: (0, 1),
     46: (0, 0),
     47: (0, 0),
+    57: (0, 2),
     60: (0, 2),
     61: (0, 0),
     65: (0, 0),
@@ -149,6 +151,7 @@ REQUESTS: list[Any] = [
     ElectLeadersRequest(topic_partitions=[]),
     AlterPartitionReassignmentsRequest(),
     ListPartitionReassignmentsRequest(),
+    UpdateFeaturesRequest(),
     AlterPartitionRequest(),
     BrokerHeartbeatRequest(),
     AllocateProducerIdsRequest(),

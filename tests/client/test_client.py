@@ -42,6 +42,7 @@ from tests.client.scripted import HANG_UP, Answer, ScriptedBroker, metadata, new
 
 BATCH = build_batch([Record(0, 1, b"k", b"v")])
 FIRST = TopicPartition("t", 0)
+SECOND = TopicPartition("t", 1)
 
 
 def run(story: Coroutine[Any, Any, None]) -> None:
@@ -91,6 +92,25 @@ def test_callers_who_ask_at_the_same_time_share_one_connection() -> None:
             async with new_client(broker) as client:
                 await asyncio.gather(*(client.refresh() for _ in range(10)))
             assert broker.connection_count == 1
+
+    run(story())
+
+
+@pytest.mark.parametrize("left", [[SECOND], [FIRST, SECOND]], ids=["one", "all"])
+def test_partitions_may_be_left_while_their_leaders_are_looked_for(left: list[TopicPartition]) -> None:
+    async def story() -> None:
+        def script(_header: RequestHeader, request: Message) -> Answer:
+            if isinstance(request, MetadataRequest):
+                for partition in left:
+                    fetcher.leave(partition)
+                return metadata([broker], leaders=[0, 0])
+            return FetchResponse(responses=[_fetched(ErrorCode.NONE)])
+
+        async with ScriptedBroker(script) as broker, new_client(broker) as client:
+            fetcher = Fetcher(client, {FIRST: 0, SECOND: 0})
+            answers = await fetcher.poll()
+            assert [each.partition for each in answers] == list(fetcher.positions)
+            await fetcher.close()
 
     run(story())
 

@@ -1,8 +1,17 @@
 """A change on its way: as operations on a store, and as a delta that another broker makes a change of again."""
 
+from penstock.base.features import RANGES_BEFORE, LevelRange
 from penstock.base.ids import TopicId
 from penstock.cluster.changes import Change, difference
-from penstock.cluster.metadata import Broker, MetadataImage, PartitionState, Topic
+from penstock.cluster.features import Features
+from penstock.cluster.metadata import (
+    Broker,
+    MetadataImage,
+    PartitionState,
+    Topic,
+    decode_partition,
+    encode_partition,
+)
 from penstock.world.store import Create, Delete, Set
 
 STATE = PartitionState(1, 0, (1, 2), (1, 2), 0)
@@ -28,6 +37,7 @@ def test_a_delta_tells_a_broker_all_that_it_needs():
         brokers={4: Broker(4, "rack", {"PLAINTEXT": ("host", 9092)}, epoch=7, fenced=True)},
         broker_configs={"": {"x": "y"}},
         group_configs={"g": {}},
+        features=Features({"transaction.version": 1}, epoch=3),
     )
     assert Change.decode(change.encode(known), known) == change
 
@@ -45,11 +55,42 @@ def test_replicas_that_are_being_exchanged_are_told_too():
     assert Topic.decode("exchanged", exchanged.encode()) == exchanged
 
 
+def test_who_is_eligible_is_told_too_and_what_was_written_before_there_were_such_reads_as_nobody():
+    small = topic("small", STATE._replace(in_sync=(1,), eligible=(2,)))
+    change = Change(topics={"small": small})
+    assert Change.decode(change.encode(image()), image()) == change
+    assert Topic.decode("small", small.encode()) == small
+    assert decode_partition([1, 5, [1, 2], [1], 7]) == PartitionState(1, 5, (1, 2), (1,), 7)
+    exchanging = PartitionState(1, 5, (1, 2), (1,), 7, adding=(2,), removing=())
+    assert decode_partition([1, 5, [1, 2], [1], 7, [2], []]) == exchanging
+    assert decode_partition(encode_partition(exchanging)) == exchanging
+
+
 def test_a_topic_that_was_made_anew_is_not_taken_for_the_old_one():
     known = image(topic("again", a="1"))
     change = Change(topics={"again": topic("again", STATE, number=9)}, deleted=("again",))
     assert Change.decode(change.encode(known), known) == change
     assert [type(each) for each in change.operations(known)] == [Delete, Create]
+
+
+def test_features_are_created_where_the_metadata_had_none_and_missed_ones_are_found():
+    change = Change(features=Features({"transaction.version": 1}, epoch=1))
+    assert [type(each) for each in change.operations(image())] == [Create]
+    known = image()
+    known.apply_features(Features(epoch=1))
+    assert [type(each) for each in change.operations(known)] == [Set]
+    after = image()
+    after.apply_features(Features({"transaction.version": 1}, epoch=2))
+    assert difference(known, after) == Change(features=after.features)
+    assert difference(known, known).is_empty
+
+
+def test_a_broker_that_says_nothing_of_levels_supports_what_there_was_before():
+    document = Broker(4, None, {}).document()
+    del document["features"]
+    assert Broker.of_document(document).features == RANGES_BEFORE
+    able = Broker(4, None, {}, features={"transaction.version": LevelRange(0, 2)})
+    assert Broker.decode(able.encode()) == able
 
 
 def test_what_is_known_is_set_and_what_is_new_created():

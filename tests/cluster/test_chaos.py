@@ -3,6 +3,7 @@
 The verdicts are shown to be able to find what they look for: a run of real processes gives them nothing to find.
 """
 
+import time
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,14 @@ def test_a_groups_offset_that_goes_back_is_found_whoever_was_told():
     (found,) = verdicts.offsets_gone_back(history)
     assert "had 7 committed" in found
 
+    began = recorder.tick()
+    history.commits.append(Commit("g", PLACE, 4, began, recorder.tick(), Outcome.UNKNOWN, "a"))
+    history.committed_reads.append(CommittedRead("g", PLACE, 4, recorder.tick(), recorder.tick()))
+    history.commits.append(Commit("g", PLACE, 6, recorder.tick(), recorder.tick(), Outcome.OK, "a"))
+    assert list(verdicts.offsets_gone_back(history)) == [found], (
+        "one that came late takes the group back itself"
+    )
+
 
 def test_records_in_another_order_than_an_idempotent_producer_sent_them_are_found():
     recorder = Recorder()
@@ -78,6 +87,24 @@ def test_what_a_group_never_saw_is_found():
 
     assert not list(verdicts.not_read_by_groups(seen, {"g": ["t"]}, {("t", 0): [1], ("other", 0): [9]}))
     assert len(list(verdicts.not_read_by_groups(seen, {"g": ["t"]}, {("t", 0): [1, 2]}))) == 1
+
+
+def test_a_traceback_is_found_with_the_line_before_it():
+    calm = "12:00:00 INFO penstock.broker: all is well\n"
+    said = f"{calm}12:00:01 ERROR penstock.broker: a chore failed\nTraceback (most recent call last):\n  File x\n"
+
+    assert not list(verdicts.own_bugs([(1, calm), (2, calm)]))
+    (found,) = verdicts.own_bugs([(1, calm), (2, said)])
+    assert found.startswith("broker 2 stumbled:\n12:00:01 ERROR")
+
+
+def test_ticks_are_found_by_the_time_at_which_they_passed():
+    recorder = Recorder()
+    first = recorder.tick()
+    now_ms = time.time_ns() // 1_000_000
+
+    assert recorder.tick_before(0) == 0
+    assert recorder.tick_before(now_ms + 1) == first
 
 
 def test_replicas_that_differ_are_found_however_their_segments_are_cut(tmp_path: Path):

@@ -19,6 +19,10 @@ def image() -> MetadataImage:
     return made
 
 
+def judged(known: MetadataImage, leader: int, *proposals: Proposal, min_in_sync: int = 1):
+    return judge(known, leader, proposals, min_in_sync=lambda _: min_in_sync)
+
+
 def asked(
     *members: tuple[int, int], leader_epoch: int = 5, partition_epoch: int = 7, topic_id: bytes = ID
 ) -> Proposal:
@@ -26,7 +30,7 @@ def asked(
 
 
 def test_a_follower_that_has_caught_up_joins():
-    change, (verdict,), joining = judge(image(), 1, [asked((1, 11), (2, 12), (3, 13))])
+    change, (verdict,), joining = judged(image(), 1, asked((1, 11), (2, 12), (3, 13)))
     assert verdict.error is ErrorCode.NONE
     assert verdict.state is not None
     assert (verdict.state.in_sync, verdict.state.partition_epoch, verdict.state.leader_epoch) == (
@@ -39,13 +43,13 @@ def test_a_follower_that_has_caught_up_joins():
 
 
 def test_a_laggard_leaves_and_nobody_is_looked_up():
-    change, (verdict,), joining = judge(image(), 1, [asked((1, 11))])
+    change, (verdict,), joining = judged(image(), 1, asked((1, 11)))
     assert change.topics["t"].partitions[0].in_sync == (1,)
     assert (verdict.error, joining) == (ErrorCode.NONE, set())
 
 
 def test_what_is_so_already_changes_nothing():
-    change, (verdict,), _ = judge(image(), 1, [asked((1, 11), (2, 12))])
+    change, (verdict,), _ = judged(image(), 1, asked((1, 11), (2, 12)))
     assert change.is_empty
     assert verdict.state is not None
     assert verdict.state.partition_epoch == 7
@@ -59,20 +63,52 @@ def test_what_is_so_already_changes_nothing():
         (1, asked((1, 11), leader_epoch=6), ErrorCode.NOT_CONTROLLER),
         (1, asked((1, 11), partition_epoch=6), ErrorCode.INVALID_UPDATE_VERSION),
         (1, asked((1, 11), partition_epoch=8), ErrorCode.NOT_CONTROLLER),
-        (1, asked((2, 12)), ErrorCode.INVALID_REQUEST),
+        (1, asked(), ErrorCode.OPERATION_NOT_ATTEMPTED),
+        (1, asked((3, 13)), ErrorCode.OPERATION_NOT_ATTEMPTED),
         (1, asked((1, 11), (4, 14)), ErrorCode.INVALID_REQUEST),
         (1, asked((1, 11), (2, 12), (3, 12)), ErrorCode.INELIGIBLE_REPLICA),
         (1, asked((1, 11), topic_id=b"x" * 16), ErrorCode.UNKNOWN_TOPIC_ID),
     ],
 )
 def test_what_is_refused(leader, proposal, code):
-    change, (verdict,), _ = judge(image(), leader, [proposal])
+    change, (verdict,), _ = judged(image(), leader, proposal)
     assert verdict.error is code
+    assert change.is_empty
+
+
+def test_a_leader_that_leaves_the_set_is_followed_by_another_member():
+    change, (verdict,), joining = judged(image(), 1, asked((2, 12)), min_in_sync=2)
+    state = change.topics["t"].partitions[0]
+    assert (verdict.error, verdict.state, joining) == (ErrorCode.NONE, state, set())
+    assert (state.leader, state.leader_epoch, state.in_sync) == (2, 6, (2,))
+    assert state.eligible == (), "it could not serve anybody"
+
+
+def test_a_leader_stays_if_nobody_else_could_lead():
+    known = image()
+    known.apply_broker(Broker(2, None, {}, epoch=12, fenced=True))
+    change, (verdict,), _ = judged(known, 1, asked((2, 12)))
+    assert verdict.error is ErrorCode.OPERATION_NOT_ATTEMPTED
     assert change.is_empty
 
 
 def test_a_fenced_broker_does_not_join():
     known = image()
     known.apply_broker(Broker(3, None, {}, epoch=13, fenced=True))
-    _, (verdict,), _ = judge(known, 1, [asked((1, 11), (2, 12), (3, 13))])
+    _, (verdict,), _ = judged(known, 1, asked((1, 11), (2, 12), (3, 13)))
     assert verdict.error is ErrorCode.INELIGIBLE_REPLICA
+
+
+@pytest.mark.parametrize(("min_in_sync", "eligible"), [(1, ()), (2, (2,)), (3, (2,))])
+def test_who_leaves_a_set_that_is_then_too_small_stays_eligible(min_in_sync, eligible):
+    change, _, _ = judged(image(), 1, asked((1, 11)), min_in_sync=min_in_sync)
+    assert change.topics["t"].partitions[0].eligible == eligible
+
+
+@pytest.mark.parametrize(("min_in_sync", "eligible"), [(2, ()), (3, (2,))])
+def test_nobody_is_eligible_any_more_when_the_set_is_large_enough(min_in_sync, eligible):
+    known = image()
+    known.apply_topic(Topic("t", ID, (PartitionState(1, 5, (1, 2, 3), (1,), 7, eligible=(2,)),)))
+    change, _, _ = judged(known, 1, asked((1, 11), (3, 13)), min_in_sync=min_in_sync)
+    state = change.topics["t"].partitions[0]
+    assert (state.in_sync, state.eligible) == ((1, 3), eligible)

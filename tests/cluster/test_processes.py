@@ -104,6 +104,12 @@ def topic_config(admin: AdminClient, topic: str, name: str) -> str:
     return str(admin.describe_configs([resource])[resource].result(PATIENCE_S)[name].value)
 
 
+def change_topic_config(admin: AdminClient, topic: str, name: str, value: str) -> None:
+    entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
+    admin.incremental_alter_configs([resource])[resource].result(PATIENCE_S)
+
+
 def change_broker_config(admin: AdminClient, node_id: int, name: str, value: str) -> None:
     """Set a config of one broker."""
     entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
@@ -159,6 +165,23 @@ def read_all(cluster: PenstockCluster, topic: str, expected: int, *, partition: 
                 seen[int(message.value() or b"")] += 1
     consumer.close()
     return seen
+
+
+def watermarks(cluster: PenstockCluster, topic: str) -> tuple[int, int]:
+    """Where the log of partition 0 starts, and up to where it is committed, as its leader says when there is one."""
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "watermarks"})
+    found: list[tuple[int, int]] = []
+
+    def look() -> bool:
+        try:
+            found.append(consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=_ANSWER_S))
+        except KafkaException:
+            return False
+        return True
+
+    until(look)
+    consumer.close()
+    return found[0]
 
 
 def test_any_broker_takes_changes_and_all_hear_of_them(cluster, topic):
@@ -220,6 +243,53 @@ def test_without_enough_in_sync_replicas_nothing_is_acknowledged_and_reads_go_on
     later.send(10)
     later.flush()
     assert len(later.acknowledged) == 10
+
+
+def test_who_left_a_set_too_small_to_commit_may_lead_until_fewer_are_asked_for(cluster, admin, topic, capsys):
+    create(admin, topic, min_insync_replicas="2")
+    writer = Writer(cluster, topic)
+    writer.send(10)
+    writer.flush()
+    for node_id in (2, 3):
+        cluster.brokers[node_id].stop()
+
+    def shown() -> tuple[list[int], list[int]]:
+        assert main(["cluster", "describe", "-b", cluster.brokers[1].bootstrap, "--json"]) == 0
+        lacking = json.loads(capsys.readouterr().out)["under_replicated"]
+        (found,) = [each for each in lacking if each["topic"] == topic]
+        return found["in_sync"], found["eligible"]
+
+    until(lambda: shown() == ([1], [3]))
+    # The one that is left shows what was committed, though nobody can tell it, after a restart.
+    cluster.brokers[1].stop()
+    cluster.brokers[1].start()
+    assert read_all(cluster, topic, 10) == Counter(range(10))
+    assert shown() == ([1], [3])
+    change_topic_config(admin, topic, "min.insync.replicas", "1")
+    until(lambda: shown() == ([1], []))
+    writer.send(10)
+    writer.flush()
+    assert len(writer.acknowledged) == 20
+    for node_id in (2, 3):
+        cluster.brokers[node_id].start()
+    until(lambda: in_sync(admin, topic) == {1, 2, 3})
+
+
+def test_what_was_deleted_is_gone_from_whoever_leads_next(cluster, admin, topic):
+    create(admin, topic)
+    writer = Writer(cluster, topic)
+    writer.send(10)
+    writer.flush()
+    deleted = admin.delete_records([TopicPartition(topic, 0, 7)])
+    (result,) = [each.result(PATIENCE_S) for each in deleted.values()]
+    assert result.low_watermark == 7
+    # Nobody is told of the new start any more: each of the followers has it already.
+    led = leader(admin, topic)
+    cluster.brokers[led].kill()
+    until(lambda: leader(admin, topic) not in (-1, led))
+    assert watermarks(cluster, topic) == (7, 10)
+    cluster.brokers[led].start()
+    until(lambda: in_sync(admin, topic) == {1, 2, 3})
 
 
 def test_a_topic_that_is_created_while_a_broker_is_away_gets_its_replica_when_it_returns(

@@ -273,3 +273,31 @@ def test_a_partition_without_leader_and_one_that_lags_are_left_alone():
     facts = [partition(n, 1, 2)._replace(in_sync=(1,)) for n in range(5)]
     facts += [partition(n, 1, 2)._replace(in_sync=(2,), leader=-1) for n in range(5, 9)]
     assert plan(brokers, facts, LIMITS).is_empty
+
+
+def test_partitions_get_the_replicas_that_were_wanted_when_brokers_come():
+    facts = [partition(number, 1, topic="internal", replicas_wanted=3) for number in range(6)]
+    facts += [partition(number, 1, topic="single") for number in range(6)]
+    assert plan([BrokerFact(1)], facts, LIMITS).is_empty
+
+    two = balanced([BrokerFact(1), BrokerFact(2)], facts)
+    assert {len(fact.replicas) for fact in two if fact.where.topic == "internal"} == {2}
+
+    brokers = [BrokerFact(1, "a"), BrokerFact(2, "a"), BrokerFact(3, "b"), BrokerFact(4, "a")]
+    four = balanced(brokers, two)
+    for fact in four:
+        assert len(fact.replicas) == (3 if fact.where.topic == "internal" else 1)
+        assert 3 in fact.replicas or fact.where.topic == "single", "replicas are in as many racks as can be"
+
+
+def test_a_broker_that_leads_nothing_gets_one_leader_first() -> None:
+    """The others follow with the next plan, when clients have found their way there."""
+    brokers = [BrokerFact(node_id) for node_id in (1, 2, 3)]
+    back = [partition(number, 3, 1, 2)._replace(leader=1) for number in range(3)]
+    others = [partition(3 + number, 1 + number % 2, 2 - number % 2, 3) for number in range(6)]
+    others[1] = others[1]._replace(leader=1)
+    facts = [*back, *others]
+    first = plan(brokers, facts, LIMITS)
+    assert first.elections == [back[0].where, others[1].where]
+    second = plan(brokers, done(facts, first), LIMITS)
+    assert second.elections == [fact.where for fact in back[1:]]

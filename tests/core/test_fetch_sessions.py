@@ -313,3 +313,51 @@ def test_what_a_session_leaves_out_the_client_already_knows(changes):
             session, epoch = answer.session_id, next_epoch(epoch) if answer.session_id else 0
             pending, dropped = {}, set()
     assert broker.sessions.partition_count <= 9
+
+
+# Partitions that rest.
+
+
+class Watch:
+    ended = 0
+
+    def end(self):
+        self.ended += 1
+
+
+def test_partitions_that_rest_are_not_looked_at_until_they_are_woken_or_asked_for():
+    broker = Broker()
+    session = broker.open(A, B, C, follower=True)
+    fetch = broker.begin(session, 1)
+    assert (len(fetch), fetch.rests) == (3, False)
+    fetch.rest(A)
+    fetch.rest(B)
+    assert (fetch.partitions(), len(fetch), fetch.rests) == ([(C, wanted())], 1, True)
+    fetch.finish({C: QUIET})
+    fetch = broker.begin(session, 2, {B: wanted(5)})
+    assert fetch.partitions() == [(C, wanted()), (B, wanted(5))]
+    fetch.wake(A)
+    fetch.wake(("unknown", 0))
+    assert [key for key, _ in fetch.partitions()] == [C, B, A]
+    fetch.rest(A)
+    fetch.rest(C)
+    fetch.wake_all()
+    assert {key for key, _ in fetch.partitions()} == {A, B, C}
+    fetch.rest(A)
+    fetch = broker.begin(session, 3, forgotten=[A, B])
+    fetch.wake_all()
+    assert [key for key, _ in fetch.partitions()] == [C]
+
+
+@pytest.mark.parametrize("way", ["closed", "evicted", "empty"])
+def test_who_watches_over_resting_partitions_hears_of_the_end_of_the_session(way):
+    broker = Broker(slots=1)
+    session = broker.open(A)
+    watch = broker.begin(session, 1).watch = Watch()
+    if way == "closed":
+        broker.begin(session, 0, A)
+    elif way == "evicted":
+        broker.open(A, follower=True)
+    else:
+        broker.begin(session, 2, forgotten=[A])
+    assert watch.ended == 1

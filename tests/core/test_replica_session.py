@@ -27,6 +27,19 @@ def test_a_session_says_what_changes_only() -> None:
     assert (third.epoch, third.wanted, third.forgotten) == (2, wanted(p2=0), [(T, 0)])
 
 
+def test_what_is_said_of_some_leaves_the_others_as_they_were() -> None:
+    session = ReplicaSession()
+    session.ask(wanted(p0=0, p1=0, p2=0))
+    assert session.says_all
+    session.answered(session_id=7, error=ErrorCode.NONE)
+    assert not session.says_all
+    second = session.ask_about(wanted(p0=5, p1=0), [(T, 2), (T, 3)])
+    assert (second.epoch, second.wanted, second.forgotten) == (1, wanted(p0=5), [(T, 2)])
+    session.answered(session_id=7, error=ErrorCode.NONE)
+    third = session.ask(wanted(p0=5, p1=0, p2=0))
+    assert (third.epoch, third.wanted, third.forgotten) == (2, wanted(p2=0), [])
+
+
 def test_without_a_session_everything_is_said_again() -> None:
     session = ReplicaSession()
     for _ in range(2):
@@ -57,13 +70,21 @@ Steps = st.lists(
 )
 
 
-@given(Steps)
-def test_the_leader_always_reads_what_the_follower_wants(steps: list[tuple[dict[int, int], str]]) -> None:
+@given(Steps, st.booleans())
+def test_the_leader_always_reads_what_the_follower_wants(
+    steps: list[tuple[dict[int, int], str]], says_changes_only: bool
+) -> None:
     sessions = FetchSessions(slots=2, partitions_max=100, random_below=lambda limit: 5)
     session = ReplicaSession()
+    before: dict[PartitionKey, Wanted] = {}
     for offsets, trouble in steps:
         want = {(T, index): Wanted(offset, 100) for index, offset in offsets.items()}
-        asked = session.ask(want)
+        if says_changes_only and not session.says_all:
+            changed = {key: one for key, one in want.items() if before.get(key) != one}
+            asked = session.ask_about(changed, [key for key in before if key not in want])
+        else:
+            asked = session.ask(want)
+        before = want
         fetch = sessions.begin(
             session_id=asked.session_id,
             epoch=asked.epoch,

@@ -30,6 +30,8 @@ class State(NamedTuple):
     replicas: tuple[int, ...] = (1, 2, 3)
     partition_epoch: int = 0
     leader_epoch: int = 5
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
 
 
 def leading(*in_sync: int, start_offset: int = 0, now_ms: int = 0) -> Leadership:
@@ -51,6 +53,7 @@ def propose(
     high_watermark: int = 0,
     now_ms: int = 0,
     epochs: dict[int, int] | None = None,
+    gives_up: bool = False,
 ) -> Proposal | None:
     known = {1: 10, 2: 20, 3: 30} if epochs is None else epochs
     return leadership.propose(
@@ -59,6 +62,7 @@ def propose(
         now_ms=now_ms,
         lag_max_ms=LAG_MS,
         broker_epochs=known.get,
+        gives_up=gives_up,
     )
 
 
@@ -168,6 +172,29 @@ def test_only_the_present_life_of_a_broker_that_is_not_fenced_joins(
     leadership = leading(1)
     fetched(leadership, 2, 9, end=9, epoch=20)
     assert (propose(leadership, end=9, epochs=epochs) is not None) is joins
+
+
+def test_a_leader_that_cannot_write_proposes_the_others_and_drops_none_of_them() -> None:
+    leadership = leading(1, 2, 3)
+    fetched(leadership, 2, 7, end=9)
+    proposal = propose(leadership, end=9, now_ms=10 * LAG_MS, gives_up=True)
+    assert proposal is not None
+    assert proposal.in_sync == (2, 3)
+    assert leadership.members == {1, 2, 3}
+
+
+def test_the_last_member_gives_up_when_another_one_has_joined() -> None:
+    leadership = leading(1)
+    fetched(leadership, 2, 8, end=9)
+    assert propose(leadership, end=9, high_watermark=9, gives_up=True) is None
+    fetched(leadership, 2, 9, end=9)
+    joined = propose(leadership, end=9, high_watermark=9, gives_up=True)
+    assert joined is not None
+    assert joined.in_sync == (1, 2)
+    leadership.changed(State((1, 2), partition_epoch=1), now_ms=0)
+    proposal = propose(leadership, end=9, high_watermark=9, gives_up=True)
+    assert proposal is not None
+    assert proposal.in_sync == (2,)
 
 
 def test_somebody_who_never_fetched_does_not_join() -> None:
@@ -339,6 +366,78 @@ class InSyncSets(RuleBasedStateMachine):
 TestInSyncSets = InSyncSets.TestCase
 
 
+# Where majorities count.
+
+
+def by_majority(state: State, *, start_offset: int = 0) -> Leadership:
+    return Leadership(state, node_id=NODE, start_offset=start_offset, now_ms=0, counts_majority=True)
+
+
+def test_what_a_majority_has_is_safe_whoever_is_in_sync() -> None:
+    leadership = by_majority(State((1,)))
+    assert leadership.high_watermark(7) == UNKNOWN
+    fetched(leadership, 3, 5, end=7)
+    assert leadership.high_watermark(7) == 5
+    fetched(leadership, 2, 6, end=7)
+    assert leadership.high_watermark(7) == 6
+    assert leadership.high_watermark(4) == 5, "the leader itself need not be one of them"
+
+
+def test_nothing_is_safe_before_something_of_the_leaders_own_is() -> None:
+    leadership = by_majority(State((1,)), start_offset=5)
+    fetched(leadership, 2, 5, end=7)
+    assert leadership.high_watermark(7) == UNKNOWN
+    fetched(leadership, 2, 6, end=7)
+    assert leadership.high_watermark(7) == 6
+
+
+def test_who_is_in_sync_has_the_leaders_first_record() -> None:
+    leadership = by_majority(State((1,)), start_offset=5)
+    fetched(leadership, 2, 5, end=6)
+    assert not leadership.may_join(2, high_watermark=3)
+    fetched(leadership, 2, 6, end=6)
+    assert leadership.may_join(2, high_watermark=3)
+
+
+def test_of_two_both_are_the_majority_and_one_alone_is_its_own() -> None:
+    leadership = by_majority(State((1, 2), replicas=(1, 2)))
+    assert leadership.high_watermark(7) == UNKNOWN
+    assert by_majority(State((1,), replicas=(1,))).high_watermark(7) == 7
+
+
+def test_who_is_being_added_does_not_count() -> None:
+    leadership = by_majority(State((1, 2, 3), replicas=(1, 2, 3, 4), adding=(4,)))
+    fetched(leadership, 4, 7, end=7)
+    assert leadership.high_watermark(7) == UNKNOWN
+
+
+def test_while_a_step_is_under_way_the_majority_after_it_counts_too() -> None:
+    leadership = by_majority(State((1, 2, 3), replicas=(1, 2, 3, 4), adding=(4,)))
+    fetched(leadership, 2, 5, end=9)
+    fetched(leadership, 4, 5, end=9)
+    assert leadership.may_join(4, high_watermark=5)
+    proposal = propose(leadership, end=9, high_watermark=5, epochs={1: 10, 2: 20, 3: 30, 4: 40})
+    assert proposal is not None
+    assert 4 in proposal.in_sync
+    fetched(leadership, 2, 9, end=9)
+    assert leadership.high_watermark(9) == 5, "of four, three have to have it"
+    leadership.changed(State((1, 2, 3, 4), replicas=(1, 2, 3, 4), partition_epoch=1), now_ms=0)
+    fetched(leadership, 4, 8, end=9)
+    assert leadership.high_watermark(9) == 8
+
+
+def test_nobody_is_dropped_before_a_majority_of_those_who_stay_has_what_is_safe() -> None:
+    state = State((1, 2, 3), replicas=(1, 2, 3), removing=(3,))
+    leadership = by_majority(state)
+    fetched(leadership, 3, 7, end=7)
+    fetched(leadership, 2, 6, end=7)
+    assert leadership.high_watermark(7) == 7
+    assert propose(leadership, end=7, high_watermark=7) is None
+    fetched(leadership, 2, 7, end=7)
+    assert leadership.may_join(2, high_watermark=7), "it is told by a fetch that the step can be asked for"
+    assert propose(leadership, end=7, high_watermark=7) is not None
+
+
 # Cutting a log that has diverged.
 
 
@@ -373,3 +472,17 @@ def test_a_follower_that_goes_back_is_taken_at_its_word() -> None:
     assert (follower.end_offset, follower.broker_epoch) == (3, 2)
     assert not follower.lags(leader_end=9, now_ms=1 + LAG_MS, lag_max_ms=LAG_MS)
     assert follower.lags(leader_end=9, now_ms=2 + LAG_MS, lag_max_ms=LAG_MS)
+
+
+def test_a_follower_that_has_everything_and_asks_again_has_its_time_from_then_on() -> None:
+    follower = Follower(0)
+    follower.asked_again(5)  # it has never fetched
+    assert follower.lags(leader_end=9, now_ms=1 + LAG_MS, lag_max_ms=LAG_MS)
+    follower.fetched(offset=9, start_offset=0, broker_epoch=1, leader_end=9, now_ms=1)
+    follower.asked_again(1000)
+    assert not follower.lags(leader_end=10, now_ms=1000 + LAG_MS, lag_max_ms=LAG_MS)
+    assert follower.lags(leader_end=10, now_ms=1001 + LAG_MS, lag_max_ms=LAG_MS)
+    # One that does not have everything does not get any further by asking.
+    follower.fetched(offset=9, start_offset=0, broker_epoch=1, leader_end=20, now_ms=1002)
+    follower.asked_again(5000)
+    assert follower.lags(leader_end=20, now_ms=5000 + LAG_MS, lag_max_ms=LAG_MS)

@@ -38,6 +38,18 @@ def test_topics_are_managed_on_apache_kafka(penstock: Penstock, topic: str) -> N
     assert penstock("topic", "delete", topic).code == 0
 
 
+def test_the_levels_of_apache_kafkas_features_are_shown(penstock: Penstock) -> None:
+    features = {each["name"]: each for each in penstock("cluster", "describe", "--json").document["features"]}
+    assert features["transaction.version"] == {
+        "name": "transaction.version",
+        "level": 2,
+        "supported": {"1": [0, 2]},
+    }
+    # The tests turn this one off; its name sorts before all others.
+    preview = penstock("cluster", "upgrade").lines
+    assert preview[0] == "eligible.leader.replicas.version would be raised from 0 to 1"
+
+
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_records_go_through_apache_kafka(penstock: Penstock, topic: str, codec: str) -> None:
     penstock("topic", "create", topic, "--config", "retention.ms=-1")

@@ -4,7 +4,7 @@ import pytest
 
 from penstock.records.batch import check_produced, read_header
 from penstock.records.builder import build_batch
-from penstock.records.control import Marker, MarkerType, build_marker, read_marker
+from penstock.records.control import Marker, MarkerType, build_leader_change, build_marker, read_marker
 from penstock.records.errors import CorruptBatchError
 from penstock.records.record import Record, read_records
 
@@ -42,6 +42,18 @@ def control(key: bytes | None, value: bytes | None) -> bytes:
 
 def test_a_control_batch_of_another_kind_holds_no_marker() -> None:
     assert read_marker(control(bytes.fromhex("0000 0002"), b"leader")) is None
+
+
+def test_a_leader_begins_with_a_control_batch_that_has_no_producer() -> None:
+    batch = build_leader_change(3, [1, 3], timestamp=99)
+    header = read_header(batch)
+    assert header.is_control
+    assert not header.is_transactional
+    assert header.producer_id == -1
+    assert read_marker(batch) is None
+    (record,) = read_records(batch, limit=1000)
+    assert record.key == bytes.fromhex("0000 0002")
+    assert record.value == bytes.fromhex("0000 00000003 03 00000001 00 00000003 00 01 00")
 
 
 @pytest.mark.parametrize("value", ["0000 00000005", "0001 00000005", "0000 00000005 ff"])

@@ -113,6 +113,39 @@ def test_a_transaction_is_written_in_version_1() -> None:
     assert transaction_records.decode(key, value) == record
 
 
+def test_at_level_0_transactions_are_written_in_version_0_unless_that_would_lose_something() -> None:
+    level = 0
+    records = transaction_records.transaction_records(lambda: level)
+    partitions = [PartitionsSchema(topic="x", partition_ids=[0, 1])]
+    key = TransactionLogKey(transactional_id="t")
+    plain = InternalRecord(
+        key, TransactionLogValue(producer_id=1, producer_epoch=3, transaction_partitions=partitions)
+    )
+
+    def version(record: InternalRecord) -> int:
+        encoded_key, value = records.encode(record)
+        assert value is not None
+        assert records.decode(encoded_key, value) == record
+        return int.from_bytes(value[:2])
+
+    assert version(plain) == 0
+    assert records.encode(InternalRecord(key, None)) == (bytes.fromhex("0000 0001 74"), None)
+    for name in (
+        "client_transaction_version",
+        "next_producer_epoch",
+        "next_producer_id",
+        "previous_producer_id",
+    ):
+        assert version(InternalRecord(key, TransactionLogValue(producer_id=1, **{name: 4}))) == 1
+    level = 1
+    assert version(plain) == 1
+
+
+def test_a_known_record_in_a_version_from_the_future_is_refused_with_what_to_do() -> None:
+    with pytest.raises(PeerError, match=r"OffsetCommitValue of version 99 .*newer program.*install"):
+        group_records.decode(OFFSET_KEY, b"\0\x63 whatever")
+
+
 def test_no_value_is_a_tombstone() -> None:
     record = InternalRecord(OffsetCommitKey(group="g", topic="t", partition=2), None)
     assert group_records.encode(record) == (OFFSET_KEY, None)

@@ -83,8 +83,8 @@ def test_faults_strike_nodes_that_there_are_and_cut_them_from_others() -> None:
             assert not isinstance(fault, CutPeers) or fault.node != fault.other <= plan.nodes
 
 
-def test_plans_have_topics_with_one_to_three_replicas_and_some_have_groups_and_transactions() -> None:
-    assert {topic.replication_factor for plan in PLANS for topic in plan.topics} == {1, 2, 3}
+def test_plans_have_topics_with_one_to_five_replicas_and_some_have_groups_and_transactions() -> None:
+    assert {topic.replication_factor for plan in PLANS for topic in plan.topics} == {1, 2, 3, 4, 5}
     assert {plan.is_coordinated for plan in PLANS} == {True, False}
 
 

@@ -1,5 +1,7 @@
 """A failing plan is made as small as it can be while it fails."""
 
+from penstock.sim.coordination_plan import make_coordination_plan
+from penstock.sim.entries import CreateTopic
 from penstock.sim.plan import make_plan
 from penstock.sim.shrink import Shrinking, shrink
 
@@ -14,6 +16,12 @@ def test_only_the_entries_that_matter_are_left() -> None:
 
 def test_a_plan_that_fails_whatever_is_left_out_ends_empty() -> None:
     assert shrink(PLAN, lambda _: True).entries == ()
+
+
+def test_a_plan_with_groups_keeps_its_topics() -> None:
+    plan = make_coordination_plan(1)
+    creations = [entry for entry in plan.entries if isinstance(entry, CreateTopic)]
+    assert list(shrink(plan, lambda _: True).entries) == creations
 
 
 def test_a_plan_that_needs_everything_stays_as_it_is() -> None:

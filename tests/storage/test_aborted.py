@@ -160,6 +160,23 @@ def test_a_clean_stop_and_then_a_crash_keep_both_halves(written: TransactionalLo
     assert written.aborted() == expected
 
 
+def test_an_index_that_outlived_its_markers_is_cut_where_the_log_ends(
+    written: TransactionalLog, disk: MemoryDisk
+):
+    written.write(1)
+    close_cleanly(written.log, disk)  # with a snapshot of the producers at the end
+    written.reopen(clean=True)
+    end_offset, segment = written.log.end_offset, written.log.segments[-1]
+    size = segment.size
+    written.mark(ABORT, 1)
+    segment.write_aborted()
+    segment.file.truncate(size)  # the device has the index, and not the marker
+    written.reopen(clean=False, recovery_point=end_offset)
+    assert (written.log.end_offset, written.aborted()) == (end_offset, [])
+    written.mark(ABORT, 1)
+    assert [entry.last_offset for entry in written.aborted()] == [end_offset]
+
+
 def test_a_damaged_index_file_is_made_again_from_the_batches(written: TransactionalLog, disk: MemoryDisk):
     many_transactions(written)
     expected = written.aborted()

@@ -86,7 +86,7 @@ def test_somebody_elses_directory_is_refused(disk: MemoryDisk) -> None:
     take(disk, cluster_id="mine")
 
 
-@pytest.mark.parametrize("line", [b"penstock.data.version=2", b"version=2", b"penstock.data.version=x"])
+@pytest.mark.parametrize("line", [b"penstock.data.version=99", b"version=2", b"penstock.data.version=x"])
 def test_data_of_a_newer_version_is_refused_and_the_lock_given_back(disk: MemoryDisk, line: bytes) -> None:
     take(disk).close({})
     content = read_file(disk, "meta.properties")
@@ -94,6 +94,35 @@ def test_data_of_a_newer_version_is_refused_and_the_lock_given_back(disk: Memory
     for _ in range(2):
         with pytest.raises(UserError, match="newer version"):
             take(disk)
+
+
+def test_an_older_program_is_told_what_it_takes_to_read_a_marked_directory(disk: MemoryDisk) -> None:
+    directory = take(disk)
+    directory.set_data_version(2)
+    directory.close({})
+    with pytest.raises(
+        UserError, match=r"penstock\.version 2 .* is needed, .* up to 1 .*Install the version"
+    ):
+        DataDirectory.open(disk, node_id=1, entropy=CountingEntropy(), data_version_max=1)
+    again = take(disk)
+    assert again.meta == directory.meta
+    again.set_data_version(1)
+    again.close({})
+    DataDirectory.open(disk, node_id=1, entropy=CountingEntropy(), data_version_max=1)
+
+
+def test_a_start_that_goes_no_further_leaves_the_mark_of_a_clean_stop(disk: MemoryDisk) -> None:
+    take(disk).close_cleanly({})
+    refused = take(disk)
+    refused.leave_as_found()
+    refused.close({})
+    again = take(disk)
+    assert again.was_closed_cleanly
+    again.close({})
+    unclean = take(disk)
+    unclean.leave_as_found()
+    unclean.close({})
+    assert not take(disk).was_closed_cleanly
 
 
 @pytest.mark.parametrize("content", [b"", b"version=1\n", b"version=1\ncluster.id=a\nnode.id=x\n"])
@@ -242,6 +271,46 @@ def test_a_start_above_the_cut_goes_down_on_disk_before_a_log_is_cut(disk: Memor
     directory.truncate(ORDERS, log, 7)
     assert checkpoints.read_offsets(disk, checkpoints.START_OFFSETS) == {ORDERS: 6}
     assert (log.start_offset, log.end_offset) == (6, 6)
+
+
+def test_high_watermarks_are_written_when_they_are_new_and_after_the_last_of_a_clean_stop(
+    disk: MemoryDisk,
+) -> None:
+    directory = take(disk)
+    log = create(directory)
+    append(log, batch(0, 4))
+    assert directory.high_watermark(ORDERS) == 0
+    directory.write_high_watermarks()
+    assert not disk.exists(checkpoints.HIGH_WATERMARKS), "there was nothing to write"
+    directory.note_high_watermarks({ORDERS: 2})
+    directory.write_high_watermarks()
+    assert read_file(disk, checkpoints.HIGH_WATERMARKS) == b"0\n1\norders 0 2\n"
+    directory.note_high_watermarks({ORDERS: 4})
+    directory.close_cleanly({ORDERS: log})
+    directory = take(disk)
+    assert directory.high_watermark(ORDERS) == 4
+    reopen(directory).close()
+    directory.set_aside([ORDERS], unique=bytes(16))
+    assert directory.high_watermark(ORDERS) == 0
+    directory.close({})
+    assert take(disk).high_watermark(ORDERS) == 0, "a new log of the same name has nothing committed"
+
+
+def test_the_high_watermark_goes_down_on_disk_before_a_log_is_cut() -> None:
+    machine = SimDisk(Random(0))
+    disk = machine.mount()
+    directory = take(disk)
+    log = create(directory)
+    for number in range(10):
+        append(log, batch(number * 2, 2))
+    sync(log, disk)
+    directory.note_high_watermarks({ORDERS: 12})
+    directory.write_high_watermarks()
+    directory.truncate(ORDERS, log, 16)
+    assert directory.high_watermark(ORDERS) == 12, "what is cut was not committed"
+    directory.truncate(ORDERS, log, 7)
+    machine.crash_machine()
+    assert take(machine.mount()).high_watermark(ORDERS) == 6
 
 
 def test_a_start_is_written_down_even_where_the_first_segment_says_the_same(disk: MemoryDisk) -> None:

@@ -44,10 +44,10 @@ def unknown_topic(name: str) -> Refusal:
 
 
 async def _change_topic(call: Call, name: str, change: ConfigChange, *, validate_only: bool) -> Refusal:
-    if call.services.image.topic(name) is None:
-        return unknown_topic(name)
     outcome = await call.services.controller.alter_topic_configs(name, change, validate_only=validate_only)
-    return outcome if isinstance(outcome, Refusal) else Refusal(ErrorCode.NONE)
+    if not isinstance(outcome, Refusal):
+        return Refusal(ErrorCode.NONE)
+    return unknown_topic(name) if outcome.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else outcome
 
 
 async def _change_broker(call: Call, key: str, change: ConfigChange, *, validate_only: bool) -> Refusal:

@@ -3,7 +3,8 @@
 What is in the page cache is read on the loop; the rest through the work pool. Answers are bytes as they lie on disk.
 A reader of committed records gets no further than the last stable offset, and is told of the aborted transactions in
 what it gets. A follower gets all that the log has: where it fetches says how far it is, and it is told at once when the
-high watermark moves. Its answer is held (see `Held`): it sends anything else when it has something new to ask.
+high watermark moves. Its answer is held (see `Held`): it sends anything else when it has something new to ask. Of its
+partitions those are looked at where something may have happened (`services.resting`).
 Consumers read from followers, too; one that says its rack may be sent to a replica there (KIP-392).
 """
 
@@ -15,12 +16,13 @@ from penstock.base.broker_settings import FETCH_MAX_BYTES, PENSTOCK_FETCH_ANSWER
 from penstock.base.buffers import Buffer
 from penstock.base.cluster_settings import REPLICA_SELECTOR_CLASS
 from penstock.base.errors import ErrorCode, StorageError
-from penstock.core.fetch_sessions import Fetch, Outcome, PartitionKey, Wanted
+from penstock.core.fetch_sessions import Fetch, IncrementalFetch, Outcome, PartitionKey, Wanted
 from penstock.core.partition import NO_EPOCH, fetch_offset_error
 from penstock.records.batch import headers
 from penstock.records.errors import CorruptBatchError
 from penstock.services.context import Call, Held
 from penstock.services.partition import Partition
+from penstock.services.resting import RestingPartitions
 from penstock.services.waiting import WaitingFetch
 from penstock.storage.errors import CorruptionError
 from penstock.wire.messages.fetch import (
@@ -168,11 +170,13 @@ def handle(call: Call, request: FetchRequest) -> FetchResponse | Coroutine[Any, 
     fetch = _begin(call, request, reader)
     if isinstance(fetch, ErrorCode):
         return FetchResponse(error_code=fetch)
+    if reader.is_follower:
+        _wake_all_at_times(call, fetch, reader)
     reads = _read_cached(call, request, fetch, reader, is_first_look=True)
-    if all(read.records is not None for read in reads) and _is_enough(request, reads):
+    if all(read.records is not None for read in reads) and _is_enough(request, fetch, reads):
         return _respond(call, fetch, reads)
     patience = _Patience()
-    answer = _read_until_enough(call, request, fetch, reads, patience)
+    answer = _read_until_enough(call, request, fetch, reader, reads, patience)
     return Held(answer, patience.end) if reader.is_follower else answer
 
 
@@ -221,6 +225,23 @@ def _begin(call: Call, request: FetchRequest, reader: _Reader) -> Fetch | ErrorC
         follower=reader.is_follower,
         now_ms=call.services.world.loop.now_ms(),
     )
+
+
+def _wake_all_at_times(call: Call, fetch: Fetch, reader: _Reader) -> None:
+    """What is known of a follower's quiet partitions is known of this life of it, and looked at again after a while."""
+    if isinstance(fetch, IncrementalFetch):
+        resting = _resting(fetch)
+        if resting is None:
+            resting = fetch.watch = RestingPartitions(reader.node_id, fetch.wake)
+        if not resting.asks(reader, call.services.world.loop.time()):
+            fetch.wake_all()
+
+
+def _resting(fetch: Fetch) -> RestingPartitions | None:
+    """The watch over quiet partitions of a follower's session."""
+    watch = fetch.watch if isinstance(fetch, IncrementalFetch) else None
+    assert watch is None or isinstance(watch, RestingPartitions)
+    return watch
 
 
 def _read_cached(
@@ -353,11 +374,11 @@ def _fail(read: _Read, error: StorageError) -> None:
     read.records = b""
 
 
-def _is_enough(request: FetchRequest, reads: list[_Read]) -> bool:
-    if request.max_wait_ms <= 0 or not reads:
+def _is_enough(request: FetchRequest, fetch: Fetch, reads: list[_Read]) -> bool:
+    if request.max_wait_ms <= 0 or not (reads or fetch.rests):
         return True
     size = 0
-    is_follower = reads[0].reader.is_follower
+    is_follower = bool(reads) and reads[0].reader.is_follower
     for read in reads:
         if read.must_be_told or (is_follower and read.has_new_high_watermark):
             return True
@@ -366,9 +387,13 @@ def _is_enough(request: FetchRequest, reads: list[_Read]) -> bool:
 
 
 async def _read_until_enough(
-    call: Call, request: FetchRequest, fetch: Fetch, reads: list[_Read], patience: _Patience
+    call: Call,
+    request: FetchRequest,
+    fetch: Fetch,
+    reader: _Reader,
+    reads: list[_Read],
+    patience: _Patience,
 ) -> FetchResponse:
-    reader = reads[0].reader
     loop = call.services.world.loop
     deadline = loop.time() + request.max_wait_ms / 1000
     is_last_look = False
@@ -377,9 +402,9 @@ async def _read_until_enough(
             if read.records is None:
                 await _read_cold(read)
         left_ms = int((deadline - loop.time()) * 1000)
-        if is_last_look or patience.over or left_ms <= 0 or _is_enough(request, reads):
+        if is_last_look or patience.over or left_ms <= 0 or _is_enough(request, fetch, reads):
             return _respond(call, fetch, reads)
-        is_last_look = await _wait_for_more(call, request, reads, left_ms, patience)
+        is_last_look = await _wait_for_more(call, request, fetch, reads, left_ms, patience)
         reads = _read_cached(call, request, fetch, reader)
 
 
@@ -397,16 +422,19 @@ async def _read_cold(read: _Read) -> None:
 
 
 async def _wait_for_more(
-    call: Call, request: FetchRequest, reads: list[_Read], left_ms: int, patience: _Patience
+    call: Call, request: FetchRequest, fetch: Fetch, reads: list[_Read], left_ms: int, patience: _Patience
 ) -> bool:
     """True if there is nothing more to wait for."""
-    if any(read.is_outdated for read in reads):
+    if len(fetch) != len(reads) or any(read.is_outdated for read in reads):
         return False  # it came between reading and now, when nobody waited for it yet
     present = sum(len(read.records or b"") for read in reads)
     waiting = WaitingFetch(
         call.services.world.loop, missing_bytes=request.min_bytes - present, max_wait_ms=left_ms
     )
     patience.waiting = waiting
+    resting = _resting(fetch)
+    if resting is not None:
+        resting.waiting = waiting
     try:
         for read in reads:
             partition = read.partition
@@ -415,6 +443,8 @@ async def _wait_for_more(
         return await waiting.future
     finally:
         patience.waiting = None
+        if resting is not None and resting.waiting is waiting:
+            resting.waiting = None
         waiting.leave()
 
 
@@ -447,6 +477,7 @@ def _respond(call: Call, fetch: Fetch, reads: list[_Read]) -> FetchResponse:
             data.current_leader = LeaderIdAndEpoch(leader_id=hinted.leader, leader_epoch=hinted.leader_epoch)
             hints.append(hinted)
         topic.partitions.append(data)
+    _let_rest(fetch, reads, answer.included)
     response = FetchResponse(session_id=answer.session_id, responses=list(topics.values()))
     if hints:
         response.node_endpoints = [
@@ -454,6 +485,22 @@ def _respond(call: Call, fetch: Fetch, reads: list[_Read]) -> FetchResponse:
             for node_id, host, port, rack in endpoints(call, hints)
         ]
     return response
+
+
+def _let_rest(fetch: Fetch, reads: list[_Read], included: list[PartitionKey]) -> None:
+    """Partitions of which there was nothing to tell a follower, and which it has all of, are left alone from now on."""
+    resting = _resting(fetch)
+    if resting is None:
+        return
+    assert isinstance(fetch, IncrementalFetch)
+    told = frozenset(included)
+    for read in reads:
+        partition = read.partition
+        if partition is None or read.key in told:
+            continue
+        if partition.has_everything(read.reader.node_id, offset=read.wanted.fetch_offset):
+            fetch.rest(read.key)
+            resting.add(read.key, partition)
 
 
 def _partition_data(read: _Read) -> PartitionData:

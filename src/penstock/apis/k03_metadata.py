@@ -122,6 +122,7 @@ def _partition(call: Call, index: int, state: PartitionState) -> MetadataRespons
 
 def _response(call: Call, request: MetadataRequest, topics: list[MetadataResponseTopic]) -> MetadataResponse:
     services, image = call.services, call.services.image
+    now = services.world.loop.time()
     if request.include_topic_authorized_operations:
         for topic in topics:
             if topic.error_code == ErrorCode.NONE:
@@ -129,10 +130,10 @@ def _response(call: Call, request: MetadataRequest, topics: list[MetadataRespons
     response = MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=b.node_id, host=b.host, port=b.port, rack=b.rack)
-            for b in services.absences.addresses(image, call.client.listener, now=services.world.loop.time())
+            for b in services.absences.addresses(image, call.client.listener, now=now)
         ],
         cluster_id=image.cluster_id,
-        controller_id=image.controller_id,
+        controller_id=services.absences.controller(image, own=services.node_id, now=now),
         topics=topics,
     )
     if request.include_cluster_authorized_operations:

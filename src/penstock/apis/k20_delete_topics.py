@@ -54,10 +54,7 @@ def _refusal(call: Call, name: str | None, topic_id: bytes, count: int) -> Refus
 
 
 async def _delete(call: Call, name: str | None, topic_id: bytes) -> DeletableTopicResult:
-    found = call.services.image.name_of(topic_id) if name is None else name
-    if found is None:
-        return _refused(name, topic_id, Refusal(ErrorCode.UNKNOWN_TOPIC_ID, "there is no topic with this id"))
-    outcome = await call.services.controller.delete_topic(found, topic_id if name is None else None)
+    outcome = await call.services.controller.delete_topic(name, topic_id)
     if isinstance(outcome, Refusal):
         return _refused(name, topic_id, outcome)
     return DeletableTopicResult(name=outcome.name, topic_id=outcome.topic_id)

@@ -1,7 +1,14 @@
-"""DeleteRecords (key 21), v0-v2: move a partition's log start offset up."""
+"""DeleteRecords (key 21), v0-v2: move a partition's log start offset up.
+
+Answers when the logs of all replicas that are alive start there: whoever leads next shows nothing that was deleted. In
+time or not, the leader has deleted it.
+"""
+
+from typing import NamedTuple
 
 from penstock.base.errors import ErrorCode
-from penstock.services.context import Call
+from penstock.services.context import Call, Late
+from penstock.services.partition import NO_OFFSET, Partition
 from penstock.wire.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsPartitionResult,
@@ -14,22 +21,63 @@ REQUEST = DeleteRecordsRequest
 VERSIONS = (0, 2)
 
 
-def handle(call: Call, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
-    return DeleteRecordsResponse(
+class _Waiting(NamedTuple):
+    """A partition whose followers have to hear of its new start."""
+
+    partition: Partition
+    start_offset: int
+    result: DeleteRecordsPartitionResult
+
+
+def handle(call: Call, request: DeleteRecordsRequest) -> DeleteRecordsResponse | Late:
+    waiting: list[_Waiting] = []
+    response = DeleteRecordsResponse(
         topics=[
             DeleteRecordsTopicResult(
-                name=topic.name, partitions=[_delete(call, topic.name, asked) for asked in topic.partitions]
+                name=topic.name,
+                partitions=[_delete(call, topic.name, asked, waiting) for asked in topic.partitions],
             )
             for topic in request.topics
         ]
     )
+    if not waiting:
+        return response
+    deadline = call.services.world.loop.time() + request.timeout_ms / 1000
+    return Late(_when_followers_have_it(call, response, waiting, deadline))
 
 
-def _delete(call: Call, topic: str, asked: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
+def _delete(
+    call: Call, topic: str, asked: DeleteRecordsPartition, waiting: list[_Waiting]
+) -> DeleteRecordsPartitionResult:
+    result = DeleteRecordsPartitionResult(partition_index=asked.partition_index, low_watermark=NO_OFFSET)
     partition = call.services.partitions.find(topic, asked.partition_index)
     outcome = partition if isinstance(partition, ErrorCode) else partition.delete_records(asked.offset)
-    if isinstance(outcome, ErrorCode):
-        return DeleteRecordsPartitionResult(
-            partition_index=asked.partition_index, low_watermark=-1, error_code=outcome
-        )
-    return DeleteRecordsPartitionResult(partition_index=asked.partition_index, low_watermark=outcome)
+    if isinstance(partition, ErrorCode) or isinstance(outcome, ErrorCode):
+        result.error_code = outcome
+        return result
+    result.low_watermark = partition.low_watermark(call.services.image.alive())
+    if result.low_watermark < outcome:
+        waiting.append(_Waiting(partition, outcome, result))
+    return result
+
+
+async def _when_followers_have_it(
+    call: Call, response: DeleteRecordsResponse, waiting: list[_Waiting], deadline: float
+) -> DeleteRecordsResponse:
+    for each in waiting:
+        each.result.error_code = await _wait(call, each, deadline)
+    return response
+
+
+async def _wait(call: Call, waiting: _Waiting, deadline: float) -> ErrorCode:
+    (partition, start_offset, result), loop = waiting, call.services.world.loop
+    while partition.log.failed is None and partition.is_leader:
+        result.low_watermark = partition.low_watermark(call.services.image.alive())
+        if result.low_watermark >= start_offset:
+            return ErrorCode.NONE
+        left_s = deadline - loop.time()
+        if left_s <= 0:
+            return ErrorCode.REQUEST_TIMED_OUT
+        await partition.followers.rings(loop, timeout_s=left_s)
+    result.low_watermark = NO_OFFSET
+    return ErrorCode.KAFKA_STORAGE_ERROR if partition.is_leader else ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -1,6 +1,11 @@
-"""OffsetForLeaderEpoch (key 23), v2-v4: where an epoch ended, so that a reader can tell that its log diverged."""
+"""OffsetForLeaderEpoch (key 23), v2-v4: where an epoch ended, so that a reader can tell that its log diverged.
+
+The controller asks any replica of a partition that nobody leads for the last epoch in its log, and its end
+(`services.appointments`); topics go by their ids then.
+"""
 
 from penstock.base.errors import ErrorCode
+from penstock.services.appointments import CONTROLLER_ASKS, report_of
 from penstock.services.context import Call
 from penstock.wire.messages.offset_for_leader_epoch import (
     EpochEndOffset,
@@ -15,11 +20,12 @@ VERSIONS = (2, 4)
 
 
 def handle(call: Call, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
+    answer = _report if request.replica_id == CONTROLLER_ASKS else _answer
     return OffsetForLeaderEpochResponse(
         topics=[
             OffsetForLeaderTopicResult(
                 topic=topic.topic,
-                partitions=[_answer(call, topic.topic, asked) for asked in topic.partitions],
+                partitions=[answer(call, topic.topic, asked) for asked in topic.partitions],
             )
             for topic in request.topics
         ]
@@ -35,3 +41,14 @@ def _answer(call: Call, topic: str, asked: OffsetForLeaderPartition) -> EpochEnd
         return EpochEndOffset(partition=asked.partition, error_code=code)
     epoch, end_offset = partition.end_of_epoch(asked.leader_epoch)
     return EpochEndOffset(partition=asked.partition, leader_epoch=epoch, end_offset=end_offset)
+
+
+def _report(call: Call, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
+    found = report_of(
+        call.services.partitions, topic, asked.partition, leader_epoch=asked.current_leader_epoch
+    )
+    if isinstance(found, ErrorCode):
+        return EpochEndOffset(partition=asked.partition, error_code=found)
+    return EpochEndOffset(
+        partition=asked.partition, leader_epoch=found.last_epoch, end_offset=found.end_offset
+    )

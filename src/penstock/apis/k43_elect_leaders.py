@@ -1,5 +1,6 @@
 """ElectLeaders (key 43), v0-v2: have preferred replicas lead, or any at all where nobody does."""
 
+from penstock.base.errors import Refusal
 from penstock.base.ids import TopicPartition
 from penstock.services.context import Call
 from penstock.wire.messages.elect_leaders import (
@@ -25,6 +26,8 @@ async def handle(call: Call, request: ElectLeadersRequest) -> ElectLeadersRespon
             for number in topic.partitions
         ]
     moves = await call.services.controller.elect_leaders(partitions, unclean=request.election_type == UNCLEAN)
+    if isinstance(moves, Refusal):
+        return ElectLeadersResponse(error_code=moves.code, replica_election_results=[])
     results: dict[str, ReplicaElectionResult] = {}
     for (topic, number), outcome in moves.items():
         result = results.setdefault(topic, ReplicaElectionResult(topic=topic, partition_result=[]))

@@ -1,5 +1,6 @@
 """AlterPartitionReassignments (key 45), v0-v1: other replicas for partitions, or giving an exchange up."""
 
+from penstock.base.errors import Refusal
 from penstock.base.ids import TopicPartition
 from penstock.cluster.moves import Exchange
 from penstock.services.context import Call
@@ -29,6 +30,10 @@ async def handle(
     outcomes = await call.services.controller.exchange_replicas(
         asked_for, keeps_factor=not request.allow_replication_factor_change
     )
+    if isinstance(outcomes, Refusal):
+        return AlterPartitionReassignmentsResponse(
+            error_code=outcomes.code, error_message=outcomes.message, responses=[]
+        )
     answers: dict[str, ReassignableTopicResponse] = {}
     for (topic, number), outcome in outcomes.items():
         answer = answers.setdefault(topic, ReassignableTopicResponse(name=topic, partitions=[]))

@@ -1,5 +1,6 @@
 """ListPartitionReassignments (key 46), v0: whose replicas are being exchanged."""
 
+from penstock.cluster.controller import NOT_CONTROLLER
 from penstock.cluster.moves import exchanges_under_way
 from penstock.services.context import Call
 from penstock.wire.messages.list_partition_reassignments import (
@@ -15,6 +16,12 @@ ANSWERED_BY_CONTROLLER = ListPartitionReassignmentsResponse
 
 
 def handle(call: Call, request: ListPartitionReassignmentsRequest) -> ListPartitionReassignmentsResponse:
+    if (
+        not call.services.controller.is_active
+    ):  # and knows less, perhaps: no answer rather than that all is done
+        return ListPartitionReassignmentsResponse(
+            error_code=NOT_CONTROLLER.code, error_message=NOT_CONTROLLER.message, topics=[]
+        )
     wanted = None
     if request.topics is not None:
         wanted = {(topic.name, number) for topic in request.topics for number in topic.partition_indexes}

@@ -4,7 +4,8 @@ from collections.abc import Coroutine
 from typing import Any
 
 from penstock.apis.group_requests import client_of, code_of, consumer_groups, message_of, when_answered
-from penstock.base.errors import Refusal
+from penstock.base.errors import ErrorCode, Refusal
+from penstock.base.features import GROUP_VERSION
 from penstock.base.ids import TopicId, format_id
 from penstock.core.groups.assignment import assignment_of, listed
 from penstock.core.groups.consumer_requests import ConsumerHeartbeat, HeartbeatAnswer
@@ -25,6 +26,8 @@ PATIENT = True
 def handle(
     call: Call, request: ConsumerGroupHeartbeatRequest
 ) -> ConsumerGroupHeartbeatResponse | Coroutine[Any, Any, ConsumerGroupHeartbeatResponse]:
+    if call.services.image.features.level(GROUP_VERSION) == 0:
+        return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     heartbeat = _heartbeat(call, request)
     answer = call.services.coordinators.groups.ask_at_once(
         request.group_id, lambda shard, now_ms: consumer_groups(shard).heartbeat(heartbeat, now_ms)

@@ -1,7 +1,8 @@
 """ConsumerGroupDescribe (key 69), v0-v1: groups of the consumer protocol, with what members have and shall have."""
 
 from penstock.apis.group_requests import GROUP_OPERATIONS, code_of, consumer_groups, message_of
-from penstock.base.errors import Refusal
+from penstock.base.errors import ErrorCode, Refusal
+from penstock.base.features import GROUP_VERSION
 from penstock.core.groups import assignment as assignments
 from penstock.core.groups.consumer_requests import DescribedConsumer
 from penstock.services.context import Call
@@ -24,6 +25,13 @@ CONSUMER = 1
 
 
 async def handle(call: Call, request: ConsumerGroupDescribeRequest) -> ConsumerGroupDescribeResponse:
+    if call.services.image.features.level(GROUP_VERSION) == 0:
+        return ConsumerGroupDescribeResponse(
+            groups=[
+                DescribedGroup(group_id=group_id, error_code=ErrorCode.UNSUPPORTED_VERSION)
+                for group_id in request.group_ids
+            ]
+        )
     groups = [await _describe(call, group_id) for group_id in request.group_ids]
     if request.include_authorized_operations:
         for group in groups:

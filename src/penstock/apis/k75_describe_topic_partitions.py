@@ -88,7 +88,7 @@ def _page(topic: Topic, first: int, room: int) -> DescribeTopicPartitionsRespons
                 leader_epoch=state.leader_epoch,
                 replica_nodes=list(state.replicas),
                 isr_nodes=list(state.in_sync),
-                eligible_leader_replicas=[],
+                eligible_leader_replicas=list(state.eligible),
                 last_known_elr=[],
             )
             for index, state in states

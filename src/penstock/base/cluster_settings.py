@@ -2,7 +2,8 @@
 
 from typing import Final
 
-from penstock.base.allowed import Between
+from penstock.base.allowed import Between, Matching
+from penstock.base.features import SUPPORTED, are_limits
 from penstock.base.settings import (
     LONG_MAX,
     MINUTE_MS,
@@ -12,6 +13,7 @@ from penstock.base.settings import (
     long,
     optional_text,
     text,
+    words,
 )
 
 _MIB = 1024**2
@@ -37,6 +39,16 @@ ZOOKEEPER_CONNECTION_TIMEOUT_MS = integer(
     "How long a start waits for a ZooKeeper server to answer.",
     allowed=_POSITIVE,
 )
+PENSTOCK_FEATURE_LEVELS_MAX = words(
+    "penstock.feature.levels.max",
+    (),
+    "For tests of rolling upgrades: levels of features above which this broker behaves as an older program that does "
+    "not support them, as penstock.version=1,transaction.version=1.",
+    allowed=Matching(
+        are_limits,
+        "NAME=LEVEL with commas: " + ", ".join(f"{name} {range_}" for name, range_ in SUPPORTED.items()),
+    ),
+)
 INTER_BROKER_LISTENER_NAME = optional_text(
     "inter.broker.listener.name", "Which listener other brokers connect to; the first one if empty."
 )
@@ -44,6 +56,13 @@ REPLICA_LAG_TIME_MAX_MS = long(
     "replica.lag.time.max.ms",
     30_000,
     "A follower that has not caught up for so long leaves the in-sync set.",
+    allowed=_POSITIVE,
+)
+REPLICA_HIGH_WATERMARK_CHECKPOINT_INTERVAL_MS = long(
+    "replica.high.watermark.checkpoint.interval.ms",
+    5_000,
+    "How often it is written down up to where each replica knows everything to be committed. A broker that was killed "
+    "begins with that, and shows no more until enough of the others are there.",
     allowed=_POSITIVE,
 )
 REPLICA_FETCH_WAIT_MAX_MS = integer(

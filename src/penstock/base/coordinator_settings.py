@@ -70,7 +70,8 @@ OFFSETS_TOPIC_REPLICATION_FACTOR = Setting(
     "offsets.topic.replication.factor",
     Kind.SHORT,
     3,
-    "Replicas of `__consumer_offsets`; as many as there are brokers, if that is fewer.",
+    "Replicas of `__consumer_offsets`; as many as there are brokers, if that is fewer. It gets the others when more "
+    "brokers come.",
     allowed=_POSITIVE,
 )
 OFFSETS_TOPIC_SEGMENT_BYTES = integer(
@@ -229,7 +230,8 @@ TRANSACTION_STATE_LOG_REPLICATION_FACTOR = Setting(
     "transaction.state.log.replication.factor",
     Kind.SHORT,
     3,
-    "Replicas of `__transaction_state`; as many as there are brokers, if that is fewer.",
+    "Replicas of `__transaction_state`; as many as there are brokers, if that is fewer. It gets the others when more "
+    "brokers come.",
     allowed=_POSITIVE,
 )
 TRANSACTION_STATE_LOG_MIN_ISR = integer(

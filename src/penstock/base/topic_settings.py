@@ -204,7 +204,8 @@ MIN_COMPACTION_LAG_MS = long(
 MIN_INSYNC_REPLICAS = integer(
     "min.insync.replicas",
     1,
-    "With fewer in-sync replicas than this, `acks=all` is answered with NOT_ENOUGH_REPLICAS.",
+    "With fewer in-sync replicas than this (or than all there are), `acks=all` is answered with NOT_ENOUGH_REPLICAS, "
+    "and nothing is committed.",
     allowed=_POSITIVE,
     synonyms=_same("min.insync.replicas"),
 )
@@ -300,6 +301,14 @@ PENSTOCK_PRODUCE_VALIDATION = text(
     "Compacted topics and recompression look at the records in any case.",
     allowed=OneOf(("header", "records")),
     synonyms=_same("penstock.produce.validation"),
+)
+PENSTOCK_ACK_QUORUM = text(
+    "penstock.ack.quorum",
+    "all",
+    "Who has to have a batch before it counts as written, for `acks=all` and for consumers: `all` in-sync replicas, or "
+    "a `majority` of the assigned ones, whichever they are. With `majority`, `min.insync.replicas` means nothing.",
+    allowed=OneOf(("all", "majority")),
+    fixed=True,
 )
 
 TOPIC_SETTINGS = Catalogue(

@@ -27,8 +27,10 @@ from penstock.base.cluster_settings import (
     CONTROLLED_SHUTDOWN_ENABLE,
     INTER_BROKER_LISTENER_NAME,
     LEADER_REPLICATION_THROTTLED_RATE,
+    PENSTOCK_FEATURE_LEVELS_MAX,
 )
 from penstock.base.errors import UserError
+from penstock.base.features import PENSTOCK_VERSION, lowered
 from penstock.base.listeners import Listener, parse_address, render_address
 from penstock.base.settings import Settings
 from penstock.base.topic_settings import PENSTOCK_STORAGE, UNCLEAN_LEADER_ELECTION_ENABLE
@@ -38,6 +40,7 @@ from penstock.broker.connections import Connections
 from penstock.broker.http import HttpConnections
 from penstock.cluster.brokers import BrokerKeeper
 from penstock.cluster.controller import Controller
+from penstock.cluster.features import refusal_to_join, unsupported
 from penstock.cluster.following import MetadataFollower
 from penstock.cluster.image import load_image, set_up
 from penstock.cluster.metadata import Broker as BrokerMetadata
@@ -47,6 +50,7 @@ from penstock.cluster.sessions import RenewableStore
 from penstock.core.fetch_sessions import FetchSessions
 from penstock.services.absences import Absences
 from penstock.services.applier import LocalApplier
+from penstock.services.appointments import Appointments
 from penstock.services.balancer import Balancer
 from penstock.services.configs import Configs
 from penstock.services.context import Services
@@ -89,12 +93,14 @@ class Broker:
         self._world = world
         self._directory = directory
         self._static = settings
+        self._supported = lowered(settings[PENSTOCK_FEATURE_LEVELS_MAX])
         self._log_dir = log_dir
         self._sessions = sessions
         self._member: ClusterMember | None = None
         self._absences = Absences()
         self._replication: Replication | None = None
         self._balancer: Balancer | None = None
+        self._appointments: Appointments | None = None
         self._servers: list[Server] = []
         self._connections: Connections | None = None
         self._http: HttpConnections | None = None
@@ -118,6 +124,7 @@ class Broker:
         services = await self._assemble()
         self._services = services
         self._applier.on_brokers.append(services.transactions.brokers_changed)
+        self._applier.on_brokers.append(services.partitions.brokers_changed)
         self._applier.on_brokers.append(
             lambda: self._absences.brokers_changed(services.image, now=self._world.loop.time())
         )
@@ -158,6 +165,7 @@ class Broker:
             peer_listener=settings[INTER_BROKER_LISTENER_NAME] or self.listeners[0].name,
             keeps_all=self._directory.was_closed_cleanly,
             same_process=False,
+            features=self._supported,
         )
         if self._member is None:
             self.services.image.apply_broker(own)
@@ -190,7 +198,9 @@ class Broker:
         )
         applier = self._applier = LocalApplier(image, partitions, configs, node_id=node_id)
         follower = MetadataFollower(world, image, applier)
-        await set_up(world.store, image.cluster_id, shared=self._sessions is not None)
+        await set_up(
+            world.store, image.cluster_id, shared=self._sessions is not None, supported=self._supported
+        )
         controller = Controller(
             world,
             image,
@@ -200,6 +210,11 @@ class Broker:
             partition_count_max=settings[PENSTOCK_PARTITIONS_MAX],
         )
         link = await self._find_controller(image, follower, applier, controller, configs)
+        problems = unsupported(image.features, self._supported)
+        if problems:
+            await world.work.run(self._directory.leave_as_found)
+            raise refusal_to_join(problems)
+        await partitions.set_data_version(image.features.level(PENSTOCK_VERSION))
         configs.reload()
         coordinators = Coordinators(world, image, link, partitions, configs)
         applier.on_topic.append(coordinators.leadership_changed)
@@ -210,6 +225,12 @@ class Broker:
             self._balancer = Balancer(
                 world, image, controller, configs, partitions, self._peers, node_id=node_id
             )
+            self._appointments = Appointments(
+                world, image, controller, self._member.keeper, partitions, self._peers, node_id=node_id
+            )
+            applier.on_topic.append(self._appointments.topic_changed)
+            applier.on_brokers.append(self._appointments.look)
+            controller.on_active = self._appointments.look
         metrics.gauge("penstock_topics", "Topics in the cluster.", lambda: image.topic_count)
         metrics.gauge("penstock_partitions", "Partitions in the cluster.", lambda: image.partition_count)
         return Services(
@@ -218,6 +239,7 @@ class Broker:
             node_id=node_id,
             log_dir=self._log_dir,
             image=image,
+            supported_features=self._supported,
             controller=controller,
             controller_link=link,
             keeper=None if self._member is None else self._member.keeper,
@@ -272,6 +294,7 @@ class Broker:
             world,
             image,
             controller,
+            min_in_sync=configs.min_in_sync,
             allows_unclean=lambda topic: configs.of_topic(topic)[UNCLEAN_LEADER_ELECTION_ENABLE],
             is_in_memory=lambda topic: configs.of_topic(topic)[PENSTOCK_STORAGE] == "memory",
         )
@@ -349,6 +372,8 @@ class Broker:
                 await self._background.stop()
             if self._replication is not None:
                 await self._replication.stop()
+            if self._appointments is not None:
+                await self._appointments.stop()
             if self._member is not None:
                 await self._member.stop()
             if self._services is not None:

@@ -14,6 +14,7 @@ from penstock.client.errors import ClientError
 from penstock.cluster.brokers import BrokerKeeper
 from penstock.cluster.controller import Controller
 from penstock.cluster.election import Elected, Election
+from penstock.cluster.features import refusal_to_join, unsupported
 from penstock.cluster.following import MetadataFollower
 from penstock.cluster.membership import register
 from penstock.cluster.metadata import Broker, MetadataImage
@@ -81,6 +82,7 @@ class ClusterMember:
         self._returning = False
         self._pulse_begun = False
         applier.on_brokers.append(self._brokers_changed)
+        applier.on_features.append(self._features_changed)
 
     async def join(self, broker: Broker) -> None:
         """Become part of the cluster; returns when the controller has acted on it."""
@@ -141,6 +143,14 @@ class ClusterMember:
         elif not self._returning and not self._stopped:
             self._returning = True
             self._begin(self._return_from_fence(self._epoch))
+
+    def _features_changed(self) -> None:
+        """Were levels raised while this broker was on its way in, the controller does not let it."""
+        if self._broker is None or self._admitted is None or self._admitted.done():
+            return
+        problems = unsupported(self._image.features, self._broker.features)
+        if problems:
+            self._admitted.set_exception(refusal_to_join(problems))
 
     async def _return_from_fence(self, epoch: int) -> None:
         """Others took this broker for dead; it is not."""

@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from penstock.base.broker_settings import NODE_ID
+from penstock.base.cluster_settings import PENSTOCK_FEATURE_LEVELS_MAX
 from penstock.base.errors import UserError
+from penstock.base.features import PENSTOCK_VERSION, lowered
 from penstock.base.ids import format_id
 from penstock.base.settings import Settings
 from penstock.broker.broker import Broker
@@ -95,7 +97,8 @@ async def _directory_of_cluster(
     """The data directory, which is of the cluster whose metadata the store has."""
     cluster_id = await cluster_id_of(store)
     if cluster_id is None and not parts.disk.exists(META_PROPERTIES):
-        cluster_id = await claim(store, format_id(parts.entropy.random_bytes(16)))
+        supported = lowered(settings[PENSTOCK_FEATURE_LEVELS_MAX])
+        cluster_id = await claim(store, format_id(parts.entropy.random_bytes(16)), supported)
     directory = _open_directory(parts, settings, log_dir, cluster_id)
     if cluster_id is None and directory.partitions:
         # Metadata without topics would have everything deleted that the directory holds.
@@ -113,7 +116,11 @@ def _open_directory(
 ) -> DataDirectory:
     try:
         return DataDirectory.open(
-            parts.disk, node_id=settings[NODE_ID], cluster_id=cluster_id, entropy=parts.entropy
+            parts.disk,
+            node_id=settings[NODE_ID],
+            cluster_id=cluster_id,
+            entropy=parts.entropy,
+            data_version_max=lowered(settings[PENSTOCK_FEATURE_LEVELS_MAX])[PENSTOCK_VERSION].highest,
         )
     except UserError as error:
         raise UserError(f"{log_dir}: {error}") from error

@@ -1,4 +1,4 @@
-"""`penstock cluster`: describe, up."""
+"""`penstock cluster`: describe, upgrade, up."""
 
 import sys
 from argparse import Namespace
@@ -7,12 +7,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from penstock.cli import cluster_features
 from penstock.cli.output import count_of, print_json, print_lines, table
 from penstock.cli.parsing import Parser, add_verb, add_verbs, finish_verb, positive, run_verb
 from penstock.cli.session import connected
 from penstock.client.client import Client
 from penstock.client.cluster import NO_NODE, Partition, Topic
-from penstock.client.topics import ClusterDescription, describe_cluster
+from penstock.client.features import describe_features
+from penstock.client.topics import ClusterDescription, describe_cluster, with_eligible
 
 run = run_verb
 
@@ -24,6 +26,17 @@ def add_arguments(parser: Parser) -> None:
         verbs, "describe", "show brokers, leaders, in-sync sets, and what lacks replicas and why", "[options]"
     )
     finish_verb(verb, _describe)
+
+    verb = add_verb(
+        verbs,
+        "upgrade",
+        "raise features to what all brokers support, when all run a new version",
+        "[options]",
+    )
+    verb.add_argument(
+        "-y", "--yes", action="store_true", help="do it; else it is only shown what would be done"
+    )
+    finish_verb(verb, cluster_features.upgrade)
 
     verb = add_verb(
         verbs, "up", "run ZooKeeper and several brokers here, for development, until Ctrl-C", "[options]"
@@ -55,12 +68,13 @@ class Lacking(NamedTuple):
 def _describe(arguments: Namespace) -> int:
     with connected(arguments) as blocking:
         cluster, topics = blocking.run(look(blocking.client))
+        features = blocking.run(describe_features(blocking.client))
     alive = {broker.node_id for broker in cluster.brokers}
     lacking = list(find_lacking(topics, alive))
     if arguments.json:
-        print_json(_as_json(cluster, topics, lacking))
+        print_json({**_as_json(cluster, topics, lacking), "features": cluster_features.as_json(features)})
     else:
-        print_lines(as_text(cluster, topics, lacking))
+        print_lines([*as_text(cluster, topics, lacking), "", *cluster_features.as_text(features)])
     return 0
 
 
@@ -76,7 +90,7 @@ def _up(arguments: Namespace) -> int:
 
 
 async def look(client: Client) -> tuple[ClusterDescription, list[Topic]]:
-    return await describe_cluster(client), await client.refresh(None)
+    return await describe_cluster(client), await with_eligible(client, await client.refresh(None))
 
 
 def find_lacking(topics: Sequence[Topic], alive: set[int]) -> Iterator[Lacking]:
@@ -89,7 +103,7 @@ def find_lacking(topics: Sequence[Topic], alive: set[int]) -> Iterator[Lacking]:
                 for each in missing
             ]
             if partition.leader == NO_NODE:
-                able = ", ".join(map(str, partition.in_sync)) or "nobody"
+                able = ", ".join(map(str, (*partition.in_sync, *partition.eligible))) or "nobody"
                 reasons.insert(0, f"nobody leads: only {able} could, and is away")
             if reasons:
                 yield Lacking(topic.name, partition, tuple(reasons))
@@ -124,7 +138,7 @@ def as_text(
         return
     yield f"{count_of(len(lacking), 'partition')} without all replicas in sync:"
     yield from table(
-        ("TOPIC", "PARTITION", "LEADER", "REPLICAS", "IN SYNC", "WHY"),
+        ("TOPIC", "PARTITION", "LEADER", "REPLICAS", "IN SYNC", "ELIGIBLE", "WHY"),
         [
             (
                 each.topic,
@@ -132,6 +146,7 @@ def as_text(
                 "none" if each.partition.leader == NO_NODE else str(each.partition.leader),
                 _list(each.partition.replicas),
                 _list(each.partition.in_sync),
+                _list(each.partition.eligible),
                 "; ".join(each.reasons),
             )
             for each in lacking
@@ -167,6 +182,7 @@ def _as_json(
                 "leader": None if each.partition.leader == NO_NODE else each.partition.leader,
                 "replicas": list(each.partition.replicas),
                 "in_sync": list(each.partition.in_sync),
+                "eligible": list(each.partition.eligible),
                 "why": list(each.reasons),
             }
             for each in lacking

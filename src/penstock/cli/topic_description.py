@@ -11,7 +11,7 @@ from penstock.client.cluster import Partition, Topic
 from penstock.client.configs import Config, Resource, ResourceType, describe_configs
 from penstock.client.errors import AnsweredError, UnsupportedError
 from penstock.client.offsets import EARLIEST, LATEST, FoundOffset, list_offsets
-from penstock.client.topics import replica_sizes
+from penstock.client.topics import replica_sizes, with_eligible
 
 
 class PartitionDescription(NamedTuple):
@@ -33,6 +33,7 @@ async def describe(client: Client, topics: Sequence[Topic]) -> list[TopicDescrip
     """Ask for everything about these topics, all of them in the same few requests."""
     if not topics:
         return []
+    topics = await with_eligible(client, topics)
     led = [
         TopicPartition(topic.name, each.partition)
         for topic in topics
@@ -62,6 +63,11 @@ def print_description(descriptions: Sequence[TopicDescription]) -> None:
         facts = [("id", format_id(topic.topic_id)), ("partitions", str(len(partitions)))]
         if topic.is_internal:
             facts.append(("internal", "yes"))
+        facts += [
+            ("eligible", f"to lead {topic.name}-{known.partition}: {', '.join(map(str, known.eligible))}")
+            for known, *_ in partitions
+            if known.eligible
+        ]
         facts += [("config", f"{config.name}={_value(config)}") for config in own_configs]
         print_lines(["", topic.name] if number else [topic.name])
         print_lines(f"  {name:<10}  {value}" for name, value in facts)
@@ -88,6 +94,7 @@ def description_as_json(description: TopicDescription) -> dict[str, object]:
                 "leader_epoch": known.leader_epoch,
                 "replicas": list(known.replicas),
                 "in_sync": list(known.in_sync),
+                "eligible": list(known.eligible),
                 "offline": list(known.offline),
                 "start_offset": start_offset,
                 "end_offset": end_offset,

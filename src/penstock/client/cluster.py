@@ -31,6 +31,9 @@ class Partition(NamedTuple):
     replicas: tuple[int, ...] = ()
     in_sync: tuple[int, ...] = ()
     offline: tuple[int, ...] = ()
+    eligible: tuple[
+        int, ...
+    ] = ()  # not in sync, and able to lead; metadata does not tell, `topics.with_eligible` does
 
 
 class Topic(NamedTuple):

@@ -41,6 +41,8 @@ class Fetcher:
         """
         try:
             await self._start_missing()
+            if not self._under_way:
+                return []
             done, _ = await asyncio.wait(self._under_way.values(), return_when=asyncio.FIRST_COMPLETED)
             answers = self._collect(done)
         except ClientError as error:
@@ -70,8 +72,9 @@ class Fetcher:
     async def _start_missing(self) -> None:
         assert self.positions, "nothing to fetch"
         for node_id, partitions in (await self._client.leaders(self.positions)).items():
-            if node_id not in self._under_way:
-                positions = {each: self.positions[each] for each in partitions}
+            # Some may have been left while their leaders were looked for.
+            positions = {each: self.positions[each] for each in partitions if each in self.positions}
+            if positions and node_id not in self._under_way:
                 self._asked |= positions
                 self._under_way[node_id] = self._client.loop.create_task(
                     fetch(self._client, node_id, positions, self._limits, committed_only=self._committed_only)

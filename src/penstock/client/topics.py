@@ -1,7 +1,7 @@
 """Topics: create, delete, grow, cut off at the front; and where a cluster keeps them.
 
 CreateTopics v2-v7, DeleteTopics v1-v6, CreatePartitions v0-v3, DeleteRecords v0-v2, DescribeCluster v0-v2,
-DescribeLogDirs v1-v5. Leaves out explicit replica assignments for new partitions.
+DescribeLogDirs v1-v5, DescribeTopicPartitions v0. Leaves out explicit replica assignments for new partitions.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from penstock.base.ids import TopicId, TopicPartition
 from penstock.client.addresses import Address
 from penstock.client.client import Client
 from penstock.client.cluster import Broker, Topic
-from penstock.client.errors import AnsweredError, raise_if_refused, refusal_of
+from penstock.client.errors import AnsweredError, UnsupportedError, raise_if_refused, refusal_of
 from penstock.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -38,6 +38,11 @@ from penstock.wire.messages.describe_log_dirs import (
     DescribableLogDirTopic,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
+)
+from penstock.wire.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    TopicRequest,
 )
 
 BROKER_DEFAULT = -1
@@ -192,6 +197,40 @@ async def describe_cluster(client: Client) -> ClusterDescription:
     raise_if_refused(response.error_code, response.error_message, "describe the cluster")
     brokers = (Broker(each.broker_id, Address(each.host, each.port), each.rack) for each in response.brokers)
     return ClusterDescription(response.cluster_id, response.controller_id, tuple(brokers))
+
+
+async def with_eligible(client: Client, topics: Sequence[Topic]) -> list[Topic]:
+    """The same topics with the replicas that may lead though they are not in sync, where a broker can tell."""
+    lacking = [
+        topic.name for topic in topics if any(len(p.in_sync) < len(p.replicas) for p in topic.partitions)
+    ]
+    try:
+        found = await client.persist(lambda: _eligible(client, lacking)) if lacking else {}
+    except UnsupportedError:
+        found = {}
+    return [
+        topic._replace(
+            partitions=tuple(
+                each._replace(eligible=found.get(TopicPartition(topic.name, each.partition), ()))
+                for each in topic.partitions
+            )
+        )
+        for topic in topics
+    ]
+
+
+async def _eligible(client: Client, names: Sequence[str]) -> dict[TopicPartition, tuple[int, ...]]:
+    request = DescribeTopicPartitionsRequest(topics=[TopicRequest(name=name) for name in names])
+    found: dict[TopicPartition, tuple[int, ...]] = {}
+    while True:
+        response = await client.ask_any(request, DescribeTopicPartitionsResponse)
+        for topic in response.topics:
+            for each in topic.partitions:
+                where = TopicPartition(topic.name or "", each.partition_index)
+                found[where] = tuple(each.eligible_leader_replicas or ())
+        if response.next_cursor is None:
+            return found
+        request.cursor = response.next_cursor
 
 
 async def replica_sizes(

@@ -4,22 +4,31 @@ There is one watch, on the list of the living. Whoever may have lost something l
 that are gone do: the other way round it could be left as the last member, and lead without what the others have.
 """
 
-import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from penstock.base.errors import Refusal
+from penstock.cluster import majorities
 from penstock.cluster.changes import Change
 from penstock.cluster.controller import Controller
+from penstock.cluster.features import unsupported
 from penstock.cluster.leadership import fence, hand_over, welcome
-from penstock.cluster.metadata import BROKERS, LIVE, Broker, MetadataImage, PartitionState, Topic
+from penstock.cluster.lookout import Lookout
+from penstock.cluster.majorities import counts_majority
+from penstock.cluster.metadata import (
+    BROKERS,
+    LIVE,
+    NO_LEADER,
+    Broker,
+    MetadataImage,
+    PartitionState,
+    Topic,
+)
 from penstock.world import World
-from penstock.world.store import Check, StoreError
+from penstock.world.store import Check
 
 log = logging.getLogger("penstock.controller")
-
-_TRY_AGAIN_S = 0.2
 
 Rule = Callable[[Topic, PartitionState], PartitionState]
 
@@ -33,44 +42,30 @@ class BrokerKeeper:
         image: MetadataImage,
         controller: Controller,
         *,
+        min_in_sync: Callable[[Topic], int],
         allows_unclean: Callable[[Topic], bool],
         is_in_memory: Callable[[Topic], bool],
     ) -> None:
         self._world = world
         self._image = image
         self._controller = controller
-        self._allows_unclean = allows_unclean
+        self._min_in_sync = min_in_sync
+        self.allows_unclean = allows_unclean
         self._is_in_memory = is_in_memory
-        self._task: asyncio.Task[None] | None = None
-        self._again = False
-        self._stopped = False
+        self.leaving: dict[int, int] = {}  # brokers that are about to stop, and their epochs
+        self._lookout = Lookout(world, self._look, name="keep the brokers")
 
     def look(self) -> None:
         """Somebody may have come or gone."""
-        self._again = True
-        if not self._stopped and (self._task is None or self._task.done()):
-            self._task = self._world.loop.create_task(self._keep(), name="keep the brokers")
+        self._lookout.ask()
 
     async def stop(self) -> None:
-        self._stopped = True
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-
-    async def _keep(self) -> None:
-        while self._again and self._controller.is_active:
-            self._again = False
-            try:
-                if not await self._look():
-                    self._again = True
-            except StoreError as error:
-                log.debug("the brokers cannot be looked at: %s", error)
-                self._again = True
-            if self._again:
-                await self._world.loop.sleep(_TRY_AGAIN_S)
+        await self._lookout.stop()
 
     async def _look(self) -> bool:
         """False if something was left undone."""
+        if not self._controller.is_active:
+            return True
         living = {int(name) for name in await self._world.store.children(LIVE, watch=self.look)}
         registered: dict[int, tuple[Broker, int]] = {}
         for name in await self._world.store.children(BROKERS):
@@ -92,32 +87,44 @@ class BrokerKeeper:
             done &= await self._welcome(*registered[node_id])
         for node_id in sorted(gone):
             done &= await self.fence(registered[node_id][0], version=registered[node_id][1])
+        await self._controller.clear_needless_eligible()  # which the last controller may have left
         return done
 
     async def _welcome(self, broker: Broker, version: int) -> bool:
         node_id = broker.node_id
 
         def decide() -> Change:
+            problems = unsupported(self._image.features, broker.features)
+            if problems:
+                # Its program looks before it registers; levels were raised since. It hears of them, and ends.
+                log.error("broker %d may not join: %s", node_id, "; ".join(problems))
+                return Change()
             alive = {*self._image.alive(), node_id}
             counted = replace(
                 broker, fenced=False, is_new=False, keeps_all=True, same_directory=True, same_process=True
             )
-            topics = self._changed(
-                lambda topic, state: welcome(
+
+            def rule(topic: Topic, state: PartitionState) -> PartitionState:
+                keeps_all = (
+                    broker.keeps_all
+                    and broker.same_directory
+                    and (broker.same_process or not self._is_in_memory(topic))
+                )
+                if counts_majority(topic):
+                    return majorities.welcome(state, node_id, keeps_all=keeps_all)
+                return welcome(
                     state,
                     node_id,
                     alive,
-                    keeps_all=broker.keeps_all
-                    and broker.same_directory
-                    and (broker.same_process or not self._is_in_memory(topic)),
+                    keeps_all=keeps_all,
                     same_directory=broker.same_directory,
-                    unclean=self._allows_unclean(topic),
+                    unclean=self.allows_unclean(topic),
                 )
-            )
-            return Change(topics=topics, brokers={node_id: counted})
+
+            return Change(topics=self._changed(rule), brokers={node_id: counted})
 
         refusal = await self._decide(decide, node_id, version)
-        if refusal is None:
+        if refusal is None and node_id in self._image.alive():
             log.info("broker %d is in the cluster, epoch %d", node_id, broker.epoch)
         return refusal is None
 
@@ -138,7 +145,17 @@ class BrokerKeeper:
         def decide() -> Change:
             alive = [each for each in self._image.alive() if each != node_id]
             topics = self._changed(
-                lambda topic, state: fence(state, node_id, alive, unclean=self._allows_unclean(topic))
+                lambda topic, state: (
+                    majorities.fence(state, node_id)
+                    if counts_majority(topic)
+                    else fence(
+                        state,
+                        node_id,
+                        alive,
+                        min_in_sync=self._min_in_sync(topic),
+                        unclean=self.allows_unclean(topic),
+                    )
+                )
             )
             return Change(topics=topics, brokers={node_id: replace(broker, fenced=True, is_new=False)})
 
@@ -149,17 +166,28 @@ class BrokerKeeper:
 
     async def hand_over(self, node_id: int) -> int:
         """Have others lead what a broker leads that is about to stop. How many partitions it is left with of which
-        others that are alive have a replica: those may still catch up.
+        others that are alive have a replica: those may still catch up. And of how many others are still to be
+        appointed.
         """
+        broker = self._image.brokers.get(node_id)
+        self.leaving[node_id] = -1 if broker is None else broker.epoch
 
         def decide() -> Change:
             alive = self._image.alive()
-            return Change(topics=self._changed(lambda _, state: hand_over(state, node_id, alive)))
+            return Change(
+                topics=self._changed(
+                    lambda topic, state: (
+                        majorities.hand_over(state, node_id, alive)
+                        if counts_majority(topic)
+                        else hand_over(state, node_id, alive)
+                    )
+                )
+            )
 
         await self._controller.decide(decide)
         others = {each for each in self._image.alive() if each != node_id}
         return sum(
-            state.leader == node_id and not others.isdisjoint(state.replicas)
+            _waits_for_others(topic, state, node_id, others)
             for topic in self._image.topics()
             for state in topic.partitions
         )
@@ -181,3 +209,11 @@ class BrokerKeeper:
             if partitions != topic.partitions:
                 changed[topic.name] = replace(topic, partitions=partitions)
         return changed
+
+
+def _waits_for_others(topic: Topic, state: PartitionState, leaving: int, others: set[int]) -> bool:
+    if counts_majority(topic):
+        return (
+            state.leader == NO_LEADER and leaving in state.replicas and not others.isdisjoint(state.replicas)
+        )
+    return state.leader == leaving and not others.isdisjoint(state.replicas)

@@ -10,9 +10,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from penstock.base.ids import format_id, parse_id
+from penstock.cluster.features import Features
 from penstock.cluster.metadata import (
     BROKER_CONFIGS,
     BROKERS,
+    FEATURES,
     TOPICS,
     Broker,
     MetadataImage,
@@ -35,10 +37,11 @@ class Change:
     brokers: Mapping[int, Broker] = field(default_factory=dict)
     broker_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     group_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    features: Features | None = None
 
     @property
     def is_empty(self) -> bool:
-        return not (self.topics or self.deleted or self.brokers or self.broker_configs or self.group_configs)
+        return self == Change()
 
     def operations(self, image: MetadataImage) -> list[Operation]:
         """What to do to the store, if the metadata is as `image` says."""
@@ -57,6 +60,8 @@ class Change:
                 operations.append(_put(path, encode_configs(configs), known=known))
             elif known:
                 operations.append(Delete(path))
+        if self.features is not None:
+            operations.append(_put(FEATURES, self.features.encode(), known=image.features.epoch > 0))
         return operations
 
     def encode(self, image: MetadataImage) -> bytes:
@@ -75,6 +80,8 @@ class Change:
             document["broker_configs"] = {key: dict(value) for key, value in self.broker_configs.items()}
         if self.group_configs:
             document["group_configs"] = {key: dict(value) for key, value in self.group_configs.items()}
+        if self.features is not None:
+            document["features"] = self.features.document()
         return json.dumps(document, separators=(",", ":")).encode()
 
     @classmethod
@@ -89,6 +96,7 @@ class Change:
             brokers={broker.node_id: broker for broker in brokers},
             broker_configs=document.get("broker_configs", {}),
             group_configs=document.get("group_configs", {}),
+            features=Features.of_document(document["features"]) if "features" in document else None,
         )
 
 
@@ -124,6 +132,7 @@ def difference(before: MetadataImage, after: MetadataImage) -> Change:
             for group_id, configs in groups.items()
             if before.group_configs.get(group_id, {}) != configs
         },
+        features=None if before.features == after.features else after.features,
     )
 
 

@@ -2,18 +2,21 @@
 
 A change is decided against the image, written to the store in one `multi`, made true by the applier (which makes
 room for the data), and only then in the image, where clients can see it. If that fails on this broker, the change is
-taken back. Changes run one after the other. A broker that is not the controller has one of these too, which refuses.
+taken back. Changes run one after the other. A broker that is not the controller has one of these too, which refuses
+before it decides anything: its image may be behind, and what it says of that would be no reason to give up.
 """
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeAlias
 
 from penstock.base.errors import ErrorCode, Refusal, StorageError
-from penstock.base.ids import TopicId, TopicPartition, topic_name_problem
+from penstock.base.ids import ZERO_ID, TopicId, TopicPartition, topic_name_problem
 from penstock.cluster.changes import Change
+from penstock.cluster.features import Features, FeatureUpdate, updated
 from penstock.cluster.in_sync import Proposal, Verdict, judge
+from penstock.cluster.leadership import without_needless
 from penstock.cluster.metadata import (
     BROKERS,
     NO_LEADER,
@@ -51,6 +54,8 @@ class TopicConfigs(Protocol):
         self, configs: Mapping[str, str], before: Mapping[str, str] | None = None
     ) -> Refusal | None: ...
 
+    def min_in_sync(self, topic: Topic) -> int: ...
+
 
 @dataclass(frozen=True)
 class NewTopic:
@@ -84,6 +89,7 @@ class Controller:
         self._partition_count_max = partition_count_max
         self._one_at_a_time = asyncio.Lock()
         self._publisher: Publisher | None = None
+        self.on_active: Callable[[], None] | None = None  # told when this broker has become the controller
 
     # Being the controller, or not.
 
@@ -94,6 +100,8 @@ class Controller:
     def activate(self, publisher: Publisher) -> None:
         """This broker has been elected, and its image holds all that was written before."""
         self._publisher = publisher
+        if self.on_active is not None:
+            self.on_active()
 
     def resign(self) -> None:
         if self._publisher is not None:
@@ -113,7 +121,7 @@ class Controller:
     ) -> Refusal | None:
         """Make a change; None if that worked. If it cannot be made true here, `undo` takes it back."""
         publisher = self._publisher
-        if publisher is None or publisher.is_deposed:
+        if publisher is None or publisher.is_deposed:  # since it was decided
             return NOT_CONTROLLER
         try:
             try:
@@ -132,6 +140,8 @@ class Controller:
 
     async def create_topic(self, new: NewTopic, *, validate_only: bool = False) -> Topic | Refusal:
         async with self._one_at_a_time:
+            if not self.is_active:
+                return NOT_CONTROLLER
             topic = self._plan_topic(new)
             if validate_only or isinstance(topic, Refusal):
                 return topic
@@ -217,21 +227,25 @@ class Controller:
             f"there would be {total} partitions; penstock.partitions.max is {self._partition_count_max}",
         )
 
-    async def delete_topic(self, name: str, topic_id: bytes | None = None) -> Topic | Refusal:
-        """Delete the topic of that name; if an id is given, only if it still is the one with that id."""
+    async def delete_topic(self, name: str | None, topic_id: bytes = ZERO_ID) -> Topic | Refusal:
+        """Delete the topic of that name, or, without one, the topic of that id."""
         async with self._one_at_a_time:
-            topic = self._image.topic(name)
-            if topic_id is not None and (topic is None or topic.topic_id != topic_id):
+            if not self.is_active:
+                return NOT_CONTROLLER
+            topic = self._image.topic_by_id(topic_id) if name is None else self._image.topic(name)
+            if topic is not None:
+                return await self._publish(Change(deleted=(topic.name,))) or topic
+            if name is None:
                 return Refusal(ErrorCode.UNKNOWN_TOPIC_ID, "there is no topic with this id")
-            if topic is None:
-                return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
-            return await self._publish(Change(deleted=(name,))) or topic
+            return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
 
     async def create_partitions(
         self, name: str, count: int, assignments: Sequence[Sequence[int]] | None, *, validate_only: bool
     ) -> Topic | Refusal:
         """Grow a topic to `count` partitions."""
         async with self._one_at_a_time:
+            if not self.is_active:
+                return NOT_CONTROLLER
             topic = self._image.topic(name)
             if topic is None:
                 return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
@@ -296,6 +310,8 @@ class Controller:
     ) -> Topic | Refusal:
         """Replace a topic's configs by what `change` makes of them."""
         async with self._one_at_a_time:
+            if not self.is_active:
+                return NOT_CONTROLLER
             topic = self._image.topic(name)
             if topic is None:
                 return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
@@ -305,7 +321,7 @@ class Controller:
             refusal = self._configs.topic_refusal(configs, before=topic.configs)
             if refusal is not None:
                 return refusal
-            changed = topic.with_configs(dict(configs))
+            changed = self._without_needless_eligible(topic.with_configs(dict(configs)))
             if validate_only or changed.configs == topic.configs:
                 return changed
             return await self._change_topic(topic, changed) or changed
@@ -320,16 +336,43 @@ class Controller:
     ) -> Refusal | None:
         """Replace the dynamic configs of one broker, or of all (the empty key), by what `change` makes of them."""
         async with self._one_at_a_time:
+            if not self.is_active:
+                return NOT_CONTROLLER
             configs = change(self._image.broker_configs.get(key, {}))
             if isinstance(configs, Refusal):
                 return configs
-            return None if validate_only else await self._publish(Change(broker_configs={key: dict(configs)}))
+            if validate_only:
+                return None
+            refusal = await self._publish(Change(broker_configs={key: dict(configs)}))
+        if refusal is None:
+            await self.clear_needless_eligible()
+        return refusal
+
+    async def clear_needless_eligible(self) -> None:
+        """Brokers' configs, which are topics' defaults, may ask for fewer in-sync replicas than they did, and a leader
+        commits nothing while anybody is eligible.
+        """
+
+        def decide() -> Change:
+            topics = ((topic, self._without_needless_eligible(topic)) for topic in self._image.topics())
+            return Change(topics={after.name: after for before, after in topics if after is not before})
+
+        await self.decide(decide)
+
+    def _without_needless_eligible(self, topic: Topic) -> Topic:
+        if not any(state.eligible for state in topic.partitions):
+            return topic
+        least = self._configs.min_in_sync(topic)
+        partitions = tuple(without_needless(state, min_in_sync=least) for state in topic.partitions)
+        return topic if partitions == topic.partitions else replace(topic, partitions=partitions)
 
     async def alter_group_configs(
         self, group_id: str, change: ConfigChange, *, validate_only: bool
     ) -> Refusal | None:
         """Replace the configs of one group, which need not exist, by what `change` makes of them."""
         async with self._one_at_a_time:
+            if not self.is_active:
+                return NOT_CONTROLLER
             before = self._image.group_configs.get(group_id, {})
             configs = change(before)
             if isinstance(configs, Refusal):
@@ -338,32 +381,64 @@ class Controller:
                 return None
             return await self._publish(Change(group_configs={group_id: dict(configs)}))
 
+    async def update_features(
+        self, updates: Mapping[str, FeatureUpdate], *, validate_only: bool
+    ) -> Features | Refusal:
+        """Raise or lower levels, all of them or none; what is finalised then."""
+        async with self._one_at_a_time:
+            if not self.is_active:
+                return NOT_CONTROLLER
+            brokers = {node_id: broker.features for node_id, broker in self._image.brokers.items()}
+            features = updated(self._image.features, updates, brokers)
+            if isinstance(features, Refusal) or validate_only or features == self._image.features:
+                return features
+            refusal = await self._publish(Change(features=features))
+            if refusal is not None and refusal.code is not ErrorCode.NOT_CONTROLLER:
+                return Refusal(ErrorCode.FEATURE_UPDATE_FAILED, refusal.message)
+            return refusal or features
+
     async def alter_partitions(self, leader: int, proposals: Sequence[Proposal]) -> list[Verdict] | Refusal:
         """Give partitions the in-sync sets that their leader asks for, where that may be."""
         async with self._one_at_a_time:
-            change, verdicts, joining = judge(self._image, leader, proposals)
+            if not self.is_active:
+                return NOT_CONTROLLER
+            change, verdicts, joining = judge(
+                self._image, leader, proposals, min_in_sync=self._configs.min_in_sync
+            )
             if change.is_empty:
                 return verdicts
-            try:
-                checks = tuple([await self._check_unchanged(node_id) for node_id in sorted(joining)])
-            except StoreError as error:
-                return Refusal(ErrorCode.NOT_CONTROLLER, f"the metadata store cannot be asked: {error!r}")
-            return await self._publish(change, checks=checks) or verdicts
+            return await self._publish_of(change, joining) or verdicts
+
+    async def appoint(self, decide: Callable[[], tuple[Change, set[int]]]) -> Refusal | None:
+        """Carry out what `decide` makes of the image, if those whom it names are still in the lives they were in."""
+        async with self._one_at_a_time:
+            change, appointed = decide()
+            return None if change.is_empty else await self._publish_of(change, appointed)
+
+    async def _publish_of(self, change: Change, brokers: set[int]) -> Refusal | None:
+        """Make a change that depends on brokers' having begun no other life."""
+        try:
+            checks = tuple([await self._check_unchanged(node_id) for node_id in sorted(brokers)])
+        except StoreError as error:
+            return Refusal(ErrorCode.NOT_CONTROLLER, f"the metadata store cannot be asked: {error!r}")
+        return await self._publish(change, checks=checks)
 
     async def elect_leaders(
         self, partitions: Sequence[TopicPartition] | None, *, unclean: bool
-    ) -> dict[TopicPartition, Refusal]:
+    ) -> dict[TopicPartition, Refusal] | Refusal:
         """What came of each election; NONE for those that have another leader now."""
         return await self._move(lambda: elections(self._image, partitions, unclean=unclean))
 
     async def exchange_replicas(
         self, asked_for: Sequence[Exchange], *, keeps_factor: bool
-    ) -> dict[TopicPartition, Refusal]:
+    ) -> dict[TopicPartition, Refusal] | Refusal:
         """What came of each exchange; NONE for those that have begun."""
         return await self._move(lambda: exchanges(self._image, asked_for, keeps_factor=keeps_factor))
 
-    async def _move(self, decide: Callable[[], Moves]) -> dict[TopicPartition, Refusal]:
+    async def _move(self, decide: Callable[[], Moves]) -> dict[TopicPartition, Refusal] | Refusal:
         async with self._one_at_a_time:
+            if not self.is_active:
+                return NOT_CONTROLLER
             moves = decide()
             refusal = None if moves.change.is_empty else await self._publish(moves.change)
             if refusal is None:
@@ -411,7 +486,9 @@ class Controller:
 
 
 def _new_partition(replicas: tuple[int, ...], alive: frozenset[int]) -> PartitionState:
-    """Those that are alive first: they are in sync, and one of them leads."""
+    """Those that are alive first: they are in sync, and one of them leads. If all are away, the first to come does:
+    there is nothing yet that it could miss.
+    """
     in_sync = tuple(node_id for node_id in replicas if node_id in alive)
     away = tuple(node_id for node_id in replicas if node_id not in alive)
     return PartitionState(
@@ -420,4 +497,5 @@ def _new_partition(replicas: tuple[int, ...], alive: frozenset[int]) -> Partitio
         replicas=(*in_sync, *away),
         in_sync=in_sync,
         partition_epoch=0,
+        eligible=() if in_sync else away,
     )

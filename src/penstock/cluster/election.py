@@ -4,19 +4,14 @@ step.
 One that lost its session, or is told by the epoch that it has a successor, can write nothing more.
 """
 
-import asyncio
 import json
-import logging
 from collections.abc import Callable
 from typing import NamedTuple
 
+from penstock.cluster.lookout import Lookout
 from penstock.cluster.metadata import CONTROLLER, CONTROLLER_EPOCH, decode_number, encode_number
 from penstock.world import World
-from penstock.world.store import BadVersionError, Create, NodeExistsError, NoNodeError, Set, StoreError
-
-log = logging.getLogger("penstock.controller")
-
-_TRY_AGAIN_S = 0.1
+from penstock.world.store import BadVersionError, Create, NodeExistsError, NoNodeError, Set
 
 
 class Elected(NamedTuple):
@@ -34,37 +29,22 @@ class Election:
         self._world = world
         self._node_id = node_id
         self._on_elected = on_elected
-        self._task: asyncio.Task[None] | None = None
-        self._again = False
-        self._stopped = False
+        self._lookout = Lookout(world, self._elect, name="election of the controller")
         self._known: Elected | None = None
 
     def stand(self) -> None:
         """Begin, or look again: there may be no controller. After a new session, call it again."""
-        self._again = True
-        if not self._stopped and (self._task is None or self._task.done()):
-            self._task = self._world.loop.create_task(self._stand(), name="election of the controller")
+        self._lookout.ask()
 
     async def stop(self) -> None:
-        self._stopped = True
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await self._lookout.stop()
 
-    async def _stand(self) -> None:
-        while self._again:
-            self._again = False
-            try:
-                elected = await self._look() or await self._try()
-            except StoreError as error:
-                log.debug("nobody can be elected: %s", error)
-                elected = None
-            if elected is None:
-                self._again = True
-                await self._world.loop.sleep(_TRY_AGAIN_S)
-            elif elected != self._known:
-                self._known = elected
-                self._on_elected(elected)
+    async def _elect(self) -> bool:
+        elected = await self._look() or await self._try()
+        if elected is not None and elected != self._known:
+            self._known = elected
+            self._on_elected(elected)
+        return elected is not None
 
     async def _look(self) -> Elected | None:
         """The controller that there is; whoever looked hears when it is gone."""
@@ -99,5 +79,5 @@ class Election:
             )
         except (NodeExistsError, BadVersionError):
             return None  # somebody else was faster
-        self._again = True  # to hear when the node is gone
+        self.stand()  # to hear when the node is gone
         return Elected(self._node_id, epoch, node.version + 1)

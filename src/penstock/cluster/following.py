@@ -11,14 +11,14 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from penstock.cluster.changes import Change, difference
-from penstock.cluster.image import load_image, read_broker, read_configs, read_topic
+from penstock.cluster.image import load_image, read_broker, read_configs, read_features, read_topic
+from penstock.cluster.lookout import Lookout
 from penstock.cluster.metadata import DELTAS, MetadataImage
 from penstock.world import World
-from penstock.world.store import NoNodeError, StoreError
+from penstock.world.store import NoNodeError
 
 log = logging.getLogger("penstock.metadata")
 
-_TRY_AGAIN_S = 0.1
 _TRY_AGAIN_STORING_S = 1.0
 
 
@@ -55,37 +55,28 @@ class MetadataFollower:
         self.turn = asyncio.Lock()  # of who makes the next change, by reading it or by deciding it
         self.number = 0  # of the last delta that is in the image
         self.oldest = 1  # delta that the store still has
-        self._following: asyncio.Task[None] | None = None
-        self._again = False
-        self._stopped = False
+        self._lookout = Lookout(world, self._look, name="follow the metadata")
+        self._debts = Lookout(world, self._pay, name="apply what is owed")
 
     def follow(self) -> None:
         """Begin to look for news, at once and whenever there are some; after a new session, call it again."""
-        self._again = True
-        if not self._stopped and (self._following is None or self._following.done()):
-            self._following = self._world.loop.create_task(self._follow(), name="follow the metadata")
+        self._lookout.ask()
 
     async def stop(self) -> None:
-        self._stopped = True
-        if self._following is not None:
-            self._following.cancel()
-            await asyncio.gather(self._following, return_exceptions=True)
+        await self._lookout.stop()
+        await self._debts.stop()
 
-    async def _follow(self) -> None:
-        while self._again or self._applier.owes:
-            try:
-                if self._again:
-                    self._again = False
-                    await self.catch_up(watch=self.follow)
-                else:
-                    await self._world.loop.sleep(_TRY_AGAIN_STORING_S)
-                    async with self.turn:
-                        await self._applier.try_again()
-            except StoreError as error:
-                # With the link comes the watch again: `follow` is called by whoever hears of it. Until then, look.
-                log.debug("the metadata cannot be read: %s", error)
-                self._again = True
-                await self._world.loop.sleep(_TRY_AGAIN_S)
+    async def _look(self) -> bool:
+        await self.catch_up(watch=self.follow)
+        if self._applier.owes:
+            self._debts.ask()
+        return True
+
+    async def _pay(self) -> bool:
+        await self._world.loop.sleep(_TRY_AGAIN_STORING_S)
+        async with self.turn:
+            await self._applier.try_again()
+        return not self._applier.owes
 
     async def catch_up(self, *, watch: Callable[[], None] | None = None) -> None:
         """Apply all that there is."""
@@ -157,3 +148,5 @@ async def _read_again(world: World, image: MetadataImage, delta: dict[str, Any])
         await read_broker(world, image, broker["node_id"])
     if delta.keys() & {"broker_configs", "group_configs"}:
         await read_configs(world, image)
+    if "features" in delta:
+        await read_features(world, image)

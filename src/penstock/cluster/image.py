@@ -1,14 +1,18 @@
 """Reading the metadata image from the store, and setting an empty store up."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 from penstock.base.errors import StorageError
+from penstock.base.features import SUPPORTED
+from penstock.cluster.features import Features, Ranges, first_features
 from penstock.cluster.metadata import (
     BROKER_CONFIGS,
     BROKERS,
     CLUSTER,
     CONTROLLER_EPOCH,
     DELTAS,
+    FEATURES,
     GROUP_CONFIGS,
     LIVE,
     SUSPECTS,
@@ -37,18 +41,23 @@ async def cluster_id_of(store: Store) -> str | None:
         return None
 
 
-async def claim(store: Store, cluster_id: str) -> str:
-    """Make an empty store that of a cluster; the id of the cluster it then is of, for somebody may have been faster."""
-    await _create(store, CLUSTER, cluster_id.encode())
+async def claim(store: Store, cluster_id: str, supported: Ranges) -> str:
+    """Make an empty store that of a cluster, with all the features that its first broker supports; the id of the
+    cluster it then is of, for somebody may have been faster.
+    """
+    if await cluster_id_of(store) is None:
+        with suppress(NodeExistsError):
+            features = first_features(supported)
+            await store.multi([Create(CLUSTER, cluster_id.encode()), Create(FEATURES, features.encode())])
     return (await store.get(CLUSTER)).data.decode()
 
 
-async def set_up(store: Store, cluster_id: str, *, shared: bool) -> None:
+async def set_up(store: Store, cluster_id: str, *, shared: bool, supported: Ranges = SUPPORTED) -> None:
     """Give a new store its first nodes; one with another cluster's metadata is refused.
 
-    `shared`: brokers find each other in it.
+    `shared`: brokers find each other in it. `supported`: by the broker that sets it up.
     """
-    found = await claim(store, cluster_id)
+    found = await claim(store, cluster_id, supported)
     if found != cluster_id:
         raise StorageError(
             f"the metadata is of cluster {found}, the data directory of cluster {cluster_id}: they do not "
@@ -74,6 +83,7 @@ async def _create(store: Store, path: str, data: bytes = b"") -> None:
 async def load_image(world: World, image: MetadataImage) -> None:
     """Everything the store holds, into an image that knows nothing, or less."""
     store = world.store
+    await read_features(world, image)
     names = await store.children(TOPICS)
     for name in dict.fromkeys([*names, *(topic.name for topic in image.topics())]):
         await read_topic(world, image, name)
@@ -102,6 +112,14 @@ async def read_topic(world: World, image: MetadataImage, name: str) -> None:
     if known is not None and known.topic_id != topic.topic_id:
         image.apply_topic_deleted(name)
     image.apply_topic(topic)
+
+
+async def read_features(world: World, image: MetadataImage) -> None:
+    try:
+        node = await world.store.get(FEATURES)
+    except NoNodeError:
+        return  # metadata from before there were levels
+    image.apply_features(Features.decode(node.data))
 
 
 async def read_broker(world: World, image: MetadataImage, node_id: int) -> None:

@@ -1,13 +1,14 @@
 """AlterPartition, decided: a leader asks for another in-sync set, and the controller sees whether that may be."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from penstock.base.errors import ErrorCode
 from penstock.cluster.changes import Change
-from penstock.cluster.leadership import finish_exchange
-from penstock.cluster.metadata import Broker, MetadataImage, PartitionState, Topic
+from penstock.cluster.leadership import elect, eligible_after, finish_exchange
+from penstock.cluster.majorities import agree, counts_majority
+from penstock.cluster.metadata import MetadataImage, PartitionState, Topic
 
 NO_EPOCH = -1
 
@@ -31,9 +32,16 @@ class Verdict(NamedTuple):
 
 
 def judge(
-    image: MetadataImage, leader: int, proposals: Sequence[Proposal]
+    image: MetadataImage,
+    leader: int,
+    proposals: Sequence[Proposal],
+    *,
+    min_in_sync: Callable[[Topic], int],
 ) -> tuple[Change, list[Verdict], set[int]]:
-    """What to change, what to tell the leader of each partition, and whose registrations must not have changed."""
+    """What to change, what to tell the leader of each partition, and whose registrations must not have changed.
+
+    `min_in_sync` knows each topic's `min.insync.replicas`.
+    """
     topics: dict[str, Topic] = {}
     verdicts: list[Verdict] = []
     joining: set[int] = set()
@@ -44,16 +52,28 @@ def judge(
             verdicts.append(Verdict(proposal, ErrorCode.UNKNOWN_TOPIC_ID))
             continue
         state = topic.partitions[proposal.partition]
-        error = _error(state, leader, proposal, image.brokers)
+        error = _error(state, leader, proposal, image)
         if error is not ErrorCode.NONE:
             verdicts.append(Verdict(proposal, error))
             continue
         wanted = {node_id for node_id, _ in proposal.in_sync}
         in_sync = tuple(each for each in state.replicas if each in wanted)
-        if set(in_sync) != set(state.in_sync):
-            joining |= wanted - set(state.in_sync)
-            state = state._replace(in_sync=in_sync, partition_epoch=state.partition_epoch + 1)
+        joining |= wanted - set(state.in_sync)
+        before = state
+        if counts_majority(topic):
+            state = agree(state, in_sync)
+        elif set(in_sync) != set(state.in_sync):
+            eligible = eligible_after(state, in_sync, min_in_sync=min_in_sync(topic))
+            state = state._replace(
+                in_sync=in_sync,
+                # A leader that gives up could not serve anybody if it led again.
+                eligible=tuple(each for each in eligible if each != leader),
+                partition_epoch=state.partition_epoch + 1,
+            )
             state = finish_exchange(state, image.alive())
+            if leader not in wanted:  # it cannot write, and gives up
+                state = elect(state, image.alive())
+        if state is not before:
             partitions = list(topic.partitions)
             partitions[proposal.partition] = state
             topics[topic.name] = replace(topic, partitions=tuple(partitions))
@@ -61,9 +81,7 @@ def judge(
     return Change(topics=topics), verdicts, joining
 
 
-def _error(
-    state: PartitionState, leader: int, proposal: Proposal, brokers: Mapping[int, Broker]
-) -> ErrorCode:
+def _error(state: PartitionState, leader: int, proposal: Proposal, image: MetadataImage) -> ErrorCode:
     if proposal.leader_epoch > state.leader_epoch or proposal.partition_epoch > state.partition_epoch:
         return ErrorCode.NOT_CONTROLLER  # the leader knows more than this controller does
     if proposal.leader_epoch < state.leader_epoch or state.leader != leader:
@@ -71,10 +89,12 @@ def _error(
     if proposal.partition_epoch < state.partition_epoch:
         return ErrorCode.INVALID_UPDATE_VERSION
     members = {node_id for node_id, _ in proposal.in_sync}
-    if leader not in members or not members <= set(state.replicas):
+    if not members <= set(state.replicas):
         return ErrorCode.INVALID_REQUEST
+    if leader not in members and not members & set(state.in_sync) & set(image.alive()):
+        return ErrorCode.OPERATION_NOT_ATTEMPTED  # nobody could lead in its place
     for node_id, epoch in proposal.in_sync:
-        broker = brokers.get(node_id)
+        broker = image.brokers.get(node_id)
         if node_id in state.in_sync:
             continue
         if broker is None or broker.fenced or epoch not in (NO_EPOCH, broker.epoch):

@@ -7,6 +7,7 @@ Values are immutable; a change makes a new one. The store's nodes hold them as J
     /broker-configs/ID    dynamic configs of one broker, or of all ("default")
     /group-configs/NAME   configs of one group; the name in base64, as it may hold any character
     /producer-ids         {"next": …}, the first producer id nobody has been given
+    /features             the finalised levels of features; not there in metadata from before there were any
 
 And, in a cluster:
 
@@ -25,7 +26,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from penstock.base.cluster_settings import PENSTOCK_BROKER_DRAIN
+from penstock.base.features import RANGES_BEFORE, LevelRange
 from penstock.base.ids import INTERNAL_TOPICS, TopicId, format_id, parse_id
+from penstock.cluster.features import Features
 
 BROKERS = "/brokers"
 LIVE = "/live"
@@ -38,6 +41,7 @@ BROKER_CONFIGS = "/broker-configs"
 GROUP_CONFIGS = "/group-configs"
 CLUSTER = "/cluster"
 PRODUCER_IDS = "/producer-ids"
+FEATURES = "/features"
 
 PRODUCER_ID_BLOCK = 1000
 
@@ -58,18 +62,35 @@ class PartitionState(NamedTuple):
     partition_epoch: int
     adding: tuple[int, ...] = ()  # replicas that were not there before and have not caught up yet
     removing: tuple[int, ...] = ()  # replicas that go when those have
+    # Replicas that left the in-sync set when it was too small to commit anything, or made it so: they have all that is
+    # committed, as long as it is that small. One of them leads when no member of the set can.
+    eligible: tuple[int, ...] = ()
+    doubtful: tuple[
+        int, ...
+    ] = ()  # where majorities count: replicas that may lack what they once acknowledged
+
+    def needed_in_sync(self, min_in_sync: int) -> int:
+        """How many members the in-sync set has to have for anything to be committed, where the topic's
+        `min.insync.replicas` is so much: no more than there are replicas without those that are being added.
+        """
+        return min(min_in_sync, len(self.replicas) - len(self.adding))
+
+
+_ALWAYS_WRITTEN = 5
 
 
 def encode_partition(partition: PartitionState) -> list[Any]:
-    """As JSON has it; the two last are left out where nothing is being exchanged."""
+    """As JSON has it; what is empty at its end is left out."""
     fields = list(partition)
-    return fields if partition.adding or partition.removing else fields[:5]
+    while len(fields) > _ALWAYS_WRITTEN and not fields[-1]:
+        del fields[-1]
+    return fields
 
 
 def decode_partition(fields: Sequence[Any]) -> PartitionState:
-    leader, leader_epoch, replicas, in_sync, partition_epoch, *exchanged = fields
+    leader, leader_epoch, replicas, in_sync, partition_epoch, *rest = fields
     return PartitionState(
-        leader, leader_epoch, tuple(replicas), tuple(in_sync), partition_epoch, *map(tuple, exchanged)
+        leader, leader_epoch, tuple(replicas), tuple(in_sync), partition_epoch, *map(tuple, rest)
     )
 
 
@@ -142,6 +163,9 @@ class Broker:
     fenced: bool = False
     incarnation: str = ""  # the id of its data directory
     peer_listener: str = ""  # the listener that other brokers use
+    features: Mapping[str, LevelRange] = field(
+        default_factory=lambda: RANGES_BEFORE
+    )  # which levels it supports
     is_new: bool = False  # it has registered, and the controller has not acted on that
     # What the controller has to know of a new one; all true once it has acted.
     keeps_all: bool = True  # it began this life with all that it had acknowledged in the last
@@ -163,6 +187,7 @@ class Broker:
             "rack": self.rack,
             "peer_listener": self.peer_listener,
             "addresses": {name: list(address) for name, address in self.addresses.items()},
+            "features": {name: list(levels) for name, levels in self.features.items()},
         }
 
     @classmethod
@@ -179,6 +204,9 @@ class Broker:
             keeps_all=document["keeps_all"],
             same_directory=document["same_directory"],
             same_process=document["same_process"],
+            features={name: LevelRange(*levels) for name, levels in document["features"].items()}
+            if "features" in document
+            else RANGES_BEFORE,
         )
 
     def encode(self) -> bytes:
@@ -200,6 +228,7 @@ class MetadataImage:
     def __init__(self, cluster_id: str) -> None:
         self.cluster_id = cluster_id
         self.controller_id = -1
+        self.features = Features()
         self.brokers: dict[int, Broker] = {}
         self.broker_configs: dict[str, Mapping[str, str]] = {}
         self.group_configs: dict[str, Mapping[str, str]] = {}
@@ -271,6 +300,9 @@ class MetadataImage:
 
     def apply_broker(self, broker: Broker) -> None:
         self.brokers[broker.node_id] = broker
+
+    def apply_features(self, features: Features) -> None:
+        self.features = features
 
     def apply_broker_configs(self, key: str, configs: Mapping[str, str]) -> None:
         self.broker_configs[key] = configs

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.base.ids import TopicPartition
+from penstock.cluster import majorities
 from penstock.cluster.changes import Change
 from penstock.cluster.leadership import (
     cancel_exchange,
@@ -15,6 +16,7 @@ from penstock.cluster.leadership import (
     finish_exchange,
     present_replicas,
 )
+from penstock.cluster.majorities import counts_majority
 from penstock.cluster.metadata import MetadataImage, PartitionState, Topic
 
 UNKNOWN = Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
@@ -47,6 +49,10 @@ class Moves:
             return None
         return topic.partitions[where.partition]
 
+    def counts_majority(self, where: TopicPartition) -> bool:
+        topic = self.image.topic(where.topic)
+        return topic is not None and counts_majority(topic)
+
     def put(self, where: TopicPartition, state: PartitionState) -> None:
         topic = self.topics.get(where.topic) or self.image.topic(where.topic)
         assert topic is not None
@@ -66,7 +72,11 @@ def elections(image: MetadataImage, partitions: Iterable[TopicPartition] | None,
         if state is None:
             moves.outcomes[where] = UNKNOWN
             continue
-        elected = elect(state, alive, unclean=True) if unclean else elect_preferred(state, alive)
+        if moves.counts_majority(where):
+            rule = majorities.elect_unclean if unclean else majorities.elect_preferred
+            elected = rule(state, alive)
+        else:
+            elected = elect(state, alive, unclean=True) if unclean else elect_preferred(state, alive)
         if elected is not state:
             moves.put(where, elected)
         elif unclean or state.leader == state.replicas[0]:
@@ -98,14 +108,18 @@ def exchanges(image: MetadataImage, asked_for: Iterable[Exchange], *, keeps_fact
             if not state.adding and not state.removing:
                 code = ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
                 moves.outcomes[where] = Refusal(code, "No partition reassignment is in progress.")
+            elif moves.counts_majority(where):
+                moves.put(where, majorities.cancel_exchange(state))
             else:
                 moves.put(where, cancel_exchange(state, alive))
             continue
         problem = _problem(state, replicas, alive, keeps_factor=keeps_factor)
         if problem is not None:
             moves.outcomes[where] = Refusal(*problem)
+        elif moves.counts_majority(where):
+            moves.put(where, majorities.exchange(state, replicas))
         else:
-            moves.put(where, finish_exchange(exchange(state, replicas), alive))
+            moves.put(where, finish_exchange(exchange(state, replicas, alive), alive))
     return moves
 
 

@@ -107,6 +107,7 @@ class Publisher:
         except asyncio.CancelledError:
             # Who asked is gone. The next change needs to know what became of this one.
             await asyncio.wait([task])
+            task.exception()  # nobody is left to hear of it
             raise
 
     async def _try(self, operations: list[Operation]) -> None:

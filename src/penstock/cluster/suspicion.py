@@ -6,11 +6,11 @@ are fewer) the controller fences that broker's epoch. If it is the controller th
 and another one is elected: whatever the old one still does, its epoch is over.
 """
 
-import asyncio
 import json
 import logging
 from collections.abc import Awaitable, Callable
 
+from penstock.cluster.lookout import Lookout
 from penstock.cluster.metadata import CONTROLLER, SUSPECTS, MetadataImage
 from penstock.world import World
 from penstock.world.store import (
@@ -43,9 +43,7 @@ class Suspicions:
         self._node_id = node_id
         self._is_controller = is_controller
         self._expel = expel
-        self._task: asyncio.Task[None] | None = None
-        self._again = False
-        self._stopped = False
+        self._lookout = Lookout(world, self._look, name="look at suspicions")
 
     async def report(self, node_id: int, epoch: int) -> None:
         """Nobody listens where that broker should."""
@@ -58,23 +56,14 @@ class Suspicions:
 
     def look(self) -> None:
         """Somebody may have something to say; after a new session, call it again."""
-        self._again = True
-        if not self._stopped and (self._task is None or self._task.done()):
-            self._task = self._world.loop.create_task(self._look(), name="look at suspicions")
+        self._lookout.ask()
 
     async def stop(self) -> None:
-        self._stopped = True
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await self._lookout.stop()
 
-    async def _look(self) -> None:
-        while self._again:
-            self._again = False
-            try:
-                await self._act(await self._world.store.children(SUSPECTS, watch=self.look))
-            except StoreError as error:
-                log.debug("suspicions could not be looked at: %s", error)
+    async def _look(self) -> bool:
+        await self._act(await self._world.store.children(SUSPECTS, watch=self.look))
+        return True
 
     async def _act(self, names: list[str]) -> None:
         witnesses: dict[tuple[int, int], list[str]] = {}

@@ -8,6 +8,7 @@ with it, and whoever uses the store has to begin again.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -38,8 +39,13 @@ from penstock.world.store import (
 )
 from penstock.world.work import Work
 
+log = logging.getLogger("penstock.zookeeper")
+
 SESSION_TIMEOUT_MS = 18_000
 CONNECT_TIMEOUT_MS = 18_000
+
+# Clocks that are set by time servers differ by far less.
+CLOCK_TOLERANCE_MS = 5_000
 
 # An ensemble that lost a server has another leader within a second: do not wait for longer than that.
 _RECONNECT = {"max_tries": -1, "delay": 0.05, "backoff": 2, "max_delay": 1.0}
@@ -144,6 +150,33 @@ class ZooKeeperStore:
         finally:
             timer.cancel()
         await self._ask(partial(self._client.ensure_path_async, self._full("/")))
+        await self._compare_clocks()
+
+    async def _compare_clocks(self) -> None:
+        """Warn if this machine's clock is not ZooKeeper's, which is the one that all brokers can see.
+
+        ZooKeeper tells the time at which a node was written, so one is written; nobody sees it.
+        """
+        path = self._full(f"/clock-{self._client.client_id[0]:x}")
+        transaction = self._client.transaction()
+        transaction.create(path)
+        transaction.set_data(path, b"now")
+        transaction.delete(path)
+        before_ms = self._loop.now_ms()
+        try:
+            _, written, _ = await self._ask(transaction.commit_async)
+        except StoreError as error:
+            log.debug("the time in ZooKeeper cannot be told: %s", error)
+            return
+        after_ms = self._loop.now_ms()
+        ahead_ms = max(before_ms - written.mtime, 0) or min(after_ms - written.mtime, 0)
+        if abs(ahead_ms) > CLOCK_TOLERANCE_MS:
+            log.warning(
+                "this machine's clock is %d s %s ZooKeeper's. Retention, expiry and the timestamps that brokers give "
+                "go by each broker's own clock: set all clocks by one time server (NTP)",
+                round(abs(ahead_ms) / 1000),
+                "ahead of" if ahead_ms > 0 else "behind",
+            )
 
     def _full(self, path: str) -> str:
         """A path as the ensemble knows it. kazoo has roots too, but makes only those directly below its own."""

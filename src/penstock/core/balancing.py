@@ -4,13 +4,14 @@ What comes first is never given up for what comes later:
 
     1  preferred leaders lead; a broker that is leaving leads nothing
     2  replicas leave the brokers that are leaving: those being drained, and those gone for good
-    3  every broker is the preferred leader of as many partitions as the others
-    4  every broker has as many replicas as the others
-    5  bytes in, bytes out and disk are even, by exchanging what is hot for what is not
+    3  partitions that were to have more replicas, when there were too few brokers, get them
+    4  every broker is the preferred leader of as many partitions as the others
+    5  every broker has as many replicas as the others
+    6  bytes in, bytes out and disk are even, by exchanging what is hot for what is not
 
-A partition keeps its number of replicas, and its replicas stay in as many racks as they are in. Each move makes the
-shares more even by a strict measure, so moves come to an end and none is taken back, as long as the facts stay. A
-partition whose replicas are being exchanged counts as if that were done. Nothing is remembered between calls.
+Any other partition keeps its number of replicas, and its replicas stay in as many racks as they are in. Each move
+makes the shares more even by a strict measure, so moves come to an end and none is taken back, as long as the facts
+stay. A partition whose replicas are being exchanged counts as if that were done. Nothing is remembered between calls.
 """
 
 from collections import Counter, deque
@@ -43,7 +44,8 @@ class BrokerFact(NamedTuple):
 class PartitionFact(NamedTuple):
     """A partition. If its replicas are being exchanged, `replicas` are those it will have.
 
-    Bytes are those a second that clients send and fetch; `size` is that of one replica.
+    Bytes are those a second that clients send and fetch; `size` is that of one replica. `replicas_wanted`: it is to
+    have as many as soon as there are brokers for them.
     """
 
     where: TopicPartition
@@ -54,6 +56,7 @@ class PartitionFact(NamedTuple):
     bytes_in: float = 0
     bytes_out: float = 0
     size: int = 0
+    replicas_wanted: int = 0
 
 
 class Limits(NamedTuple):
@@ -118,6 +121,7 @@ class _Planner:
         if self._takers:
             self._release_leaders()
             self._replace_leaving()
+            self._add_wanted()
             self._even_leaders()
             self._even_replicas()
             if not self._plan.exchanges and not any(fact.is_moving for fact in self._partitions.values()):
@@ -179,6 +183,11 @@ class _Planner:
         return broker is None or broker.is_leaving
 
     def _elect_preferred(self) -> None:
+        """A broker that leads nothing gets one leader first: clients have no connection to it yet, and what they send
+        to that partition has to wait until they do. By the next look they have one, and the others follow.
+        """
+        leading = {fact.leader for fact in self._partitions.values()}
+        greeted: set[int] = set()
         for fact in self._partitions.values():
             if len(self._plan.elections) >= self._limits.leaders:
                 return
@@ -186,6 +195,10 @@ class _Planner:
             if not (self._limits.gives_back or fact.where in self._touched or self._is_leaving(fact.leader)):
                 continue
             if fact.leader != preferred and preferred in fact.in_sync and preferred in self._takers:
+                if preferred not in leading:
+                    if preferred in greeted:
+                        continue
+                    greeted.add(preferred)
                 self._plan.elections.append(fact.where)
 
     # 2  Replicas of brokers that are leaving.
@@ -203,13 +216,14 @@ class _Planner:
             if replicas != fact.replicas:
                 self._put(fact, replicas)
 
-    def _best_taker(self, topic: str, replicas: tuple[int, ...], leaving: int) -> int | None:
-        """Who takes a replica over: first by racks, then whoever has least."""
+    def _best_taker(self, topic: str, replicas: tuple[int, ...], leaving: int | None = None) -> int | None:
+        """Who takes a replica over, or gets another one: first by racks, then whoever has least."""
         able = [node_id for node_id in self._takers if node_id not in replicas]
+        stay = tuple(node_id for node_id in replicas if node_id != leaving)
         return min(
             able,
             key=lambda taker: (
-                -self._rack_count(_replaced(replicas, leaving, taker)),
+                -self._rack_count((*stay, taker)),
                 self._holds[taker],
                 self._of_topic[taker, topic],
                 taker,
@@ -224,7 +238,22 @@ class _Planner:
     def _keeps_racks(self, before: tuple[int, ...], after: tuple[int, ...]) -> bool:
         return self._rack_count(after) >= self._rack_count(before)
 
-    # 3  As many leaders on each broker.
+    # 3  Replicas that were always wanted.
+
+    def _add_wanted(self) -> None:
+        for fact in self._led():
+            if self._replicas_left <= 0:
+                return
+            replicas = fact.replicas
+            while len(replicas) < fact.replicas_wanted:
+                found = self._best_taker(fact.where.topic, replicas)
+                if found is None:
+                    break
+                replicas = (*replicas, found)
+            if replicas != fact.replicas:
+                self._put(fact, replicas)
+
+    # 4  As many leaders on each broker.
 
     def _even_leaders(self) -> None:
         while self._leaders_left > 0:
@@ -254,7 +283,7 @@ class _Planner:
                         queue.append(node_id)
         return None
 
-    # 4  As many replicas on each broker.
+    # 5  As many replicas on each broker.
 
     def _even_replicas(self) -> None:
         while self._replicas_left > 0:
@@ -300,7 +329,7 @@ class _Planner:
             fact.where,
         )
 
-    # 5  As much to do for each broker.
+    # 6  As much to do for each broker.
 
     def _even_loads(self) -> None:
         """Exchange what is hot for what is not, one for one, in the same role: the counts stay as they are."""

@@ -11,10 +11,13 @@ Flow: `FetchSessions.begin` gives a `Fetch`, or an error for the whole request; 
 
 Partitions are keyed by topic id (v13 on) or topic name (before), and number. A partition whose records were
 sent goes to the end of its session, so that under `max_bytes` none can starve the others.
+
+A follower's session has all partitions that follow one leader, of which most are quiet. Those can rest: a fetch does
+not look at them until they are woken, by whoever hears of it when something happens there, or by being asked for.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 from penstock.base.errors import ErrorCode
 
@@ -91,8 +94,19 @@ class _Cached:
         self.log_start_offset = outcome.log_start_offset
 
 
+class Watch(Protocol):
+    """Whoever hears of it when something happens at the partitions that rest."""
+
+    def end(self) -> None:
+        """The session is over."""
+        ...
+
+
 class _Session:
-    __slots__ = ("created_ms", "epoch", "follower", "id", "partitions", "used_ms", "uses_topic_ids")
+    __slots__ = (
+        *("awake", "created_ms", "epoch", "follower", "id", "partitions"),
+        *("used_ms", "uses_topic_ids", "watch"),
+    )
 
     def __init__(self, *, follower: bool, uses_topic_ids: bool, now_ms: int) -> None:
         self.id = NO_SESSION
@@ -103,6 +117,8 @@ class _Session:
         # The epoch the next request has to come with.
         self.epoch = next_epoch(INITIAL_EPOCH)
         self.partitions: dict[PartitionKey, _Cached] = {}
+        self.awake: dict[PartitionKey, None] = {}  # those that a fetch looks at, in this order
+        self.watch: Watch | None = None
 
 
 class FetchSessions:
@@ -164,7 +180,7 @@ class FetchSessions:
     ) -> "Fetch | ErrorCode":
         session.epoch = next_epoch(session.epoch)  # first of all: a fetch that is under way is outdated now
         before = len(session.partitions)
-        _update(session.partitions, wanted, forgotten)
+        _update(session, wanted, forgotten)
         self.partition_count += len(session.partitions) - before
         if not session.partitions:
             self._close(session.id)
@@ -190,6 +206,7 @@ class FetchSessions:
         for key, outcome in outcomes.items():
             cached = session.partitions[key] = _Cached(wanted[key])
             cached.told(outcome)
+            session.awake[key] = None
         self._sessions[session.id] = session
         self.partition_count += size
         return session.id
@@ -222,16 +239,23 @@ class FetchSessions:
         session = self._sessions.pop(session_id, None)
         if session is not None:
             self.partition_count -= len(session.partitions)
+            if session.watch is not None:
+                session.watch.end()
 
 
 class FullFetch:
     """Everything was listed, and everything is answered."""
+
+    rests = False
 
     def __init__(
         self, wanted: Mapping[PartitionKey, Wanted], open_session: Callable[[Outcomes], int] | None = None
     ) -> None:
         self._wanted = wanted
         self._open_session = open_session
+
+    def __len__(self) -> int:
+        return len(self._wanted)
 
     def partitions(self) -> list[tuple[PartitionKey, Wanted]]:
         """What to read, in this order."""
@@ -254,9 +278,14 @@ class IncrementalFetch:
         self._session = session
         self._epoch = session.epoch
 
+    def __len__(self) -> int:
+        """How many partitions are looked at. Grows when one is woken."""
+        return len(self._session.awake)
+
     def partitions(self) -> list[tuple[PartitionKey, Wanted]]:
-        """What to read, in this order."""
-        return [(key, cached.wanted) for key, cached in self._session.partitions.items()]
+        """What to read, in this order: all but those that rest."""
+        partitions = self._session.partitions
+        return [(key, partitions[key].wanted) for key in self._session.awake]
 
     def known_high_watermark(self, key: PartitionKey) -> int | None:
         """What the client was last told of a partition's high watermark."""
@@ -277,8 +306,37 @@ class IncrementalFetch:
             included.append(key)
             cached.told(outcome)
             if outcome.records_size > 0:
-                session.partitions[key] = session.partitions.pop(key)
+                session.awake.pop(key, None)
+                session.awake[key] = None
         return Answer(ErrorCode.NONE, session.id, included)
+
+    # Partitions that rest.
+
+    @property
+    def watch(self) -> Watch | None:
+        """Who watches those that rest, as it was set."""
+        return self._session.watch
+
+    @watch.setter
+    def watch(self, watch: Watch) -> None:
+        self._session.watch = watch
+
+    @property
+    def rests(self) -> bool:
+        """Whether there are partitions that a fetch does not look at."""
+        return len(self._session.awake) < len(self._session.partitions)
+
+    def rest(self, key: PartitionKey) -> None:
+        """Do not look at a partition until it is woken or asked for. There is nothing to tell of it."""
+        self._session.awake.pop(key, None)
+
+    def wake(self, key: PartitionKey) -> None:
+        """Look at a partition again, with this fetch and those that come."""
+        if key in self._session.partitions:
+            self._session.awake.setdefault(key)
+
+    def wake_all(self) -> None:
+        self._session.awake.update(dict.fromkeys(self._session.partitions))
 
 
 Fetch: TypeAlias = FullFetch | IncrementalFetch
@@ -290,11 +348,13 @@ def next_epoch(epoch: int) -> int:
 
 
 def _update(
-    partitions: dict[PartitionKey, _Cached],
+    session: _Session,
     wanted: Mapping[PartitionKey, Wanted],
     forgotten: Iterable[PartitionKey],
 ) -> None:
+    partitions, awake = session.partitions, session.awake
     for key, one in wanted.items():
+        awake.setdefault(key)
         cached = partitions.get(key)
         if cached is None:
             partitions[key] = _Cached(one)
@@ -302,6 +362,7 @@ def _update(
             cached.wanted = one
     for key in forgotten:
         partitions.pop(key, None)
+        awake.pop(key, None)
 
 
 def _value(session: _Session) -> tuple[bool, int]:

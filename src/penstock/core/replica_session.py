@@ -4,7 +4,7 @@ The leader's side is `fetch_sessions`. A session begins with a full request, and
 is a full one again. A leader without room for one gives none; then every request is full.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from penstock.base.errors import ErrorCode
@@ -28,17 +28,30 @@ class ReplicaSession:
         self._epoch = INITIAL_EPOCH
         self._known: dict[PartitionKey, Wanted] = {}  # to the leader
 
+    @property
+    def says_all(self) -> bool:
+        """Whether the next request has to name every partition."""
+        return self._epoch == INITIAL_EPOCH
+
+    def ask_about(self, changed: Mapping[PartitionKey, Wanted], gone: Iterable[PartitionKey]) -> Asked:
+        """How to ask for `changed`, and for what was asked before without `gone`. Costs nothing for the rest."""
+        assert not self.says_all
+        told = {key: one for key, one in changed.items() if self._is_news(key, one)}
+        forgotten = [key for key in gone if self._known.pop(key, None) is not None]
+        self._known.update(changed)
+        return Asked(self._id, self._epoch, told, forgotten)
+
+    def _is_news(self, key: PartitionKey, one: Wanted) -> bool:
+        # Which high watermark a follower knows is the leader's to remember in a session.
+        known = self._known.get(key)
+        return known is None or known[:-1] != one[:-1]
+
     def ask(self, wanted: Mapping[PartitionKey, Wanted]) -> Asked:
         """How to ask for all of `wanted`, and for nothing else."""
-        if self._epoch == INITIAL_EPOCH:
+        if self.says_all:
             self._known = dict(wanted)
             return Asked(self._id, INITIAL_EPOCH, dict(wanted), [])
-        # Which high watermark a follower knows is the leader's to remember in a session.
-        changed = {
-            key: one
-            for key, one in wanted.items()
-            if key not in self._known or self._known[key][:-1] != one[:-1]
-        }
+        changed = {key: one for key, one in wanted.items() if self._is_news(key, one)}
         forgotten = [key for key in self._known if key not in wanted]
         self._known = dict(wanted)
         return Asked(self._id, self._epoch, changed, forgotten)

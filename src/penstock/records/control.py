@@ -1,10 +1,13 @@
-"""Control batches: the markers that end a transaction in each of its partitions.
+"""Control batches: the markers that end a transaction in each of its partitions, and the first record of a leader.
 
 A marker is a batch of one record with the transaction's producer id and epoch and without a sequence number. The
 record's key is a version and a type (0 abort, 1 commit), its value a version and the epoch of the coordinator that
-wrote it. Other types (Kafka has some for its own quorum) are not read here.
+wrote it. Other types (Kafka has some for its own quorum) are not read here; one is written, LeaderChange, for topics
+whose majorities count. It has no producer, and says nothing that its batch's leader epoch does not say: clients pass
+over it as over any control record.
 """
 
+from collections.abc import Sequence
 from enum import IntEnum
 from struct import Struct
 from struct import error as StructError
@@ -34,6 +37,10 @@ class MarkerType(IntEnum):
     COMMIT = 1
 
 
+_LEADER_CHANGE: Final = 2
+_VOTER: Final = Struct(">iB")
+_NO_TAGS: Final = 0
+
 _TYPES: Final = {int(type_): type_ for type_ in MarkerType}
 
 
@@ -61,6 +68,14 @@ def build_marker(marker: Marker, *, timestamp: int) -> bytes:
         producer_id=marker.producer_id,
         producer_epoch=marker.producer_epoch,
     )
+
+
+def build_leader_change(leader: int, voters: Sequence[int], *, timestamp: int) -> bytes:
+    """The control batch that a leader begins with, as Kafka's own quorum has it (LeaderChangeMessage, version 0)."""
+    members = b"".join(_VOTER.pack(voter, _NO_TAGS) for voter in voters)
+    value = _VALUE.pack(_VERSION, leader) + bytes((len(voters) + 1,)) + members + bytes((1, _NO_TAGS))
+    key = _KEY.pack(_VERSION, _LEADER_CHANGE)
+    return build_plain_batch([(key, value)], timestamp=timestamp, attributes=CONTROL)
 
 
 def read_marker(batch: Buffer, header: BatchHeader | None = None) -> Marker | None:

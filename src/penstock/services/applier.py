@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from penstock.base.errors import StorageError
+from penstock.base.features import PENSTOCK_VERSION
 from penstock.cluster.changes import Change
 from penstock.cluster.metadata import NO_LEADER, MetadataImage, Topic
 from penstock.services.configs import Configs
@@ -26,16 +27,17 @@ class LocalApplier:
         self._epoch: int | None = None  # of the registration without which this broker leads nothing
         self._may_lead = True
         self._owed: dict[str, None] = {}  # topics that this broker's disk could not be made ready for
-        # Told when it has happened: of a topic that came or changed, and that brokers did.
+        # Told when it has happened: of a topic that came or changed, and that brokers did, or features.
         self.on_topic: list[Callable[[Topic], None]] = []
         self.on_brokers: list[Callable[[], None]] = []
+        self.on_features: list[Callable[[], None]] = []
 
     def leads_nothing_before(self, epoch: int) -> None:
         """What the metadata says of this broker's last life is not what it may do in this one: it leads when the
         controller has acted on its registration.
         """
         self._epoch = epoch
-        self._may_lead = False
+        self._may_lead = self._partitions.is_admitted = False
 
     def permitted(self, topic: Topic) -> Topic:
         """A topic with what this broker may do in it now."""
@@ -118,6 +120,18 @@ class LocalApplier:
             tell(topic)
 
     async def _apply_rest(self, change: Change) -> None:
+        if change.features is not None:
+            # The directory first: nothing is in it yet that only the new level knows.
+            await self._partitions.set_data_version(change.features.level(PENSTOCK_VERSION))
+            self._image.apply_features(change.features)
+            levels = sorted(change.features.levels.items())
+            log.info(
+                "features, epoch %d: %s",
+                change.features.epoch,
+                ", ".join(f"{name} {level}" for name, level in levels),
+            )
+            for tell in self.on_features:
+                tell()
         for broker in change.brokers.values():
             self._image.apply_broker(broker)
         if change.brokers:
@@ -130,7 +144,7 @@ class LocalApplier:
         own = self._image.brokers.get(self._node_id)
         if self._may_lead or own is None or own.fenced or self._epoch is None or own.epoch < self._epoch:
             return
-        self._may_lead = True
+        self._may_lead = self._partitions.is_admitted = True
         for topic in self._image.topics():
             if any(state.leader == self._node_id for state in topic.partitions):
                 await self._prepare_or_owe(topic)

@@ -22,6 +22,7 @@ from penstock.cluster.metadata import MetadataImage
 from penstock.cluster.moves import Exchange, exchanges_under_way
 from penstock.core.balancing import BrokerFact, Limits, PartitionFact, Plan, plan
 from penstock.services.configs import Configs
+from penstock.services.coordinators.internal_topics import replicas_wanted
 from penstock.services.loads import Loads
 from penstock.services.partitions import Partitions
 from penstock.services.peers import Peers
@@ -128,6 +129,7 @@ class Balancer:
 
     def _partitions(self, broker_count: int) -> list[PartitionFact]:
         facts = []
+        wanted = replicas_wanted(self._configs.broker)
         for topic in self._image.topics():
             for number, state in enumerate(topic.partitions):
                 where = TopicPartition(topic.name, number)
@@ -141,6 +143,7 @@ class Balancer:
                         bytes_in=self._loads.written.rates.get(where, 0.0),
                         bytes_out=self._loads.sent.rates.get(where, 0.0),
                         size=self._loads.written.totals.get(where, 0),
+                        replicas_wanted=wanted.get(topic.name, 0),
                     )
                 )
         size = sum(fact.size * len(fact.replicas) for fact in facts) / max(1, broker_count)
@@ -175,7 +178,7 @@ class Balancer:
                 log.info("%s moves from brokers %s to %s", where, facts[where].replicas, replicas)
             outcomes = await self._controller.exchange_replicas(
                 [Exchange(where, replicas, facts[where].replicas) for where, replicas in wanted],
-                keeps_factor=True,
+                keeps_factor=False,
             )
             _tell("moving", outcomes)
         if planned.elections:
@@ -183,7 +186,10 @@ class Balancer:
             _tell("electing", await self._controller.elect_leaders(planned.elections, unclean=False))
 
 
-def _tell(what: str, outcomes: Mapping[TopicPartition, Refusal]) -> None:
+def _tell(what: str, outcomes: Mapping[TopicPartition, Refusal] | Refusal) -> None:
+    if isinstance(outcomes, Refusal):
+        log.info("%s has to wait: %s", what, outcomes.message)
+        return
     for where, outcome in outcomes.items():
         if outcome.code is not ErrorCode.NONE:
             log.info("%s %s has to wait: %s", what, where, outcome.message)

@@ -14,6 +14,7 @@ from penstock.base.group_settings import GROUP_SETTINGS, check_group_settings, g
 from penstock.base.group_settings import synonyms as group_synonyms
 from penstock.base.settings import Setting, Settings, Shown, Source, group_by_name
 from penstock.base.topic_settings import (
+    MIN_INSYNC_REPLICAS,
     TOPIC_SETTINGS,
     check_change,
     configs_at_creation,
@@ -60,6 +61,10 @@ class Configs:
 
     def of_topic(self, topic: Topic) -> Settings:
         return topic_settings(topic.configs, self.broker)
+
+    def min_in_sync(self, topic: Topic) -> int:
+        """The topic's `min.insync.replicas`."""
+        return self.of_topic(topic)[MIN_INSYNC_REPLICAS]
 
     def at_creation(self, configs: Mapping[str, str]) -> Mapping[str, str]:
         """What a new topic keeps: what was asked for, and the broker's choice of what can never change."""

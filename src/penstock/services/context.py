@@ -13,6 +13,7 @@ from penstock.world import World
 if TYPE_CHECKING:
     from penstock.cluster.brokers import BrokerKeeper
     from penstock.cluster.controller import Controller
+    from penstock.cluster.features import Ranges
     from penstock.cluster.metadata import MetadataImage
     from penstock.core.fetch_sessions import FetchSessions
     from penstock.services.configs import Configs
@@ -34,6 +35,7 @@ class Services:
     node_id: int
     log_dir: str
     image: "MetadataImage"
+    supported_features: "Ranges"  # by this broker; what the cluster has finalised is in the image
     controller: "Controller"
     controller_link: "ControllerLink"
     keeper: "BrokerKeeper | None"  # of the brokers; where there is but one, nobody has to

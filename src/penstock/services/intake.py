@@ -31,6 +31,7 @@ from penstock.base.topic_settings import (
     MIN_CLEANABLE_DIRTY_RATIO,
     MIN_COMPACTION_LAG_MS,
     MIN_INSYNC_REPLICAS,
+    PENSTOCK_ACK_QUORUM,
     PENSTOCK_PRODUCE_VALIDATION,
     RETENTION_BYTES,
     RETENTION_MS,
@@ -94,6 +95,7 @@ class Intake:
         "_opens_records",
         "_passes_on",
         "_timestamps",
+        "counts_majority",
         "flush_messages",
         "flush_ms",
         "may_delete_records",
@@ -124,6 +126,7 @@ class Intake:
         self.flush_messages = settings[FLUSH_MESSAGES]
         self.flush_ms = settings[FLUSH_MS]
         self.min_in_sync_replicas = settings[MIN_INSYNC_REPLICAS]
+        self.counts_majority = settings[PENSTOCK_ACK_QUORUM] == "majority"
         self.may_delete_records = "delete" in policy
         self.verifies_transactions = broker[TRANSACTION_PARTITION_VERIFICATION_ENABLE]
 

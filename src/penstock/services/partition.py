@@ -3,28 +3,32 @@
 A broker leads a partition or follows its leader, as the metadata says. A leader takes what producers send, notes how
 far its followers are, and moves the high watermark when all who count have something; a follower copies batches as they
 lie in the leader's log, and believes the leader's high watermark. Changes of role run on the loop, to their end.
+
+Where majorities count (`cluster.majorities`), a leader's first record is one of its own, and a partition without a
+leader reports what its log has.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 from penstock.base.buffers import Buffer
 from penstock.base.errors import ErrorCode, Refusal, StorageError
 from penstock.base.ids import TopicId
-from penstock.cluster.metadata import PartitionState
+from penstock.cluster.leadership import eligible_after
+from penstock.cluster.metadata import NO_LEADER, PartitionState
 from penstock.core.partition import NO_EPOCH, epoch_error
 from penstock.core.producers import Duplicate, ProducerStates
 from penstock.core.replication import UNKNOWN, Leadership
 from penstock.core.throttling import names_replica
 from penstock.core.verification import Verification, Verifications
 from penstock.records.batch import NO_PRODUCER, TRANSACTIONAL, BatchHeader, place, read_header
-from penstock.records.control import Marker, build_marker
+from penstock.records.control import Marker, build_leader_change, build_marker
 from penstock.records.producer import AbortedTransaction
 from penstock.services.flusher import Flusher
 from penstock.services.intake import Intake, Refused, Taken
-from penstock.services.waiting import FetchWaiters, OffsetWaiters
+from penstock.services.waiting import Bell, FetchWaiters, OffsetWaiters
 from penstock.storage.errors import CorruptionError, NoRoomError
 from penstock.storage.log import Log, PlacedBatch, SyncPlan
 from penstock.storage.lookup import FoundRecord
@@ -56,7 +60,7 @@ class TimestampedOffset(NamedTuple):
 NOT_FOUND = TimestampedOffset(NO_TIMESTAMP, NO_OFFSET, NO_EPOCH)
 
 
-def _nobody_joins(_partition: "Partition") -> None:
+def _nobody_listens(_partition: "Partition") -> None:
     """Nobody keeps in-sync sets."""
 
 
@@ -75,13 +79,16 @@ class Partition:
         "disk",
         "fetches",
         "follower_fetches",
+        "followers",
         "high_watermark",
         "index",
         "intake",
         "is_compacting",
         "is_leader",
+        "lacks_room",
         "leadership",
         "log",
+        "on_cannot_write",
         "on_may_join",
         "producers",
         "sent_bytes",
@@ -102,11 +109,14 @@ class Partition:
         index: int,
         state: PartitionState,
         log: Log,
+        high_watermark: int = 0,
         producers: ProducerStates,
         intake: Intake,
         node_id: int,
-        on_may_join: "Callable[[Partition], None]" = _nobody_joins,
+        on_may_join: "Callable[[Partition], None]" = _nobody_listens,
+        on_cannot_write: "Callable[[Partition], None]" = _nobody_listens,
     ) -> None:
+        """`high_watermark`: below it everything was committed when it was written down; the log may have less."""
         self._world = world
         self._flusher = flusher
         self.disk = disk
@@ -118,13 +128,16 @@ class Partition:
         self.producers = producers
         self.intake = intake  # shared by the partitions of a topic; replaced when its configs change
         self.on_may_join = on_may_join  # a follower may be in sync now
+        self.on_cannot_write = on_cannot_write  # another replica had better lead
+        self.lacks_room = False  # the leader's last append found none
         self._node_id = node_id
         self.is_leader = False
         self.leadership: Leadership | None = None  # of a leader
         self._is_replicated = len(state.replicas) > 1
-        self.high_watermark = log.start_offset
+        self.high_watermark = max(log.start_offset, min(high_watermark, log.end_offset))
         self.fetches = FetchWaiters()  # wait for the high watermark
         self.follower_fetches = FetchWaiters()  # wait for the end of the log, and hear of the high watermark
+        self.followers = Bell()  # rings when their logs start elsewhere, and when others lead or are alive
         self.sent_bytes = 0  # to consumers, since this broker started
         self.unflushed_since_ms: int | None = None
         self.cut: asyncio.Future[None] | None = None  # while the end of the log is being cut off
@@ -157,32 +170,81 @@ class Partition:
             return  # the controller's answer was faster
         self.state = state
         self._is_replicated = len(state.replicas) > 1
+        self.followers.ring()
         leadership = self.leadership
         if leadership is None or state.leader != self._node_id or state.leader_epoch != before.leader_epoch:
             self._take_role()
             return
         leadership.changed(state, now_ms=self._now_ms())
-        self.advance()
+        if self.may_commit:
+            self.advance()
+        else:
+            # Members left after something was appended. It may be committed yet; nobody knows when.
+            self._waiting_for_offset.give_up(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+        self.follower_fetches.stir_all()  # one that has left the set is to be looked at, until it is back
+
+    def in_sync_state(self, in_sync: tuple[int, ...], partition_epoch: int) -> PartitionState:
+        """The state with an in-sync set that the controller has agreed to, as it will be in the metadata."""
+        eligible = eligible_after(self.state, in_sync, min_in_sync=self.intake.min_in_sync_replicas)
+        return self.state._replace(in_sync=in_sync, eligible=eligible, partition_epoch=partition_epoch)
+
+    @property
+    def may_commit(self) -> bool:
+        """Whether the high watermark of this leader may move. While it may not, those that leave the in-sync set miss
+        nothing, and stay eligible. Who is, the controller says; its `min.insync.replicas` may be another for a while.
+        Where majorities count, they are all that does.
+        """
+        state = self.state
+        if self.intake.counts_majority:
+            return True
+        needed = state.needed_in_sync(self.intake.min_in_sync_replicas)
+        return len(state.in_sync) >= needed and not state.eligible
 
     def _take_role(self) -> None:
         state, log = self.state, self.log
         self.is_leader = state.leader == self._node_id
+        self.lacks_room = False
         if self.is_leader:
             log.epochs.assign(state.leader_epoch, log.end_offset)
             self.leadership = Leadership(
-                state, node_id=self._node_id, start_offset=log.end_offset, now_ms=self._now_ms()
+                state,
+                node_id=self._node_id,
+                start_offset=log.end_offset,
+                now_ms=self._now_ms(),
+                counts_majority=self.intake.counts_majority,
             )
+            if self.intake.counts_majority and self._is_replicated and log.end_offset and log.failed is None:
+                self._write_leader_change()
             self.advance()
         else:
             self.leadership = None
-            # An epoch under which this broker led and wrote nothing would look like one that the leader lost.
-            log.epochs.truncate_from(log.end_offset)
+            if not self.intake.counts_majority or not 0 < log.start_offset == log.end_offset:
+                # An epoch under which this broker led and wrote nothing would look like one that the leader lost. Where
+                # majorities count, a log of which everything was deleted has to know its last epoch all the same.
+                log.epochs.truncate_from(log.end_offset)
             self.producers.verifications = Verifications()
             self._waiting_for_offset.give_up(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self.producers.transactions.settle(self.high_watermark)
         # Whoever waits looks again, and finds what there is now.
         self.fetches.end_all()
         self.follower_fetches.end_all()
+
+    def _write_leader_change(self) -> None:
+        """Begin with a record of the own epoch: what is before it is safe when a majority has that."""
+        now_ms = self._world.loop.now_ms()
+        batch = build_leader_change(self._node_id, self.state.replicas, timestamp=now_ms)
+        written = self._write(read_header(batch), memoryview(batch), now_ms)
+        if isinstance(written, Refused):
+            log_of_partitions.warning("%s: what was written before counts with the next record", self)
+
+    def report(self) -> tuple[int, int] | ErrorCode:
+        """The last epoch of this log, and its end, of a partition that nobody leads."""
+        if self.log.failed is not None:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        if self.state.leader != NO_LEADER:
+            return ErrorCode.FENCED_LEADER_EPOCH
+        # Who led while nothing was ever written has no more than others.
+        return self.log.epochs.latest_epoch if self.log.end_offset else UNKNOWN, self.log.end_offset
 
     def _now_ms(self) -> int:
         """Of the clock that does not jump."""
@@ -226,13 +288,18 @@ class Partition:
         """Whether the topic's configs name this follower as one that copies slowly."""
         return names_replica(self.intake.throttled_followers, partition=self.index, node_id=self._node_id)
 
+    @property
+    def cannot_write(self) -> bool:
+        """Whether a leader has to refuse what producers send, where another replica might not."""
+        return self.lacks_room or self.log.failed is not None
+
     def note_follower(self, node_id: int, *, offset: int, start_offset: int, broker_epoch: int) -> None:
         """A follower fetches from `offset` on: everything below is in its log."""
         leadership = self.leadership
         assert leadership is not None
         follower = leadership.follower(node_id)
         assert follower is not None
-        moved = follower.end_offset != offset
+        moved, started_elsewhere = follower.end_offset != offset, follower.start_offset != start_offset
         follower.fetched(
             offset=offset,
             start_offset=start_offset,
@@ -242,8 +309,25 @@ class Partition:
         )
         if moved:
             self.advance()
+        if started_elsewhere:
+            self.followers.ring()
         if leadership.may_join(node_id, high_watermark=self.high_watermark):
             self.on_may_join(self)
+
+    def follower_asked(self, node_id: int, *, at_ms: int) -> None:
+        """A follower that had everything asked for more, and nothing had come until then."""
+        follower = None if self.leadership is None else self.leadership.follower(node_id)
+        if follower is not None:
+            follower.asked_again(at_ms)
+
+    def has_everything(self, node_id: int, *, offset: int) -> bool:
+        """Whether nothing is left to do for a follower that fetches from `offset` on, until something happens here."""
+        return (
+            self.log.failed is None
+            and self.leadership is not None
+            and offset == self.log.end_offset
+            and node_id in self.leadership.agreed.in_sync
+        )
 
     # The follower's side.
 
@@ -360,10 +444,13 @@ class Partition:
         try:
             log.append([PlacedBatch(placed, buffers)], now_ms=now_ms)
         except NoRoomError as error:
+            self.lacks_room = True
+            self.on_cannot_write(self)
             return Refused(ErrorCode.KAFKA_STORAGE_ERROR, str(error), reached_log=False)
         except StorageError:
             self.went_offline()
             return Refused(ErrorCode.KAFKA_STORAGE_ERROR, reached_log=False)
+        self.lacks_room = False
         self._hidden_bytes += header.size
         if self.unflushed_since_ms is None:
             self.unflushed_since_ms = now_ms
@@ -383,9 +470,9 @@ class Partition:
 
     def in_sync_refusal(self) -> Refusal | None:
         """Why acks=all cannot be had now, or None."""
-        present, needed = len(self.state.in_sync), self.intake.min_in_sync_replicas
-        if present >= needed:
+        if self.may_commit:
             return None
+        present, needed = len(self.state.in_sync), self.intake.min_in_sync_replicas
         return Refusal(
             ErrorCode.NOT_ENOUGH_REPLICAS,
             f"{self} has {present} in-sync replica(s); min.insync.replicas asks for {needed}",
@@ -396,19 +483,23 @@ class Partition:
     def advance(self) -> None:
         """Recompute a leader's high watermark and wake whoever waited for it."""
         leadership = self.leadership
-        if leadership is None:
+        if leadership is None or not self.may_commit:
             return
-        log = self.log
-        reached = log.recovery_point if self.intake.flush_messages == 1 else log.end_offset
+        reached = self.counted_offset
         if not leadership.alone:
             reached = leadership.high_watermark(reached)
         if reached > self.high_watermark:
             self._move_high_watermark(reached)
 
+    @property
+    def counted_offset(self) -> int:
+        """Up to where this replica's own log counts."""
+        return self.log.recovery_point if self.intake.flush_messages == 1 else self.log.end_offset
+
     def _move_high_watermark(self, reached: int) -> None:
         log = self.log
         self.high_watermark = reached
-        self._waiting_for_offset.reached(reached, self._committed())
+        self._waiting_for_offset.reached(reached)
         if self._is_replicated:
             self.follower_fetches.end_all()
         if self.producers.transactions.settle(reached):
@@ -418,11 +509,6 @@ class Partition:
         self.fetches.bytes_came(self._hidden_bytes)
         if reached == log.end_offset:
             self._hidden_bytes = 0
-
-    def _committed(self) -> ErrorCode:
-        """What whoever waited with acks=all is told: members may have left after it was asked."""
-        enough = not self._is_replicated or len(self.state.in_sync) >= self.intake.min_in_sync_replicas
-        return ErrorCode.NONE if enough else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
     @property
     def last_stable_offset(self) -> int:
@@ -478,6 +564,7 @@ class Partition:
         log_of_partitions.error("%s is offline: %s", self, self.log.failed)
         self._waiting_for_offset.give_up(ErrorCode.KAFKA_STORAGE_ERROR)
         self.end_fetches()
+        self.on_cannot_write(self)
 
     @property
     def in_memory(self) -> bool:
@@ -496,6 +583,7 @@ class Partition:
         self._tell_flushed()
         self.fetches.end_all()
         self.follower_fetches.end_all()
+        self.followers.ring()
 
     # Reading.
 
@@ -614,4 +702,10 @@ class Partition:
         if not 0 <= offset <= self.high_watermark:
             return ErrorCode.OFFSET_OUT_OF_RANGE
         self.log.advance_start_offset(offset)
+        self.follower_fetches.end_all()  # their answers tell of the new start
         return self.log.start_offset
+
+    def low_watermark(self, alive: Collection[int]) -> int:
+        """Below which no replica that is alive shows anything, as far as the leader knows."""
+        assert self.leadership is not None
+        return self.leadership.low_watermark(self.log.start_offset, alive)

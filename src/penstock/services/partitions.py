@@ -71,11 +71,14 @@ class Partitions:
         self._by_name: dict[str, _Held] = {}
         self._by_id: dict[bytes, _Held] = {}
         self._doomed = [_Doomed(name, 0) for name in directory.deleted]
+        self.is_admitted = True  # the controller has acted on this broker's being here
         self._turn = asyncio.Lock()  # of who has the directory's files in hand
         # Told of every partition that came, may have another role, or went: its log has failed then.
         self.on_changed: Callable[[Partition], None] = _nobody_listens
         # Told when a follower of a partition that is led here may be in sync.
         self.on_may_join: Callable[[Partition], None] = _nobody_listens
+        # Told when a partition that is led here cannot be written to.
+        self.on_cannot_write: Callable[[Partition], None] = _nobody_listens
 
     # Finding.
 
@@ -145,6 +148,9 @@ class Partitions:
             if self._node_id in state.replicas
         }
         await self._discard([partition for partition in present if partition not in known])
+        if not self._directory.was_closed_cleanly:
+            # What a crash took must not be taken for committed after the next one: something else may be in its place.
+            await self.write_high_watermarks()
 
     async def topic_created(self, topic: Topic) -> None:
         await self._hold(topic, ())
@@ -221,6 +227,11 @@ class Partitions:
         for held in self._by_name.values():
             self._configure(held, self._configs.of_topic(held.topic))
 
+    def brokers_changed(self) -> None:
+        """Others may have come or gone: for some it was waited."""
+        for partition in self.all():
+            partition.followers.ring()
+
     def end_waiting_fetches(self) -> None:
         """The broker stops: whoever waits for records is answered with what there is."""
         for partition in self.all():
@@ -266,6 +277,28 @@ class Partitions:
 
         await self._in_turn(write)
 
+    async def write_high_watermarks(self) -> None:
+        """Write down up to where each replica knows everything to be committed: the next start begins with that."""
+
+        async def write() -> None:
+            self._directory.note_high_watermarks(await self._high_watermarks())
+            try:
+                await self._world.work.run(self._directory.write_high_watermarks)
+            except OSError as error:
+                raise StorageError(f"the high watermarks cannot be written down: {error}") from error
+
+        await self._in_turn(write)
+
+    async def _high_watermarks(self) -> dict[TopicPartition, int]:
+        """Of the partitions that others have replicas of: one that is alone knows what is committed by itself."""
+        pacer = Pacer(self._world.loop, slice_ms=self._slice_ms)
+        found = {}
+        for partition in list(self.all()):
+            if len(partition.state.replicas) > 1 and not partition.in_memory:
+                found[TopicPartition(partition.topic, partition.index)] = partition.high_watermark
+            await pacer.pause()
+        return found
+
     async def _note_offsets(self) -> None:
         """What is deleted meanwhile is noted too; who deletes it forgets it again, in the next turn."""
         pacer = Pacer(self._world.loop, slice_ms=self._slice_ms)
@@ -289,11 +322,27 @@ class Partitions:
 
         await self._in_turn(write)
 
+    async def set_data_version(self, data_version: int) -> None:
+        """Have the data directory say what it takes to read it. Where that cannot be written down, the finalised level
+        in the metadata still keeps older programs out, and the next start tries again.
+        """
+        if data_version == self._directory.meta.data_version:
+            return
+
+        async def write() -> None:
+            await self._world.work.run(partial(self._directory.set_data_version, data_version))
+
+        try:
+            await self._in_turn(write)
+        except OSError as error:
+            log.error("the data directory cannot be marked as of version %d: %s", data_version, error)
+
     async def close_cleanly(self) -> None:
         """Sync and close every log, and leave the mark of a clean stop."""
 
         async def close() -> None:
             logs = self.logs_on_disk()
+            self._directory.note_high_watermarks(await self._high_watermarks())
             await self._world.work.run(lambda: self._directory.close_cleanly(logs))
 
         await self._in_turn(close)
@@ -372,6 +421,15 @@ class Partitions:
         try:
             for index in indexes:
                 producers = ProducerStates(self._configs.broker[PENSTOCK_PARTITION_PRODUCERS_MAX])
+                log_of_it = await self._log(
+                    topic,
+                    index,
+                    replace(config, ends_at_damage=self._ends_at_damage(topic, index, settings)),
+                    producers,
+                    present,
+                    in_memory=in_memory,
+                )
+                known = 0 if in_memory else self._directory.high_watermark(TopicPartition(topic.name, index))
                 opened.append(
                     Partition(
                         self._world,
@@ -381,18 +439,13 @@ class Partitions:
                         topic_id=topic.topic_id,
                         index=index,
                         state=topic.partitions[index],
-                        log=await self._log(
-                            topic,
-                            index,
-                            replace(config, ends_at_damage=self._ends_at_damage(topic, index, settings)),
-                            producers,
-                            present,
-                            in_memory=in_memory,
-                        ),
+                        log=log_of_it,
+                        high_watermark=known,
                         producers=producers,
                         intake=intake,
                         node_id=self._node_id,
                         on_may_join=self._may_join,
+                        on_cannot_write=self._cannot_write,
                     )
                 )
                 await pacer.pause()
@@ -406,11 +459,11 @@ class Partitions:
         """Whether what lies behind a hole that a power cut left is given up.
 
         No follower gets past a hole, and whoever has one must not count as in sync. A replica that is not the only one
-        in sync gets from its leader what it gives up. An internal topic's coordinator needs all of its log: a hole
+        to have everything gets back what it gives up. An internal topic's coordinator needs all of its log: a hole
         would keep it from loading for ever. Else a hole stays where every batch was synced before it was answered.
         """
         state = topic.partitions[index]
-        if any(member != self._node_id for member in state.in_sync):
+        if any(member != self._node_id for member in (*state.in_sync, *state.eligible)):
             return True
         return (topic.is_internal or len(state.replicas) > 1) and settings[FLUSH_MESSAGES] != 1
 
@@ -465,6 +518,9 @@ class Partitions:
 
     def _may_join(self, partition: Partition) -> None:
         self.on_may_join(partition)
+
+    def _cannot_write(self, partition: Partition) -> None:
+        self.on_cannot_write(partition)
 
     def _configure(self, held: _Held, settings: Settings) -> None:
         intake = Intake(settings, self._configs.broker)

@@ -1,15 +1,27 @@
-"""Requests that wait for a partition: fetches for new bytes, produce requests for an offset to be safe.
+"""Requests that wait for a partition: fetches for new bytes, produce requests for an offset to be safe, deletions for
+all followers.
 
-Neither polls. An append tells the fetches that wait on that partition how many bytes came; a high watermark
+Nobody polls. An append tells the fetches that wait on that partition how many bytes came; a high watermark
 that moves wakes the produce requests up to it. Both are bounded by the connections' limit of requests in flight.
 """
 
 import asyncio
 from collections import deque
+from typing import Protocol
 
 from penstock.base.errors import ErrorCode
 from penstock.world import Loop
 from penstock.world.loop import Timer
+
+
+class Waiter(Protocol):
+    """Whoever wants to hear what happens at a partition."""
+
+    def bytes_came(self, count: int) -> None: ...
+
+    def end(self) -> None: ...
+
+    def stir(self) -> None: ...
 
 
 class WaitingFetch:
@@ -37,6 +49,9 @@ class WaitingFetch:
         if not self.future.done():
             self.future.set_result(True)
 
+    def stir(self) -> None:
+        """Nothing to read, and nothing to tell."""
+
     def leave(self) -> None:
         """Forget it everywhere; called once the wait is over, however it ended."""
         self._timer.cancel()
@@ -51,25 +66,30 @@ class FetchWaiters:
     __slots__ = ("_fetches",)
 
     def __init__(self) -> None:
-        self._fetches: dict[WaitingFetch, None] = {}
+        self._fetches: dict[Waiter, None] = {}
 
     def __len__(self) -> int:
         return len(self._fetches)
 
-    def add(self, fetch: WaitingFetch) -> None:
+    def add(self, fetch: Waiter) -> None:
         self._fetches[fetch] = None
 
-    def discard(self, fetch: WaitingFetch) -> None:
+    def discard(self, fetch: Waiter) -> None:
         self._fetches.pop(fetch, None)
 
     def bytes_came(self, count: int) -> None:
-        for fetch in self._fetches:
+        for fetch in tuple(self._fetches):  # some leave when they hear of it
             fetch.bytes_came(count)
 
     def end_all(self) -> None:
         """Something happened that every fetch must hear of: deleted, failed, moved, stopping."""
-        for fetch in self._fetches:
+        for fetch in tuple(self._fetches):
             fetch.end()
+
+    def stir_all(self) -> None:
+        """Something happened that matters when a follower asks the next time, no sooner."""
+        for fetch in self._fetches:
+            fetch.stir()
 
 
 class OffsetWaiters:
@@ -90,13 +110,45 @@ class OffsetWaiters:
         self._waiting.append((offset, future))
         return future
 
-    def reached(self, offset: int, outcome: ErrorCode = ErrorCode.NONE) -> None:
+    def reached(self, offset: int) -> None:
         while self._waiting and self._waiting[0][0] <= offset:
-            _settle(self._waiting.popleft()[1], outcome)
+            _settle(self._waiting.popleft()[1], ErrorCode.NONE)
 
     def give_up(self, reason: ErrorCode) -> None:
         while self._waiting:
             _settle(self._waiting.popleft()[1], reason)
+
+
+class Bell:
+    """Rings when something may be different, for whoever waits to look again."""
+
+    __slots__ = ("_waiting",)
+
+    def __init__(self) -> None:
+        self._waiting: dict[asyncio.Future[None], None] = {}
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def ring(self) -> None:
+        for future in self._waiting:
+            _ring(future)
+
+    async def rings(self, loop: Loop, *, timeout_s: float) -> None:
+        """Return when it does, or in time."""
+        future: asyncio.Future[None] = loop.create_future()
+        self._waiting[future] = None
+        timer = loop.call_later(timeout_s, _ring, future)
+        try:
+            await future
+        finally:
+            timer.cancel()
+            del self._waiting[future]
+
+
+def _ring(future: "asyncio.Future[None]") -> None:
+    if not future.done():
+        future.set_result(None)
 
 
 def _settle(future: "asyncio.Future[ErrorCode]", outcome: ErrorCode) -> None:

@@ -2,17 +2,20 @@
 
 A family of its own beside `plan`, with seeds of its own. Whatever the faults, nothing that was acknowledged with
 acks=all may be lost, but for logs of which every in-sync machine was without power at once (`power`). One plan in three
-has groups and transactions, whose coordinators move with the leaders of their topics.
+has groups and transactions, whose coordinators move with the leaders of their topics. In most of them an operator
+moves replicas, has leaders elected, drains brokers and takes that back, while the cluster balances itself. One plan in
+three has topics of which a majority of the replicas counts, with up to five of them.
 """
 
 from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 
+from penstock.base.ids import CONSUMER_OFFSETS, TRANSACTION_STATE
 from penstock.sim import entries as kinds
 from penstock.sim.coordination_plan import CoordinationDrawing
 from penstock.sim.entries import Fault, Operation
-from penstock.sim.plan import Drawing, Plan, WriterPlan
+from penstock.sim.plan import OPERATOR, Drawing, Plan, WriterPlan
 from penstock.sim.topic_plans import FOREVER, TopicPlan
 
 OPERATION_COUNT = 60
@@ -22,13 +25,34 @@ _BUSY_MOMENTS = 8
 _NODES = (3, 3, 3, 4, 5)
 _FACTORS = (1, 2, 3, 3, 3, 3)
 _COORDINATED_ONE_IN = 3
+_MAJORITIES_ONE_IN = 3
 _QUIET_MS = 2_500  # at the beginning: with a broker less, topics cannot be created with all their replicas
 
 
 def make_cluster_plan(seed: int, *, operation_count: int = OPERATION_COUNT) -> Plan:
     """What a seed of this family stands for."""
     is_coordinated = seed % _COORDINATED_ONE_IN == 0
-    return (_CoordinatedCluster if is_coordinated else _Cluster)(seed).plan(operation_count)
+    plan = (_CoordinatedCluster if is_coordinated else _Cluster)(seed).plan(operation_count)
+    # Drawn apart, so that all else about a seed is as it would be without.
+    chance = Random(f"majorities/{seed}")
+    return _with_majorities(plan, chance) if chance.randrange(_MAJORITIES_ONE_IN) == 0 else plan
+
+
+def _with_majorities(plan: Plan, chance: Random) -> Plan:
+    """The same plan with most of its topics counting majorities."""
+    return replace(
+        plan,
+        topics=tuple(
+            replace(
+                topic,
+                configs={**topic.configs, "penstock.ack.quorum": "majority"},
+                replication_factor=chance.choice((topic.replication_factor, min(3, plan.nodes), plan.nodes)),
+            )
+            if chance.random() < 0.8
+            else topic
+            for topic in plan.topics
+        ),
+    )
 
 
 class _OfCluster(Drawing):
@@ -51,7 +75,43 @@ class _OfCluster(Drawing):
         return replace(topic, configs=configs, replication_factor=factor)
 
     def _broker_settings(self) -> tuple[tuple[str, str], ...]:
-        return (*super()._broker_settings(), ("zookeeper.session.timeout.ms", str(self.session_ms)))
+        chance = self.chance
+        return (
+            *super()._broker_settings(),
+            ("zookeeper.session.timeout.ms", str(self.session_ms)),
+            ("replica.lag.time.max.ms", str(chance.choice((1_000, 30_000)))),
+            ("penstock.balance.interval.ms", str(chance.choice((300, 2_000, 10_000)))),
+            ("penstock.balance.replace.after.ms", str(chance.choice((3_000, 1_800_000)))),
+            ("penstock.move.max.bytes.per.second", str(chance.choice((20_000, 32 << 20)))),
+        )
+
+    # ---- what an operator does
+
+    def _operators(self) -> list[tuple[int, Callable[[], Operation]]]:
+        weight = self.chance.choice((0, 1, 4))
+        return [(2 * weight, self._move), (weight, self._elect), (weight, self._drain)]
+
+    def _moved(self) -> tuple[str, int, bool]:
+        """A partition whose replicas or leader may be changed, and whether it is to have several replicas."""
+        topic = self.chance.choice(self.topics)
+        return topic.name, self.chance.randrange(topic.partitions), topic.replication_factor > 1
+
+    def _move(self) -> Operation:
+        topic, partition, is_replicated = self._moved()
+        replicas: list[int] = []
+        if self.chance.random() < 0.8:
+            fewest = 2 if is_replicated else 1
+            count = self.chance.randint(fewest, min(fewest + 1, self.nodes))
+            replicas = self.chance.sample(range(1, self.nodes + 1), count)
+        return kinds.MoveReplicas(self._moment_ms(), OPERATOR, topic, partition, tuple(replicas))
+
+    def _elect(self) -> Operation:
+        topic, partition, _ = self._moved()
+        return kinds.ElectPreferred(self._moment_ms(), OPERATOR, topic, partition)
+
+    def _drain(self) -> Operation:
+        kind = self.chance.choice((kinds.DrainBroker, kinds.DrainBroker, kinds.UndrainBroker))
+        return kind(self._moment_ms(), OPERATOR, self._node())
 
     # ---- faults
 
@@ -139,6 +199,7 @@ class _Cluster(_OfCluster):
             (admin_weight, self._recreate),
             (admin_weight, self._alter),
             (admin_weight, self._grow),
+            *self._operators(),
         ]
 
     def _alter(self) -> Operation:
@@ -158,6 +219,15 @@ class _CoordinatedCluster(_OfCluster, CoordinationDrawing):
         super().__init__(seed)
         self._draw_cluster()
         self.topics = [self._replicated(topic, 3) for topic in self.topics]
+
+    def _operations(self) -> list[tuple[int, Callable[[], Operation]]]:
+        return [*super()._operations(), *self._operators()]
+
+    def _moved(self) -> tuple[str, int, bool]:
+        """Those of the coordinators, too."""
+        if self.chance.random() < 0.5:
+            return super()._moved()
+        return self.chance.choice((CONSUMER_OFFSETS, TRANSACTION_STATE)), 0, True
 
     def _broker_settings(self) -> tuple[tuple[str, str], ...]:
         return (

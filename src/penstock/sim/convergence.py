@@ -1,9 +1,11 @@
-"""Whether the nodes of a cluster agree: one controller, one metadata, all replicas in sync and equal."""
+"""Whether the nodes of a cluster agree: one controller, one metadata, replicas in their places, in sync and equal."""
 
 import json
 from collections.abc import Container, Iterable, Iterator, Sequence
 
+from penstock.base.ids import TopicPartition
 from penstock.cluster.metadata import CONTROLLER, PartitionState, Topic
+from penstock.core.balancing import BrokerFact, Limits, PartitionFact, plan
 from penstock.services.context import Services
 from penstock.services.partition import Partition
 from penstock.sim.node import Node
@@ -14,7 +16,8 @@ from penstock.storage import names
 def differences(store: SharedStore, nodes: Iterable[Node], *, all_online: bool) -> list[str]:
     """A line for each thing that is not as it is when all have caught up. All nodes are meant to run.
 
-    Without `all_online`, replicas that a failing disk has taken offline may be: they are until their node starts again.
+    Without `all_online`, replicas that a failing disk has taken offline may be: they are until their node starts again;
+    and replicas need not be where they are to stay.
     """
     members = list(nodes)
     down = [node.host for node in members if node.broker is None]
@@ -32,6 +35,9 @@ def differences(store: SharedStore, nodes: Iterable[Node], *, all_online: bool) 
         *(problem for each in services.values() for problem in _image(store, topics, each)),
     ]
     if problems or not all_online:
+        return problems
+    problems += _misplaced(store, topics, services)
+    if problems:
         return problems
     return [problem for topic in topics for problem in _unlike(topic, members)]
 
@@ -82,6 +88,34 @@ def _unready_state(state: PartitionState) -> str | None:
     if set(state.in_sync) != set(state.replicas):
         return "has replicas that are not in sync"
     return None
+
+
+def _misplaced(store: SharedStore, topics: list[Topic], services: dict[int, Services]) -> Iterator[str]:
+    """Replicas where none should be, or should stay."""
+    drained = store.draining()
+    takers = [node_id for node_id in services if node_id not in drained]
+    replicas: dict[tuple[str, int], tuple[int, ...]] = {}
+    facts = []
+    for topic in topics:
+        for index, state in enumerate(topic.partitions):
+            replicas[topic.name, index] = state.replicas
+            facts.append(
+                PartitionFact(TopicPartition(topic.name, index), state.leader, state.replicas, state.in_sync)
+            )
+            if state.adding or state.removing:
+                yield f"{topic.name}-{index} is being moved: {state}"
+            if drained.intersection(state.replicas) and len(takers) >= len(state.replicas):
+                yield f"{topic.name}-{index} is on a drained broker, {sorted(drained)}: {state}"
+            if state.leader in drained and not drained.issuperset(state.replicas):
+                yield f"{topic.name}-{index} is led by a drained broker: {state}"
+    for node_id, each in services.items():
+        for partition in each.partitions.all():
+            if node_id not in replicas.get((partition.topic, partition.index), ()):
+                yield f"broker {node_id} holds {partition.topic}-{partition.index}, which is elsewhere"
+    brokers = [BrokerFact(node_id, is_leaving=node_id in drained) for node_id in services]
+    left = plan(brokers, facts, Limits(leaders=1_000, replicas=1_000))
+    if not left.is_empty:
+        yield f"the brokers' shares are not even: {left}"
 
 
 def _image(store: SharedStore, topics: list[Topic], services: Services) -> Iterator[str]:

@@ -144,6 +144,41 @@ class GrowTopic(ClusterOperation):
 
 
 @dataclass(frozen=True, slots=True)
+class MoveReplicas(ClusterOperation):
+    """Ask for other replicas of a partition; none: give up the exchange that is under way."""
+
+    kind: ClassVar[str] = "move"
+    topic: str
+    partition: int
+    replicas: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ElectPreferred(ClusterOperation):
+    """Have the first replica of a partition lead."""
+
+    kind: ClassVar[str] = "elect"
+    topic: str
+    partition: int
+
+
+@dataclass(frozen=True, slots=True)
+class DrainBroker(ClusterOperation):
+    """Have a broker emptied, from now on."""
+
+    kind: ClassVar[str] = "drain"
+    broker: int
+
+
+@dataclass(frozen=True, slots=True)
+class UndrainBroker(ClusterOperation):
+    """Give a broker its share again."""
+
+    kind: ClassVar[str] = "undrain"
+    broker: int
+
+
+@dataclass(frozen=True, slots=True)
 class Fault(Entry):
     """Something that goes wrong at a node; with `when`, as soon as that is seen in that phase, or a while later."""
 

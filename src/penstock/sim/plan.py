@@ -25,6 +25,7 @@ _DURATION_MS = (8_000, 40_000)
 _BUSY_MOMENTS = 12
 _BUSY_FOR_MS = 20
 _ADMIN = "admin"
+OPERATOR = "operator"  # of a cluster
 _PHASES = [phase for phase in Phase if phase not in (Phase.IDLE, Phase.DOWN)]
 
 
@@ -66,7 +67,8 @@ class Plan:
         writers = [writer.name for writer in self.writers]
         members = [member.name for member in self.members]
         transactors = [transactor.name for transactor in self.transactors]
-        return [*writers, *members, *transactors, *self.readers, _ADMIN]
+        operators = [OPERATOR] if self.is_of_cluster else []
+        return [*writers, *members, *transactors, *self.readers, _ADMIN, *operators]
 
     @property
     def is_of_cluster(self) -> bool:

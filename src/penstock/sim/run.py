@@ -23,7 +23,7 @@ from penstock.sim.fleet import Fleet
 from penstock.sim.kernel import Tracer
 from penstock.sim.phases import Phase
 from penstock.sim.place import Place
-from penstock.sim.plan import Plan
+from penstock.sim.plan import OPERATOR, Plan
 from penstock.sim.simulation import Simulation
 from penstock.sim.workload.admin import Admin
 from penstock.sim.workload.copier import Copier
@@ -31,6 +31,7 @@ from penstock.sim.workload.journal import Journal
 from penstock.sim.workload.last_look import LastLook
 from penstock.sim.workload.last_reader import LastReader
 from penstock.sim.workload.member import Member
+from penstock.sim.workload.operator import Operator
 from penstock.sim.workload.promises import Promises
 from penstock.sim.workload.reader import Reader
 from penstock.sim.workload.recording import RecordingClient
@@ -168,7 +169,20 @@ class _Run:
             entries.GrowTopic: admin.grow,
         }
         yield place, self._act(_ADMIN, client, doing)
+        if self._plan.is_of_cluster:
+            yield self._operator()
         yield from self._coordinated_actors()
+
+    def _operator(self) -> tuple[Place, Coroutine[Any, Any, None]]:
+        client, place = self._client_of(StrayingClient, OPERATOR, _IMPATIENT)
+        operator = Operator(client, self._journal)
+        doing = {
+            entries.MoveReplicas: operator.move,
+            entries.ElectPreferred: operator.elect,
+            entries.DrainBroker: operator.drain,
+            entries.UndrainBroker: operator.undrain,
+        }
+        return place, self._act(OPERATOR, client, doing)
 
     def _coordinated_actors(self) -> Iterator[tuple[Place, Coroutine[Any, Any, None]]]:
         for plan in self._plan.transactors:

@@ -2,7 +2,16 @@
 
 from collections.abc import Awaitable, Callable
 
-from penstock.cluster.metadata import BROKERS, LIVE, TOPICS, Broker, Topic
+from penstock.cluster.metadata import (
+    BROKER_CONFIGS,
+    BROKERS,
+    LIVE,
+    TOPICS,
+    Broker,
+    MetadataImage,
+    Topic,
+    decode_configs,
+)
 from penstock.sim.loop import SimLoop
 from penstock.sim.simulation import Simulation
 from penstock.sim.store import SimStore
@@ -85,6 +94,15 @@ class SharedStore:
             Broker.decode(self._server.tree.get(f"{BROKERS}/{name}").data) for name in self.names(BROKERS)
         ]
         return {broker.node_id: broker for broker in found}
+
+    def draining(self) -> frozenset[int]:
+        """The brokers that are being emptied."""
+        image = MetadataImage("")
+        for name in self.names(BROKER_CONFIGS):
+            content = self.content(f"{BROKER_CONFIGS}/{name}")
+            if content is not None:
+                image.broker_configs[name] = decode_configs(content)
+        return frozenset(node_id for node_id in self.brokers() if image.is_draining(node_id))
 
     def living(self) -> list[int]:
         return sorted(map(int, self.names(LIVE)))

@@ -1,10 +1,12 @@
 """A failing plan made smaller: entries are left out, in halves, quarters and so on, as long as it still fails.
 
-What is left fails too, and leaving out any one entry more would make it pass, unless the budget ended first.
+What is left fails too, and leaving out any one entry more would make it pass, unless the budget ended first. Plans with
+groups keep their topics: without these their ends fail for a reason of their own.
 """
 
 from collections.abc import Callable
 
+from penstock.sim.entries import CreateTopic, Entry
 from penstock.sim.plan import Plan
 
 RUNS_MAX = 300
@@ -36,12 +38,16 @@ class Shrinking:
         start = len(self.plan.entries) - size
         while start > -size and not self.is_over:
             before = self.plan.entries
-            shorter = self.plan.with_entries([*before[: max(start, 0)], *before[start + size :]])
+            kept = [entry for entry in before[max(start, 0) : start + size] if self._is_given(entry)]
+            shorter = self.plan.with_entries([*before[: max(start, 0)], *kept, *before[start + size :]])
             self.runs += 1
-            if self._fails(shorter):
+            if len(shorter.entries) < len(before) and self._fails(shorter):
                 self.plan, dropped = shorter, True
             start -= size
         return dropped
+
+    def _is_given(self, entry: Entry) -> bool:
+        return self.plan.is_coordinated and isinstance(entry, CreateTopic)
 
 
 def shrink(plan: Plan, fails: Callable[[Plan], bool], *, runs_max: int = RUNS_MAX) -> Plan:

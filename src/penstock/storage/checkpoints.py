@@ -13,6 +13,7 @@ from penstock.world.disk import Disk, read_file, write_file_atomically
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 START_OFFSETS = "log-start-offset-checkpoint"
 CLEANER_OFFSETS = "cleaner-offset-checkpoint"
+HIGH_WATERMARKS = "replication-offset-checkpoint"
 
 _VERSION = "0"
 

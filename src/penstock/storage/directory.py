@@ -1,11 +1,11 @@
 """The data directory of a broker: who owns it, which logs lie in it, how far each is known to be safe.
 
 One disk is one data directory. Next to the directories of the partitions it holds Kafka's files:
-`meta.properties`, the checkpoints of recovery points, start offsets and compaction, `.kafka_cleanshutdown`
-after a clean stop, and `.lock` while a broker runs. Some orders matter here. A deleted partition leaves the
-checkpoints before a new one of the same name can come, or the new one would be measured by the old one's
-recovery point. A recovery point that has to go down goes down on disk before the log is cut, and a start that
-has gone up is on disk before the segments below it go.
+`meta.properties`, the checkpoints of recovery points, start offsets, high watermarks and compaction,
+`.kafka_cleanshutdown` after a clean stop, and `.lock` while a broker runs. Some orders matter here. A deleted
+partition leaves the checkpoints before a new one of the same name can come, or the new one would be measured by
+the old one's recovery point. A recovery point or high watermark that has to go down goes down on disk before the
+log is cut, and a start that has gone up is on disk before the segments below it go.
 
 What says that it may block goes through `Work`, one call at a time.
 """
@@ -13,11 +13,12 @@ What says that it may block goes through `Work`, one call at a time.
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from penstock.base.errors import StorageError, UserError
+from penstock.base.features import PENSTOCK_VERSION, SUPPORTED
 from penstock.base.ids import TopicId, TopicPartition
 from penstock.storage import checkpoints
 from penstock.storage.config import LogConfig
 from penstock.storage.log import Log, ProducerMemory, RecoveryReport
-from penstock.storage.meta_properties import MetaProperties, read_or_create
+from penstock.storage.meta_properties import MetaProperties, read_or_create, with_data_version
 from penstock.world.disk import Disk, Lock, write_file_atomically
 from penstock.world.entropy import Entropy
 
@@ -44,10 +45,18 @@ class DataDirectory:
         self._recovery_points = self._read(checkpoints.RECOVERY_POINTS)
         self._start_offsets = self._read(checkpoints.START_OFFSETS)
         self.cleaner_offsets = self._read(checkpoints.CLEANER_OFFSETS)
+        self._high_watermarks = self._read(checkpoints.HIGH_WATERMARKS)
+        self._has_new_high_watermarks = False
 
     @classmethod
     def open(
-        cls, disk: Disk, *, node_id: int, entropy: Entropy, cluster_id: str | None = None
+        cls,
+        disk: Disk,
+        *,
+        node_id: int,
+        entropy: Entropy,
+        cluster_id: str | None = None,
+        data_version_max: int = SUPPORTED[PENSTOCK_VERSION].highest,
     ) -> "DataDirectory":
         """Take the directory, or say with a UserError why that cannot be. May block."""
         try:
@@ -60,7 +69,13 @@ class DataDirectory:
         except OSError as error:
             raise UserError(f"the data directory cannot be written to: {error}") from error
         try:
-            meta = read_or_create(disk, node_id=node_id, cluster_id=cluster_id, entropy=entropy)
+            meta = read_or_create(
+                disk,
+                node_id=node_id,
+                cluster_id=cluster_id,
+                entropy=entropy,
+                data_version_max=data_version_max,
+            )
             names = disk.list("")
             was_closed_cleanly = CLEAN_SHUTDOWN in names
             directory = cls(disk, lock=lock, meta=meta, was_closed_cleanly=was_closed_cleanly, names=names)
@@ -74,6 +89,10 @@ class DataDirectory:
             lock.release()
             raise
         return directory
+
+    def set_data_version(self, data_version: int) -> None:
+        """Say which data version the directory is of from now on; older programs keep off. May block."""
+        self.meta = with_data_version(self.disk, self.meta, data_version)
 
     def _read(self, name: str) -> dict[TopicPartition, int]:
         offsets = checkpoints.read_offsets(self.disk, name)
@@ -113,6 +132,10 @@ class DataDirectory:
             clean=self.was_closed_cleanly,
             now_ms=now_ms,
         )
+
+    def high_watermark(self, partition: TopicPartition) -> int:
+        """Below which everything was committed when it was last written down; a crash may have taken some of it."""
+        return self._high_watermarks.get(partition, 0)
 
     def set_aside(self, partitions: Collection[TopicPartition], *, unique: bytes) -> list[str]:
         """Take partitions out, whose logs are closed; names for `remove_deleted` to free later. May block.
@@ -155,12 +178,16 @@ class DataDirectory:
         if self._start_offsets.get(partition, 0) > offset:
             self._start_offsets = {**self._start_offsets, partition: offset}
             self.write_start_offsets()
+        if self._high_watermarks.get(partition, 0) > offset:
+            self.note_high_watermarks({partition: offset})
+            self.write_high_watermarks()
 
     def _forget(self, partitions: Collection[TopicPartition]) -> None:
         for name, attribute in (
             (checkpoints.RECOVERY_POINTS, "_recovery_points"),
             (checkpoints.START_OFFSETS, "_start_offsets"),
             (checkpoints.CLEANER_OFFSETS, "cleaner_offsets"),
+            (checkpoints.HIGH_WATERMARKS, "_high_watermarks"),
         ):
             known: dict[TopicPartition, int] = getattr(self, attribute)
             if any(partition in known for partition in partitions):
@@ -199,6 +226,19 @@ class DataDirectory:
         """Write down where logs start, as `note_offsets` took it: before anything below is deleted. May block."""
         checkpoints.write_offsets(self.disk, checkpoints.START_OFFSETS, self._start_offsets)
 
+    def note_high_watermarks(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Take high watermarks, for the next `write_high_watermarks`."""
+        noted = {**self._high_watermarks, **offsets}
+        if noted != self._high_watermarks:
+            self._high_watermarks = noted
+            self._has_new_high_watermarks = True
+
+    def write_high_watermarks(self) -> None:
+        """Write down what `note_high_watermarks` took, if it is anything new. May block."""
+        if self._has_new_high_watermarks:
+            checkpoints.write_offsets(self.disk, checkpoints.HIGH_WATERMARKS, self._high_watermarks)
+            self._has_new_high_watermarks = False
+
     def write_cleaner_offset(self, partition: TopicPartition, log: Log, offset: int) -> None:
         """Compaction has come as far as `offset`. May block.
 
@@ -229,10 +269,16 @@ class DataDirectory:
                 log.synced(plan)
             self.note_offsets(logs)
             self.write_checkpoints()
+            self.write_high_watermarks()
             if clean:
                 write_file_atomically(self.disk, CLEAN_SHUTDOWN, _CLEAN_SHUTDOWN_CONTENT)
         finally:
             self.close(logs)
+
+    def leave_as_found(self) -> None:
+        """Put the mark of the last clean stop back, before any log is opened: nothing has happened. May block."""
+        if self.was_closed_cleanly:
+            write_file_atomically(self.disk, CLEAN_SHUTDOWN, _CLEAN_SHUTDOWN_CONTENT)
 
     def close(self, logs: Mapping[TopicPartition, Log]) -> None:
         """Let go of everything, without a mark."""

@@ -1,10 +1,15 @@
-"""`meta.properties`: whose data directory this is, and which version of this program may read it."""
+"""`meta.properties`: whose data directory this is, and which version of this program may read it.
+
+`penstock.data.version` is the level of the feature `penstock.version` that was finalised when the directory was written
+to last: an older program, which does not know that level, keeps off.
+"""
 
 from typing import NamedTuple
 
 from penstock.base.errors import UserError
+from penstock.base.features import LEVELS_BEFORE, PENSTOCK_VERSION, SUPPORTED
 from penstock.base.ids import format_id
-from penstock.base.version import DATA_VERSION
+from penstock.base.version import VERSION
 from penstock.world.disk import Disk, read_file, write_file_atomically
 from penstock.world.entropy import Entropy
 
@@ -20,15 +25,24 @@ class MetaProperties(NamedTuple):
     cluster_id: str
     node_id: int
     directory_id: str
+    data_version: int = LEVELS_BEFORE[PENSTOCK_VERSION]
 
 
-def read_or_create(disk: Disk, *, node_id: int, cluster_id: str | None, entropy: Entropy) -> MetaProperties:
+def read_or_create(
+    disk: Disk,
+    *,
+    node_id: int,
+    cluster_id: str | None,
+    entropy: Entropy,
+    data_version_max: int = SUPPORTED[PENSTOCK_VERSION].highest,
+) -> MetaProperties:
     """What the directory says of itself; a new one is told. UserError if it is somebody else's or too new.
 
-    Without `cluster_id` any cluster is fine, and a new directory gets a new one. May block.
+    Without `cluster_id` any cluster is fine, and a new directory gets a new one. A new directory is of the first data
+    version until it is known which one the cluster has. May block.
     """
     try:
-        found = _read(disk)
+        found = _read(disk, data_version_max)
     except FileNotFoundError:
         created = MetaProperties(
             cluster_id=cluster_id or format_id(entropy.random_bytes(16)),
@@ -50,13 +64,23 @@ def read_or_create(disk: Disk, *, node_id: int, cluster_id: str | None, entropy:
     return found
 
 
-def _read(disk: Disk) -> MetaProperties:
+def with_data_version(disk: Disk, meta: MetaProperties, data_version: int) -> MetaProperties:
+    """Have the directory say that it is of another data version. May block."""
+    changed = meta._replace(data_version=data_version)
+    if changed != meta:
+        _write(disk, changed)
+    return changed
+
+
+def _read(disk: Disk, data_version_max: int) -> MetaProperties:
     lines = read_file(disk, META_PROPERTIES).decode("utf-8", "replace").splitlines()
     pairs = (line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
     values = {name.strip(): value.strip() for name, value in pairs}
-    _refuse_newer(values)
+    data_version = _refuse_newer(values, data_version_max)
     try:
-        return MetaProperties(values["cluster.id"], int(values["node.id"]), values["directory.id"])
+        return MetaProperties(
+            values["cluster.id"], int(values["node.id"]), values["directory.id"], data_version
+        )
     except (KeyError, ValueError) as error:
         raise UserError(
             f"{META_PROPERTIES} in the data directory is not readable ({error}): restore it from a backup,"
@@ -64,15 +88,20 @@ def _read(disk: Disk) -> MetaProperties:
         ) from error
 
 
-def _refuse_newer(values: dict[str, str]) -> None:
+def _refuse_newer(values: dict[str, str], data_version_max: int) -> int:
+    """The directory's data version, which this program knows."""
     kafka_version = values.get("version", _KAFKA_VERSION)
-    data_version = values.get(_DATA_VERSION, str(DATA_VERSION))
-    too_new = not data_version.isdecimal() or int(data_version) > DATA_VERSION
+    data_version = values.get(_DATA_VERSION, str(LEVELS_BEFORE[PENSTOCK_VERSION]))
+    too_new = (
+        not (data_version.isascii() and data_version.isdecimal()) or int(data_version) > data_version_max
+    )
     if too_new or kafka_version != _KAFKA_VERSION:
         raise UserError(
-            f"the data directory was written by a newer version (data version {data_version}, format"
-            f" {kafka_version}; this one knows {DATA_VERSION} and {_KAFKA_VERSION}): install that version"
+            f"the data directory was written by a newer version: {PENSTOCK_VERSION} {data_version} (format"
+            f" {kafka_version}) is needed, and this program ({VERSION}) knows {PENSTOCK_VERSION} up to"
+            f" {data_version_max} (format {_KAFKA_VERSION}). Install the version that wrote it, or a newer one"
         )
+    return int(data_version)
 
 
 def _write(disk: Disk, meta: MetaProperties) -> None:
@@ -80,7 +109,7 @@ def _write(disk: Disk, meta: MetaProperties) -> None:
         "cluster.id": meta.cluster_id,
         "directory.id": meta.directory_id,
         "node.id": str(meta.node_id),
-        _DATA_VERSION: str(DATA_VERSION),
+        _DATA_VERSION: str(meta.data_version),
         "version": _KAFKA_VERSION,
     }
     content = "".join(f"{name}={value}\n" for name, value in values.items())

@@ -295,6 +295,8 @@ class _Opening:
         producers_from = opened.snapshots.restore(producers, upto_offset=next(broken, known_upto))
         start = min(epochs_from, producers_from)
         ends = [segment.base_offset for segment in opened.segments[1:]] + [opened.end_offset]
+        # The device may have kept what its index says of markers, and not the markers.
+        opened.segments[-1].aborted.truncate_to(opened.end_offset)
         for segment, end_offset in zip(opened.segments, ends, strict=True):
             if end_offset <= start:
                 continue

@@ -3,6 +3,7 @@
 import argparse
 import random
 import time
+from pathlib import Path
 
 from tests.chaos.cluster.run import run
 
@@ -12,6 +13,8 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=180)
     parser.add_argument("--seed", type=int, default=None, help="which faults, in which order")
     parser.add_argument("--only", action="append", default=[], metavar="KIND", help="this fault, once")
+    parser.add_argument("--logs", type=Path, metavar="DIR", help="where to keep what the brokers said")
+    parser.add_argument("--proxy", action="store_true", help="cut by the proxy, even where one is root")
     arguments = parser.parse_args()
     seed = random.randrange(2**32) if arguments.seed is None else arguments.seed
     started_s = time.monotonic()
@@ -20,6 +23,8 @@ def main() -> int:
         arguments.seconds,
         seed=seed,
         kinds=arguments.only,
+        logs=arguments.logs,
+        by_proxy=arguments.proxy,
         say=lambda words: print(f"{time.monotonic() - started_s:7.1f}  {words}", flush=True),
     )
     print(report)

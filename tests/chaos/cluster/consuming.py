@@ -5,6 +5,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
@@ -18,26 +19,69 @@ from tests.chaos.cluster.recording import Recorder, log_of, number_in
 
 UNTOLD = 2**63 - 1  # librdkafka reads ahead: nobody can say which high watermark came with a record
 LOOK_EVERY_S = 0.5
+# A commit that took longer was perhaps sent again by the client. What was sent the first time may still come: the
+# kernel goes on sending what a closed connection left, and a network that was mended delivers it seconds later.
+AT_ONCE_MS = 500
 
 
-class Member(threading.Thread):
-    """Reads its share and commits what it has read, until it is told to stop."""
+class GroupReader(threading.Thread):
+    """Reads a group's share of topics until it is told to stop, and notes what it was given."""
 
-    def __init__(
-        self, recorder: Recorder, name: str, group: str, topics: Sequence[str], settings: dict[str, Any]
-    ) -> None:
+    def __init__(self, recorder: Recorder, name: str, group: str) -> None:
         super().__init__(name=name, daemon=True)
         self.group = group
         self.seen: set[tuple[str, int, int]] = set()  # topic, partition, number
         self._recorder = recorder
-        self._topics = list(topics)
-        self._settings = settings
         self._positions: dict[tuple[str, int], int] = {}
         self._session = 0
         self._stopping = threading.Event()
 
     def stop(self) -> None:
         self._stopping.set()
+
+    def _begin_session(self) -> None:
+        """It has other partitions now, and other positions."""
+        self._session += 1
+        self._positions.clear()
+
+    def _note_poll(self, where: tuple[str, int], seen: Sequence[Seen], *, began: int, ended: int) -> None:
+        next_position = seen[-1].offset + 1
+        self._recorder.history.polls.append(
+            Poll(
+                self.name,
+                self._session,
+                log_of(*where),
+                self._positions.get(where, seen[0].offset),
+                next_position,
+                tuple(seen),
+                began=began,
+                ended=ended,
+                high_watermark=UNTOLD,
+                committed_only=True,
+            )
+        )
+        self._positions[where] = next_position
+        self.seen |= {(*where, each.message.number) for each in seen}
+
+    def _note_commit(
+        self, where: tuple[str, int], offset: int, *, began: int, ended: int, is_known: bool
+    ) -> None:
+        commit = Commit(self.group, Place(*where), offset, began, ended, Outcome.OK, self.name)
+        if is_known:
+            self._recorder.history.commits.append(commit)
+        if not is_known or self._recorder.elapsed_ms(began, ended) > AT_ONCE_MS:
+            self._recorder.history.commits.append(replace(commit, outcome=Outcome.UNKNOWN))
+
+
+class Member(GroupReader):
+    """librdkafka's: reads its share and commits what it has read."""
+
+    def __init__(
+        self, recorder: Recorder, name: str, group: str, topics: Sequence[str], settings: dict[str, Any]
+    ) -> None:
+        super().__init__(recorder, name, group)
+        self._topics = list(topics)
+        self._settings = settings
 
     def run(self) -> None:
         consumer = Consumer(self._settings)
@@ -54,32 +98,15 @@ class Member(threading.Thread):
             consumer.close()
 
     def _new_session(self, _consumer: Consumer, _partitions: object) -> None:
-        self._session += 1
-        self._positions.clear()
+        self._begin_session()
 
     def _note(self, messages: Iterable[Message], began: int) -> list[TopicPartition]:
         by_partition: dict[tuple[str, int], list[Seen]] = defaultdict(list)
         for message in messages:
             by_partition[message.topic(), message.partition()].append(_seen(message))
         ended = self._recorder.tick()
-        for (topic, partition), seen in by_partition.items():
-            next_position = seen[-1].offset + 1
-            self._recorder.history.polls.append(
-                Poll(
-                    self.name,
-                    self._session,
-                    log_of(topic, partition),
-                    self._positions.get((topic, partition), seen[0].offset),
-                    next_position,
-                    tuple(seen),
-                    began=began,
-                    ended=ended,
-                    high_watermark=UNTOLD,
-                    committed_only=True,
-                )
-            )
-            self._positions[topic, partition] = next_position
-            self.seen |= {(topic, partition, each.message.number) for each in seen}
+        for where, seen in by_partition.items():
+            self._note_poll(where, seen, began=began, ended=ended)
         return [TopicPartition(*where, seen[-1].offset + 1) for where, seen in by_partition.items()]
 
     def _commit(self, consumer: Consumer, offsets: list[TopicPartition]) -> None:
@@ -91,11 +118,8 @@ class Member(threading.Thread):
             refused = {(each.topic, each.partition) for each in offsets}
         ended = self._recorder.tick()
         for each in offsets:
-            place = Place(each.topic, each.partition)
-            outcome = Outcome.UNKNOWN if place in refused else Outcome.OK
-            self._recorder.history.commits.append(
-                Commit(self.group, place, each.offset, began, ended, outcome, self.name)
-            )
+            where = (each.topic, each.partition)
+            self._note_commit(where, each.offset, began=began, ended=ended, is_known=where not in refused)
 
 
 class Observer(threading.Thread):

@@ -1,6 +1,7 @@
 """What befalls the cluster: one fault after the other, each healed and recovered from before the next."""
 
 import random
+import resource
 import time
 from collections.abc import Callable, Sequence
 
@@ -9,13 +10,15 @@ from confluent_kafka.admin import AdminClient, ClusterMetadata
 
 from peers.zookeeper import ZooKeeperServer
 from penstock.base.ids import CONSUMER_OFFSETS, TRANSACTION_STATE
-from tests.chaos.cluster.linked import SESSION_S, LinkedCluster, zookeeper_name
+from tests.chaos.cluster.faulty import SESSION_S, FaultyCluster, zookeeper_name
+from tests.chaos.cluster.namespaces import OUTSIDE
 from tests.chaos.cluster.producing import CLIENT_SETTINGS
 from tests.chaos.cluster.recording import Recorder, Span
 
 RECOVERY_S = 120.0
 LONGER_THAN_A_SESSION_S = (SESSION_S + 1.5, SESSION_S + 4)
 MOMENT_S = (0.2, 3.0)
+TORN_FILE_BYTES = 10_007  # where the last write is torn, in files that are not that long yet
 
 Say = Callable[[str], None]
 
@@ -27,7 +30,7 @@ class NotRecoveredError(Exception):
 class Faults:
     """Chosen by a seed: every kind once, in some order, then again in another."""
 
-    def __init__(self, cluster: LinkedCluster, recorder: Recorder, *, seed: int, say: Say) -> None:
+    def __init__(self, cluster: FaultyCluster, recorder: Recorder, *, seed: int, say: Say) -> None:
         self.done: list[str] = []
         self._cluster = cluster
         self._recorder = recorder
@@ -40,10 +43,13 @@ class Faults:
             "pause": self._pause,
             "cut off": self._cut_off,
             "kill two": self._kill_two,
+            "fail disk": self._fail_disk,
             "kill zookeeper": self._kill_zookeeper,
             "pause zookeeper": self._pause_zookeeper,
             "cut off zookeeper": self._cut_off_zookeeper,
         }
+        if cluster.cuts_everything:
+            self._kinds["silence"] = self._silence
 
     def befall(self, seconds: float, kinds: Sequence[str] = ()) -> None:
         """One fault after the other until the time is over; with `kinds`, each of them, however long it takes."""
@@ -57,7 +63,7 @@ class Faults:
             try:
                 self._kinds[kind]()
             finally:
-                self._cluster.links.mend()
+                self._cluster.mend()
             self.done.append(kind)
             self.recover()
             self._wait(MOMENT_S)
@@ -135,8 +141,7 @@ class Faults:
     def _stop(self) -> None:
         self._say("a planned stop")
         victim = self._victim()
-        self._cluster.brokers[victim].stop()
-        self._cluster.links.refuse(str(victim))
+        self._cluster.stop(victim)
         self._wait(MOMENT_S)
         self._cluster.start(victim)
 
@@ -153,7 +158,15 @@ class Faults:
             name for name, chosen in zip(("brokers", "ZooKeeper"), sides, strict=True) if chosen
         )
         self._say(f"cut off from {names}")
-        self._cluster.cut_off(self._victim(), from_brokers=sides[0], from_zookeeper=sides[1])
+        self._cluster.cut_off(str(self._victim()), brokers=sides[0], zookeeper=sides[1])
+        self._wait(LONGER_THAN_A_SESSION_S)
+
+    def _silence(self) -> None:
+        """As if the machine were gone: clients do not reach it either."""
+        self._say("cut off from everybody")
+        victim = str(self._victim())
+        self._cluster.cut(victim, OUTSIDE)
+        self._cluster.cut_off(victim, brokers=True, zookeeper=True)
         self._wait(LONGER_THAN_A_SESSION_S)
 
     def _kill_two(self) -> None:
@@ -172,6 +185,17 @@ class Faults:
             self._cluster.start(victim)
             self._wait(MOMENT_S)
 
+    def _fail_disk(self) -> None:
+        """Files of a broker take no more from here on; all it can do is let others lead."""
+        self._say("its disk fails")
+        victim = self._victim()
+        pid = self._cluster.brokers[victim].pid
+        _, most = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (TORN_FILE_BYTES, most))
+        self._wait(LONGER_THAN_A_SESSION_S)
+        self._cluster.kill(victim)
+        self._cluster.start(victim)
+
     def _kill_zookeeper(self) -> None:
         self._say("kill -9")
         _, server = self._server()
@@ -188,8 +212,8 @@ class Faults:
         server.resume()
 
     def _cut_off_zookeeper(self) -> None:
-        self._say("cut off from all brokers")
         number, _ = self._server()
-        for node_id in self._cluster.brokers:
-            self._cluster.links.cut(str(node_id), zookeeper_name(number))
+        is_from_servers = self._cluster.cuts_everything and self._chance.random() < 0.5
+        self._say("    cut off from all brokers" + (" and the other servers" if is_from_servers else ""))
+        self._cluster.cut_off(zookeeper_name(number), brokers=True, zookeeper=is_from_servers)
         self._wait(LONGER_THAN_A_SESSION_S)

@@ -2,6 +2,8 @@
 
 import itertools
 import threading
+import time
+from bisect import bisect_left
 from typing import NamedTuple
 
 from penstock.sim.checkers import History, LogName
@@ -25,12 +27,24 @@ class Recorder:
         self.too_few: list[Span] = []  # when too few replicas lived for anything to be acknowledged
         self.complaints: list[str] = []  # of clients that met what they should not
         self._lock = threading.Lock()
+        self._times_ms: list[int] = []  # of ticks; the first is 1
         self._numbers = itertools.count()
         self._transactions = itertools.count()
 
     def tick(self) -> int:
         with self._lock:
+            self._times_ms.append(time.time_ns() // 1_000_000)
             return self.history.tick()
+
+    def tick_before(self, time_ms: int) -> int:
+        """A tick that had passed when another process's clock, which is this machine's, showed `time_ms`."""
+        with self._lock:
+            return bisect_left(self._times_ms, time_ms)
+
+    def elapsed_ms(self, began: int, ended: int) -> int:
+        """How long it was from one tick to another; 0 is from before the first."""
+        with self._lock:
+            return self._times_ms[ended - 1] - self._times_ms[max(0, began - 1)]
 
     def number(self) -> int:
         return next(self._numbers)

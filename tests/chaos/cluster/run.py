@@ -5,13 +5,17 @@ import time
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.chaos.cluster import verdicts
-from tests.chaos.cluster.consuming import Member, Observer, consumer_settings, read_to_the_end
+from tests.chaos.cluster.consuming import GroupReader, Member, Observer, consumer_settings, read_to_the_end
 from tests.chaos.cluster.faults import Faults, NotRecoveredError, Say
+from tests.chaos.cluster.faulty import FaultyCluster
+from tests.chaos.cluster.java_member import JavaMember
 from tests.chaos.cluster.linked import LinkedCluster
+from tests.chaos.cluster.namespaces import NoNamespacesError
 from tests.chaos.cluster.producing import (
     PARTITIONS,
     PATIENCE_S,
@@ -21,11 +25,14 @@ from tests.chaos.cluster.producing import (
     TransactionalSender,
 )
 from tests.chaos.cluster.recording import IDEMPOTENT, JAVA, PLAIN, TRANSACTIONAL, Recorder, log_of
+from tests.chaos.cluster.separated import SeparatedCluster
 
 TOPICS = (IDEMPOTENT, PLAIN, TRANSACTIONAL, JAVA)
 GROUPS: dict[str, Sequence[str]] = {
     "classic": (IDEMPOTENT, TRANSACTIONAL),
     "consumer": (PLAIN, TRANSACTIONAL),
+    "java-classic": (JAVA,),
+    "java-consumer": (TRANSACTIONAL,),
 }
 MEMBERS = 2
 LINES_SHOWN = 60
@@ -52,14 +59,15 @@ class Report:
 
 
 class Run:
-    def __init__(self, *, seed: int, say: Say) -> None:
+    def __init__(self, *, seed: int, say: Say, by_proxy: bool) -> None:
         self._seed = seed
+        self._by_proxy = by_proxy
         self._say = say
         self._recorder = Recorder()
         self._report = Report()
 
-    def run(self, seconds: float, kinds: Sequence[str]) -> Report:
-        with LinkedCluster() as cluster:
+    def run(self, seconds: float, kinds: Sequence[str], logs: Path | None) -> Report:
+        with self._cluster() as cluster:
             try:
                 self._with_load(cluster, seconds, kinds)
             except NotRecoveredError as error:
@@ -69,12 +77,24 @@ class Run:
                 self._report.logs = _last_words(cluster)
             for broker in cluster.brokers.values():
                 broker.stop()
+            if logs is not None:
+                cluster.keep_logs(logs)
+            self._report.faults += verdicts.own_bugs(cluster.said())
             directories = [broker.data for broker in cluster.brokers.values()]
-            logs = [log_of(topic, index) for topic in TOPICS for index in range(PARTITIONS)]
-            self._report.faults += verdicts.unlike_copies(directories, logs)
+            names = [log_of(topic, index) for topic in TOPICS for index in range(PARTITIONS)]
+            self._report.faults += verdicts.unlike_copies(directories, names)
         return self._report
 
-    def _with_load(self, cluster: LinkedCluster, seconds: float, kinds: Sequence[str]) -> None:
+    def _cluster(self) -> FaultyCluster:
+        if self._by_proxy:
+            return LinkedCluster()
+        try:
+            return SeparatedCluster()
+        except NoNamespacesError as error:
+            self._say(f"a proxy cuts, for there are no network namespaces: {error}")
+            return LinkedCluster()
+
+    def _with_load(self, cluster: FaultyCluster, seconds: float, kinds: Sequence[str]) -> None:
         create_topics(cluster.bootstrap)
         faults = Faults(cluster, self._recorder, seed=self._seed, say=self._say)
         self._report.befell = faults.done
@@ -111,22 +131,27 @@ class Run:
             ),
         ]
 
-    def _members(self, bootstrap: str) -> list[Member]:
+    def _members(self, bootstrap: str) -> list[GroupReader]:
         settings = {
             "classic": {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 500},
             "consumer": {"group.protocol": "consumer"},
         }
-        return [
+        members: list[GroupReader] = [
             Member(
                 self._recorder,
                 f"{group}-{number}",
                 group,
-                topics,
-                consumer_settings(bootstrap, group, **settings[group]),
+                GROUPS[group],
+                consumer_settings(bootstrap, group, **more),
             )
-            for group, topics in GROUPS.items()
+            for group, more in settings.items()
             for number in range(MEMBERS)
         ]
+        for protocol in settings:
+            group = f"java-{protocol}"
+            (topic,) = GROUPS[group]
+            members.append(JavaMember(self._recorder, group, topic, bootstrap, protocol=protocol))
+        return members
 
     def _read_everything(self, bootstrap: str) -> dict[verdicts.Where, list[int]]:
         """Committed records, by partition."""
@@ -139,14 +164,14 @@ class Run:
                 )
         return final
 
-    def _let_groups_finish(self, members: list[Member], final: dict[verdicts.Where, list[int]]) -> None:
+    def _let_groups_finish(self, members: list[GroupReader], final: dict[verdicts.Where, list[int]]) -> None:
         deadline_s = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline_s:
             if not list(verdicts.not_read_by_groups(_seen_by(members), GROUPS, final)):
                 return
             time.sleep(0.1)  # the members' threads read at their own pace
 
-    def _judge(self, members: list[Member], final: dict[verdicts.Where, list[int]]) -> None:
+    def _judge(self, members: list[GroupReader], final: dict[verdicts.Where, list[int]]) -> None:
         history = self._recorder.history
         self._report.acknowledged = sum(send.base_offset >= 0 for send in history.sends)
         self._report.transactions = len(history.transactions)
@@ -164,20 +189,28 @@ def create_topics(bootstrap: str) -> None:
         created.result(PATIENCE_S)
 
 
-def _seen_by(members: list[Member]) -> dict[str, set[tuple[str, int, int]]]:
+def _seen_by(members: list[GroupReader]) -> dict[str, set[tuple[str, int, int]]]:
     seen: dict[str, set[tuple[str, int, int]]] = defaultdict(set)
     for member in members:
         seen[member.group] |= member.seen.copy()
     return seen
 
 
-def _last_words(cluster: LinkedCluster) -> str:
+def _last_words(cluster: FaultyCluster) -> str:
     return "\n".join(
         f"--- broker {node_id} said last:\n" + "\n".join(broker.output.splitlines()[-LINES_SHOWN:])
         for node_id, broker in cluster.brokers.items()
     )
 
 
-def run(seconds: float, *, seed: int, say: Say = lambda words: None, kinds: Sequence[str] = ()) -> Report:
-    """Faults for so many seconds; with `kinds`, each of these once instead."""
-    return Run(seed=seed, say=say).run(seconds, kinds)
+def run(
+    seconds: float,
+    *,
+    seed: int,
+    say: Say = lambda words: None,
+    kinds: Sequence[str] = (),
+    logs: Path | None = None,
+    by_proxy: bool = False,
+) -> Report:
+    """Faults for so many seconds; with `kinds`, each of these once instead. What brokers said goes to `logs`."""
+    return Run(seed=seed, say=say, by_proxy=by_proxy).run(seconds, kinds, logs)

@@ -1,7 +1,7 @@
 """What is wrong with a run, in words: the simulation's checkers over the history, and what they leave out."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from penstock.sim.checkers.history import LogName
 from tests.chaos.cluster.recording import Recorder
 
 Where = tuple[str, int]  # topic and partition
+TRACE_LINES = 30
 
 
 def anomalies(recorder: Recorder) -> Iterator[str]:
@@ -30,21 +31,34 @@ def acknowledged_by_too_few(recorder: Recorder) -> Iterator[str]:
 
 
 def offsets_gone_back(history: History) -> Iterator[str]:
-    """Members go on from where their group is: what is said to be committed never becomes less."""
+    """Members go on from where their group is: what is said to be committed never becomes less.
+
+    But for a commit that nobody heard of again: if it comes late, the group is back there, and goes on from there.
+    """
     told: dict[tuple[str, TopicPartition], list[tuple[int, int, int]]] = defaultdict(list)
+    late: dict[tuple[str, TopicPartition], list[tuple[int, int]]] = defaultdict(list)
     for commit in history.commits:
         if commit.outcome is Outcome.OK:
             told[commit.group, commit.partition].append((commit.ended, commit.began, commit.offset))
+        else:
+            late[commit.group, commit.partition].append((commit.began, commit.offset))
     for read in history.committed_reads:
         told[read.group, read.partition].append((read.ended, read.began, read.offset))
     for (group, partition), events in told.items():
-        ended = sorted(events)
+        by_end = sorted(events)
         highest, at = -1, 0
-        for _, began, offset in sorted(events, key=lambda event: event[1]):
-            while ended[at][0] < began:
-                highest = max(highest, ended[at][2])
+        for ended, began, offset in sorted(events, key=lambda event: event[1]):
+            while by_end[at][0] < began:
+                highest = max(highest, by_end[at][2])
                 at += 1
-            if offset < highest:
+            if offset >= highest:
+                continue
+            if any(
+                began_then < ended and offset_then == offset
+                for began_then, offset_then in late[group, partition]
+            ):
+                highest = offset
+            else:
                 yield f"group {group} had {highest} committed in {partition}, and later {offset}"
 
 
@@ -96,3 +110,12 @@ def unlike_copies(directories: Sequence[Path], logs: Sequence[LogName]) -> Itera
 def _bytes_of(partition: Path) -> bytes:
     """Segments may begin at different offsets; together they are the log."""
     return b"".join(path.read_bytes() for path in sorted(partition.glob("*.log")))
+
+
+def own_bugs(said: Iterable[tuple[int, str]]) -> Iterator[str]:
+    """Tracebacks: nothing that was done to the brokers is a reason for one."""
+    for node_id, output in said:
+        lines = output.splitlines()
+        for at, line in enumerate(lines):
+            if line.startswith("Traceback (most recent call last)"):
+                yield "\n".join([f"broker {node_id} stumbled:", *lines[max(0, at - 1) : at + TRACE_LINES]])

@@ -149,7 +149,6 @@ def new_coordinator(
             TOPIC,
             3,
             1,
-            None,
             {"cleanup.policy": "compact"} | {k.replace("_", "."): v for k, v in configs.items()},
         ),
         record_format=FORMAT,

@@ -380,6 +380,7 @@ def test_too_few_in_sync_replicas_refuse_a_write_and_nothing_else_happens(
 ) -> None:
     async def story() -> None:
         coordinator = await started(controlled, min_insync_replicas="2")
+        lose_members(controlled, 0)
         refused = Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         assert await coordinator.ask_partition(0, add("a")) == refused
         assert partition_of(controlled.broker, 0).log.end_offset == 0
@@ -392,6 +393,7 @@ def test_too_few_in_sync_replicas_refuse_a_write_and_nothing_else_happens(
 def test_a_refused_write_is_told_to_whoever_it_would_have_answered(controlled: ControlledBroker) -> None:
     async def story() -> None:
         coordinator = await started(controlled, min_insync_replicas="2")
+        lose_members(controlled, 0)
         waiting = asyncio.ensure_future(coordinator.ask_partition(0, lambda shard, _: shard.wait()))
         await turns()
         refused = Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -460,6 +462,7 @@ def test_long_work_that_cannot_be_written_drops_the_shard_which_else_would_wait_
 ) -> None:
     async def story() -> None:
         coordinator = await started(controlled, min_insync_replicas="2")
+        lose_members(controlled, 0)
         shards: list[CountingShard] = []
 
         def begin(shard: CountingShard, _: int) -> Any:
@@ -532,13 +535,32 @@ def test_a_log_that_holds_no_internal_records_is_not_loaded(controlled: Controll
     controlled.run(story)
 
 
-def test_a_record_of_a_type_from_the_future_is_left_alone(controlled: ControlledBroker) -> None:
+def test_a_record_of_a_type_from_the_future_is_left_alone_and_said_so(
+    controlled: ControlledBroker, caplog: pytest.LogCaptureFixture
+) -> None:
     async def story() -> None:
         coordinator = await started(controlled)
         partition = partition_of(controlled.broker, 0)
         foreign = build_batch([Record(0, 1, b"\x00\x09later", b"\x00\x00")])
         partition.append_own(foreign, leader_epoch=0, now_ms=1)
         assert await coordinator.ask_partition(0, add("a")) == 1
+        assert f"{partition} has 1 records of types that this version does not know" in caplog.text
+        await coordinator.stop()
+
+    controlled.run(story)
+
+
+def test_a_known_record_in_a_version_from_the_future_is_not_guessed_at(
+    controlled: ControlledBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story() -> None:
+        coordinator = await started(controlled)
+        partition = partition_of(controlled.broker, 0)
+        newer = build_batch([Record(0, 1, b"\x00\x01\x00\x01a", b"\x00\x07whatever")])
+        partition.append_own(newer, leader_epoch=0, now_ms=1)
+        assert await coordinator.ask_partition(0, get("a")) == NOT_COORDINATOR
+        assert "CounterValue of version 7 was written by a newer program" in caplog.text
+        assert "install the version that wrote it" in caplog.text
         await coordinator.stop()
 
     controlled.run(story)
@@ -607,6 +629,16 @@ def lead(controlled: ControlledBroker, index: int, leader: int) -> None:
             in_sync=(leader,),
             partition_epoch=state.partition_epoch + 1,
         )
+    )
+
+
+def lose_members(controlled: ControlledBroker, index: int) -> None:
+    """Say that a partition has two replicas, and only this one in sync."""
+    partition = controlled.broker.services.partitions.find_replica(TOPIC, index)
+    assert not isinstance(partition, ErrorCode)
+    state = partition.state
+    partition.change(
+        state._replace(replicas=(*state.replicas, OTHER_NODE), partition_epoch=state.partition_epoch + 1)
     )
 
 
@@ -731,7 +763,7 @@ def test_an_internal_topic_has_no_more_replicas_than_there_are_brokers_away_or_n
         for node_id in range(2):
             image.apply_broker(Broker(node_id, None, {}))
         creator = SlowCreator(None)
-        wanted = InternalTopic("__wanted", 3, 3, 2, {})
+        wanted = InternalTopic("__wanted", 3, 3, {})
         await create(wanted, image, creator)
         for node_id in (2, 3):
             image.apply_broker(Broker(node_id, None, {}, fenced=True))

@@ -14,11 +14,13 @@ from penstock.apis import ApiTable
 from penstock.base.broker_settings import PENSTOCK_LOOP_SLICE_MS
 from penstock.base.cluster_settings import LEADER_REPLICATION_THROTTLED_RATE
 from penstock.base.errors import ErrorCode
+from penstock.base.features import SUPPORTED
 from penstock.base.load_settings import load_broker_settings
 from penstock.broker.connections import Connections
 from penstock.client.addresses import Address
 from penstock.client.connection import Connection, ConnectionLimits, open_connection
 from penstock.client.errors import UnreachableError
+from penstock.cluster.leadership import eligible_after
 from penstock.cluster.metadata import Broker, MetadataImage, PartitionState, Topic
 from penstock.core.fetch_sessions import FetchSessions
 from penstock.records.batch import headers
@@ -111,6 +113,7 @@ class Node:
             coordinators=cast(Any, None),
             transactions=cast(Any, None),
             metrics=metrics,
+            supported_features=SUPPORTED,
         )
         apis = ApiTable(metrics)
         self.services.api_versions.update(apis.advertised(self._settings))
@@ -230,7 +233,9 @@ class Controller:
                 code = ErrorCode.INELIGIBLE_REPLICA
         if code is ErrorCode.NONE:
             members = tuple(member.broker_id for member in asked.new_isr_with_epochs)
-            await self.change(topic.name, index, in_sync=members)
+            least = int(topic.configs.get("min.insync.replicas", "1"))
+            eligible = eligible_after(state, members, min_in_sync=least)
+            await self.change(topic.name, index, in_sync=members, eligible=eligible)
             state = self.topics[topic.name].partitions[index]
         return PartitionDataResponse(
             partition_index=index,

@@ -60,6 +60,28 @@ def test_a_laggard_leaves_the_in_sync_set_and_comes_back() -> None:
     tell(story, 3, replica_lag_time_max_ms=LAG_MS)
 
 
+def test_a_leader_without_room_that_is_alone_in_sync_lets_a_follower_join_and_then_gives_up() -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.controller.create(led_by(1, 2))
+        await cluster.until_same(1, 2)
+        await cluster[2].replication.stop()
+        assert (await cluster[1].produce(batch_of(b"x"))).error_code == 0
+        assert cluster.controller.topics["orders"].partitions[0].in_sync == (1,)
+        cluster[1].partition().lacks_room = True
+        cluster[2].replication.start()
+        await cluster.until(lambda: proposed(cluster)[-2:] == [[1, 2], [2]])
+
+    tell(story, replica_lag_time_max_ms=LAG_MS)
+
+
+def proposed(cluster: Cluster) -> list[list[int]]:
+    """The in-sync sets that leaders asked for."""
+    return [
+        [member.broker_id for member in asked.topics[0].partitions[0].new_isr_with_epochs]
+        for asked in cluster.controller.asked
+    ]
+
+
 def test_too_few_in_sync_replicas_are_told_before_and_after_the_append() -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.controller.create(led_by(1, 2), min_insync_replicas="2")
@@ -72,6 +94,46 @@ def test_too_few_in_sync_replicas_are_told_before_and_after_the_append() -> None
         assert cluster[1].partition().log.end_offset == 1
 
     tell(story, replica_lag_time_max_ms=LAG_MS)
+
+
+def test_nothing_is_committed_while_too_few_are_in_sync() -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.controller.create(led_by(1, 2), min_insync_replicas="2")
+        await cluster[1].produce(batch_of(b"x"))
+        await cluster[2].replication.stop()
+        await cluster.controller.change(in_sync=(1,), eligible=(2,))
+        assert (await cluster[1].produce(batch_of(b"y"), acks=1)).error_code == 0
+        leader = cluster[1].partition()
+        assert (leader.high_watermark, leader.log.end_offset) == (1, 2)
+        cluster[2].replication.start()
+        await cluster.until_same(1, 2)
+        assert leader.high_watermark == 2
+
+    tell(story)
+
+
+def test_nothing_is_committed_while_the_controller_says_that_somebody_is_eligible() -> None:
+    async def story(cluster: Cluster) -> None:
+        # Brokers are restarted with another `min.insync.replicas`, one by one; this one has the new one.
+        await cluster.controller.create(led_by(1, 2, in_sync=(1,))._replace(eligible=(2,)))
+        await cluster[2].replication.stop()
+        leader = cluster[1].partition()
+        assert (await cluster[1].produce(batch_of(b"x"), acks=1)).error_code == 0
+        assert (await cluster[1].produce(batch_of(b"x"))).error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+        assert leader.high_watermark == 0
+        await cluster.controller.change(eligible=())
+        assert leader.high_watermark == 1
+
+    tell(story)
+
+
+def test_a_leader_knows_who_is_eligible_before_the_metadata_tells() -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.controller.create(led_by(1, 2), min_insync_replicas="2")
+        state = cluster[1].partition().in_sync_state((1,), 5)
+        assert (state.in_sync, state.eligible, state.partition_epoch) == ((1,), (2,), 5)
+
+    tell(story)
 
 
 def test_while_the_controller_is_away_a_laggard_still_counts() -> None:

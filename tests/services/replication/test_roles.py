@@ -1,11 +1,21 @@
 """What leaders and followers answer, and what becomes of whoever waits when that changes."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
 from penstock.base.errors import ErrorCode
+from penstock.base.ids import TopicPartition
 from penstock.cluster.metadata import NO_LEADER
+from penstock.storage.checkpoints import HIGH_WATERMARKS, read_offsets, write_offsets
+from penstock.storage.directory import CLEAN_SHUTDOWN
+from penstock.wire.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopic,
+)
 from penstock.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ReplicaState
 from penstock.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -142,6 +152,104 @@ def test_a_new_leader_says_where_its_log_ends_when_all_in_sync_have_it() -> None
         assert await latest(cluster[2]) == (0, 2)
 
     tell(story, 3)
+
+
+def test_a_leader_that_starts_alone_shows_what_was_committed_before() -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.controller.create(led_by(1, 2))
+        await cluster[1].produce(batch_of(b"x", b"y"))
+        await cluster.until_same(1, 2)
+        await cluster.stop(2)
+        await cluster.stop(1)
+        leader = (await cluster.start(1)).partition()
+        assert (leader.high_watermark, leader.log.end_offset) == (2, 2)
+        assert await latest(cluster[1]) == (0, 2)
+        told = (await cluster[1].fetch(asking())).responses[0].partitions[0]
+        assert (told.high_watermark, bytes(told.records)) == (2, cluster[1].log_bytes())
+        # What comes now is not committed before the other one has it.
+        await cluster[1].produce(batch_of(b"z"), acks=1)
+        assert leader.high_watermark == 2
+
+    tell(story)
+
+
+def test_high_watermarks_are_written_down_while_a_broker_runs() -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.controller.create(led_by(1, 2), led_by(1))
+        await cluster[1].produce(batch_of(b"x"))
+        await cluster[1].produce(batch_of(b"y"), index=1)
+        expected = {(TOPIC, 0): 1}  # who is alone knows what is committed by itself
+        for node_id in (1, 2):
+            disk = cluster[node_id].disk
+            await cluster.until(lambda at=disk: read_offsets(at, HIGH_WATERMARKS) == expected)  # type: ignore[misc]
+
+    tell(story, replica_high_watermark_checkpoint_interval_ms=20)
+
+
+def test_a_high_watermark_that_a_crash_took_is_forgotten_at_the_start() -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.controller.create(led_by(2, 1))
+        await cluster[2].produce(batch_of(b"x"))
+        await cluster.until_same(1, 2)
+        disk = cluster[1].disk
+        await cluster.stop(1)
+        await cluster.stop(2)
+        write_offsets(disk, HIGH_WATERMARKS, {TopicPartition(TOPIC, 0): 7})
+        disk.remove(CLEAN_SHUTDOWN)
+        assert (await cluster.start(1)).partition().high_watermark == 1
+        # What takes the place of what is lost is not committed when this broker crashes again.
+        assert read_offsets(disk, HIGH_WATERMARKS) == {(TOPIC, 0): 1}
+
+    tell(story)
+
+
+async def delete_before(node: Node, offset: int, *, timeout_ms: int = 600_000) -> tuple[int, int]:
+    """Error code and low watermark that DeleteRecords answers."""
+    asked = DeleteRecordsPartition(partition_index=0, offset=offset)
+    request = DeleteRecordsRequest(
+        topics=[DeleteRecordsTopic(name=TOPIC, partitions=[asked])], timeout_ms=timeout_ms
+    )
+    answer = await (await node.connection()).ask(request, DeleteRecordsResponse)
+    told = answer.topics[0].partitions[0]
+    return told.error_code, told.low_watermark
+
+
+def test_records_are_deleted_when_all_followers_that_are_alive_have_deleted_them() -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.controller.create(led_by(1, 2, 3))
+        await cluster[1].produce(batch_of(b"x"))
+        await cluster[1].produce(batch_of(b"y"))
+        await cluster.until_same(1, 2, 3)
+        assert await delete_before(cluster[1], 1) == (0, 1)
+        assert [cluster[node_id].partition().log.start_offset for node_id in (1, 2, 3)] == [1, 1, 1]
+        await cluster[3].replication.stop()
+        # One does not hear of it: what is deleted at the others may be shown again if it leads.
+        timed_out = (ErrorCode.REQUEST_TIMED_OUT, 1)
+        assert await delete_before(cluster[1], 2, timeout_ms=100) == timed_out
+        deleting = asyncio.create_task(delete_before(cluster[1], 2))
+        leader = cluster[1].partition()
+        await cluster.until(lambda: len(leader.followers) == 1)
+        await cluster.until(lambda: cluster[2].partition().log.start_offset == 2)
+        assert not deleting.done()
+        cluster.controller.tell_of(replace(cluster.controller.brokers[3], fenced=True))
+        cluster[1].partitions.brokers_changed()
+        assert await deleting == (0, 2)
+        assert cluster[3].partition().log.start_offset == 1
+
+    tell(story, 3)
+
+
+def test_who_waits_for_a_deletion_hears_that_another_one_leads() -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.controller.create(led_by(1, 2))
+        await cluster[1].produce(batch_of(b"x"))
+        await cluster[2].replication.stop()
+        deleting = asyncio.create_task(delete_before(cluster[1], 1))
+        await cluster.until(lambda: len(cluster[1].partition().followers) == 1)
+        await cluster.controller.elect(2)
+        assert await deleting == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+
+    tell(story)
 
 
 def test_a_fetch_of_an_earlier_life_of_a_follower_does_not_count() -> None:

@@ -78,15 +78,22 @@ class RecordFormat:
         return type_.written_version
 
     def decode(self, key: Buffer, value: Buffer | None) -> InternalRecord | None:
-        """The record with these bytes, or None for a type that nobody here knows: a newer Kafka's, to be left
-        alone. PeerError if the bytes are no record."""
+        """The record with these bytes, or None for a type that nobody here knows: a newer version's, to be left
+        alone. PeerError if the bytes are no record, or one of a known type in a version that is not known: without
+        it, what is known of its key would be wrong."""
         type_ = self._types.get(_number(key))
         if type_ is None:
             return None
         decoded = decode(type_.key, _KEY_VERSION, key, _NUMBER.size)
         if value is None:
             return InternalRecord(decoded, None)
-        return InternalRecord(decoded, decode(type_.value, _number(value), value, _NUMBER.size))
+        version = _number(value)
+        if version > type_.value.VERSIONS[1]:
+            raise PeerError(
+                f"a {type_.value.__name__} of version {version} was written by a newer program, and this one reads "
+                f"them up to {type_.value.VERSIONS[1]}: install the version that wrote it, or a newer one"
+            )
+        return InternalRecord(decoded, decode(type_.value, version, value, _NUMBER.size))
 
 
 def _number(buffer: Buffer) -> int:

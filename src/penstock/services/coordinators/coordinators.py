@@ -19,6 +19,7 @@ from penstock.base.coordinator_settings import (
     TRANSACTION_TWO_PHASE_COMMIT_ENABLE,
     TRANSACTIONAL_ID_EXPIRATION_MS,
 )
+from penstock.base.features import TRANSACTION_VERSION
 from penstock.base.group_settings import (
     CONSUMER_ASSIGNMENT_INTERVAL_MS,
     CONSUMER_HEARTBEAT_INTERVAL_MS,
@@ -34,7 +35,7 @@ from penstock.core.groups.shard import GroupShard
 from penstock.core.transactions.settings import TransactionSettings
 from penstock.core.transactions.shard import TransactionShard
 from penstock.records.internal.group_records import GROUP_RECORDS
-from penstock.records.internal.transaction_records import TRANSACTION_RECORDS
+from penstock.records.internal.transaction_records import transaction_records
 from penstock.services.configs import Configs
 from penstock.services.coordinators.coordinator import Coordinator
 from penstock.services.coordinators.instance import Instance
@@ -77,7 +78,7 @@ class Coordinators:
             partitions,
             configs,
             topic=transaction_state(settings),
-            record_format=TRANSACTION_RECORDS,
+            record_format=transaction_records(lambda: image.features.level(TRANSACTION_VERSION)),
             new_shard=lambda _: TransactionShard(_transaction_settings(configs.broker)),
         )
         self._world = world

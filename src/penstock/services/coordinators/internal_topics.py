@@ -32,7 +32,6 @@ class InternalTopic(NamedTuple):
     name: str
     partition_count: int
     replication_factor: int
-    min_in_sync_replicas: int | None
     configs: dict[str, str]
 
 
@@ -42,7 +41,6 @@ def consumer_offsets(settings: Settings) -> InternalTopic:
         CONSUMER_OFFSETS,
         settings[OFFSETS_TOPIC_NUM_PARTITIONS],
         settings[OFFSETS_TOPIC_REPLICATION_FACTOR],
-        None,
         {
             "cleanup.policy": "compact",
             "compression.type": "producer",
@@ -57,25 +55,29 @@ def transaction_state(settings: Settings) -> InternalTopic:
         TRANSACTION_STATE,
         settings[TRANSACTION_STATE_LOG_NUM_PARTITIONS],
         settings[TRANSACTION_STATE_LOG_REPLICATION_FACTOR],
-        settings[TRANSACTION_STATE_LOG_MIN_ISR],
         {
             "cleanup.policy": "compact",
             "compression.type": "uncompressed",
+            # Counts as far as there are replicas: the topic may get more of them later.
+            "min.insync.replicas": str(settings[TRANSACTION_STATE_LOG_MIN_ISR]),
             "segment.bytes": str(settings[TRANSACTION_STATE_LOG_SEGMENT_BYTES]),
             "unclean.leader.election.enable": "false",
         },
     )
 
 
+def replicas_wanted(settings: Settings) -> dict[str, int]:
+    """How many replicas each internal topic is to have, where there are as many brokers."""
+    topics = (consumer_offsets(settings), transaction_state(settings))
+    return {topic.name: topic.replication_factor for topic in topics}
+
+
 async def create(wanted: InternalTopic, image: MetadataImage, creator: TopicCreator) -> Topic | Refusal:
     """The topic, new unless somebody else was faster; a refusal while this broker has not heard of it."""
     # Of all that belong to the cluster: a broker that is away now is to have its replica all the same.
     replicas = max(1, min(wanted.replication_factor, len(image.brokers)))
-    configs = dict(wanted.configs)
-    if wanted.min_in_sync_replicas is not None:
-        configs["min.insync.replicas"] = str(min(wanted.min_in_sync_replicas, replicas))
     created = await creator.create_topic(
-        NewTopic(wanted.name, wanted.partition_count, replicas, configs=configs)
+        NewTopic(wanted.name, wanted.partition_count, replicas, configs=wanted.configs)
     )
     if isinstance(created, Refusal) and created.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
         return created

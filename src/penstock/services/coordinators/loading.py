@@ -1,5 +1,6 @@
 """A shard's state out of its partition's log: read in pieces off the loop, replayed in slices on it."""
 
+import logging
 from collections.abc import Iterator
 from functools import partial
 from typing import Final, TypeAlias
@@ -17,8 +18,10 @@ from penstock.world.pacing import Pacer
 
 PIECE_BYTES: Final = 1024 * 1024
 
-# One record of an internal topic's log, or the end of a transaction in it; with its offset.
-Found: TypeAlias = tuple[int, InternalRecord | Marker, Producer | None]
+log = logging.getLogger("penstock.coordinators")
+
+# One record of an internal topic's log, or the end of a transaction in it; with its offset. None: of an unknown type.
+Found: TypeAlias = tuple[int, InternalRecord | Marker | None, Producer | None]
 
 
 async def load(
@@ -35,6 +38,7 @@ async def load(
     Raises what reading raises (StorageError), and CorruptBatchError or PeerError for what is no internal record.
     """
     pacer = Pacer(world.loop, slice_ms=slice_ms)
+    unknown = 0
     position = partition.log.start_offset
     while position < partition.log.end_offset:
         start = position
@@ -44,13 +48,22 @@ async def load(
             position = max(position, header.next_offset)
             batch = piece[at : at + header.size]
             for offset, found, producer in _contents(batch, header, record_format, decompressed_max):
-                if offset >= start:
+                if found is None:
+                    unknown += 1
+                elif offset >= start:
                     _replay(shard, found, offset, producer)
                 await pacer.pause()
         if position == start:
             raise StorageError(
                 f"{partition} has nothing at offset {start}, and ends at {partition.log.end_offset}"
             )
+    if unknown:
+        log.warning(
+            "%s has %d records of types that this version does not know; they are left alone. A newer version may "
+            "have written them",
+            partition,
+            unknown,
+        )
     return position
 
 
@@ -87,6 +100,4 @@ def _contents(
     for record in read_records(batch, limit=decompressed_max):
         if record.key is None:
             continue  # nobody writes that here; a key is what says which record it is
-        decoded = record_format.decode(record.key, record.value)
-        if decoded is not None:
-            yield record.offset, decoded, producer
+        yield record.offset, record_format.decode(record.key, record.value), producer

@@ -1,12 +1,14 @@
 """Fetching from one leader all partitions that follow it, over one connection, in one session.
 
-One loop: ask, apply, ask again. What goes wrong with one partition makes that one wait (`replica.fetch.backoff.ms`);
-what goes wrong with the connection makes all of them. When there is something new to ask while the leader holds the
-last request, any other request on the connection makes it answer (`services.context.Held`).
+One loop: ask, apply, ask again. Of a thousand partitions most are quiet: only those at which something may have changed
+are looked at, and all of them every few seconds. What goes wrong with one partition makes that one wait
+(`replica.fetch.backoff.ms`); what goes wrong with the connection makes all of them. When there is something new to ask
+while the leader holds the last request, any other request on the connection makes it answer (`services.context.Held`).
 """
 
 import asyncio
 import logging
+from collections.abc import Iterable
 from functools import partial
 from typing import Final
 
@@ -57,6 +59,7 @@ _LATEST: Final = -1
 _EARLIEST: Final = -2
 _RESPONSE_BYTES_MIN: Final = 128 << 20
 _THROTTLE_LOOK_S: Final = 1.0  # the rate may have changed by then
+_LOOK_AT_ALL_S: Final = 10.0  # not all that happens to a partition here is told: retention, a failing disk
 
 # The leader, or this broker, has older metadata than the other: that passes.
 _PASSES: Final = (
@@ -115,6 +118,10 @@ class Fetcher:
         self._leader = leader
         self._copier = Copier(world, partitions, slice_ms=configs.broker[PENSTOCK_LOOP_SLICE_MS])
         self._followed: dict[PartitionKey, _Followed] = {}
+        self._asked: dict[PartitionKey, _Followed] = {}  # those that the leader's session has
+        self._stirred: dict[PartitionKey, None] = {}  # something may be to be said of these
+        self._throttled: dict[PartitionKey, None] = {}
+        self._looks_at_all_s = 0.0
         self._session = ReplicaSession()
         self._connection: Connection | None = None
         self._is_asking = False
@@ -132,6 +139,7 @@ class Fetcher:
         found = self._followed.get(_key(partition))
         if found is None or found.partition is not partition or found.leader_epoch != partition.leader_epoch:
             self._followed[_key(partition)] = _Followed(partition)
+            self._stirred[_key(partition)] = None
             self._wake()
 
     def leave(self, partition: Partition) -> None:
@@ -139,6 +147,7 @@ class Fetcher:
         found = self._followed.get(_key(partition))
         if found is not None and found.partition is partition:
             del self._followed[_key(partition)]
+            self._stirred[_key(partition)] = None
 
     async def stop(self) -> None:
         self._task.cancel()
@@ -175,13 +184,14 @@ class Fetcher:
 
     async def _round(self) -> None:
         self._news.clear()
-        asked = self._due()
-        if not asked:
+        connection = await self._connected() if self._followed else None
+        asking = self._ask()
+        if connection is None or asking is None:
+            self._session.restart()  # what is gone meanwhile is not remembered
             await self._news.wait()
             return
-        connection = await self._connected()
         self._is_reachable = True
-        request = self._request(self._session.ask({key: self._wanted(asked[key]) for key in asked}))
+        request = self._request(asking)
         self._is_asking = True
         try:
             answer = await connection.ask(request, FetchResponse)
@@ -192,15 +202,19 @@ class Fetcher:
         if error is not ErrorCode.NONE:
             log.debug("broker %d refused a fetch: %s", self._leader, error.name)
             return
+        answered: list[Partition] = []
         for topic in answer.responses:
             for data in topic.partitions:
-                followed = asked.get((topic.topic_id, data.partition_index))
+                key = (topic.topic_id, data.partition_index)
+                followed = self._asked.get(key)
                 if followed is not None:
+                    self._stirred[key] = None
+                    answered.append(followed.partition)
                     await self._apply(topic.topic_id, followed, data)
-        for followed in asked.values():
-            if not followed.partition.is_flushed_as_far_as_it_counts:
+        for partition in answered:
+            if not partition.is_flushed_as_far_as_it_counts:
                 # What the next fetch says of a partition must be on the disk; the wait is that of one shared sync.
-                await followed.partition.flushed()
+                await partition.flushed()
 
     async def _connected(self) -> Connection:
         if self._connection is None or not self._connection.is_open:
@@ -216,16 +230,37 @@ class Fetcher:
 
     # What is asked.
 
-    def _due(self) -> dict[PartitionKey, _Followed]:
+    def _ask(self) -> Asked | None:
+        """What to say to the leader: of everything at times, else of what may have changed; None if nothing is due."""
+        now_s = self._loop.time()
+        stirred, self._stirred = self._stirred, {}
+        if self._session.says_all or now_s >= self._looks_at_all_s:
+            self._looks_at_all_s = now_s + _LOOK_AT_ALL_S
+            self._asked = self._due(self._followed)
+            asked = {key: self._wanted(followed) for key, followed in self._asked.items()}
+            return self._session.ask(asked) if asked else None
+        due = self._due(stirred)
+        gone = [key for key in stirred if key not in due]
+        for key in gone:
+            self._asked.pop(key, None)
+        self._asked.update(due)
+        changed = {key: self._wanted(followed) for key, followed in due.items()}
+        return self._session.ask_about(changed, gone) if self._asked else None
+
+    def _due(self, keys: Iterable[PartitionKey]) -> dict[PartitionKey, _Followed]:
+        """Those of them that are to be fetched now."""
         due = {
             key: followed
-            for key, followed in self._followed.items()
-            if not followed.is_resting and followed.is_current
+            for key in keys
+            if (followed := self._followed.get(key)) is not None
+            and not followed.is_resting
+            and followed.is_current
         }
         copied = (
             (key, followed.partition) for key, followed in due.items() if not followed.partition.is_in_sync
         )
         waits_s = {key: wait_s for key, partition in copied if (wait_s := self._throttle.wait_s(partition))}
+        self._throttled.update(dict.fromkeys(waits_s))
         if waits_s and not self._is_waiting_for_throttle:
             self._is_waiting_for_throttle = True
             self._loop.call_later(min(_THROTTLE_LOOK_S, *waits_s.values()), self._throttle_is_over)
@@ -313,10 +348,12 @@ class Fetcher:
         followed.has_trouble |= not passes
         # The timer itself ends the rest: it may come a little before the clock says so, and it comes only once.
         followed.is_resting = True
+        self._stirred[_key(followed.partition)] = None
         self._loop.call_later(self._configs.broker[REPLICA_FETCH_BACKOFF_MS] / 1000, self._rested, followed)
 
     def _rested(self, followed: _Followed) -> None:
         followed.is_resting = False
+        self._stirred[_key(followed.partition)] = None
         self._wake()
 
     async def _leader_offsets(self, partition: Partition) -> LeaderOffsets:
@@ -344,6 +381,8 @@ class Fetcher:
 
     def _throttle_is_over(self) -> None:
         self._is_waiting_for_throttle = False
+        throttled, self._throttled = self._throttled, {}
+        self._stirred.update(throttled)
         self._wake()
 
     def _wake(self) -> None:

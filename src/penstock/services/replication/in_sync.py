@@ -1,5 +1,7 @@
 """Keeping in-sync sets: followers that fall behind are proposed to leave, those that have caught up to join.
 
+A leader that cannot write, because its disk has failed or is full, proposes to leave itself: then another one leads.
+
 Who is to join says the fetch that shows it; who is to leave is looked for twice in `replica.lag.time.max.ms`. All
 proposals go to the controller in one request, one request at a time. What cannot be asked is asked again.
 """
@@ -77,6 +79,8 @@ class InSyncKeeper:
         self._node_id = node_id
         self._wanted: dict[Partition, None] = {}  # something may be to propose, or to ask again
         self._refused: dict[Partition, float] = {}  # until when not to propose again
+        # Until when a leader without room does not give up again: where all disks are full, nobody is the better one.
+        self._gave_up: dict[Partition, float] = {}
         self._news = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -95,6 +99,16 @@ class InSyncKeeper:
         """A follower of the partition may be in sync now."""
         if self._refused.get(partition, 0.0) <= self._loop.time():
             self._want(partition)
+
+    def cannot_write(self, partition: Partition) -> None:
+        """Another replica of the partition had better lead."""
+        if self._gives_up(partition):
+            self._want(partition)
+
+    def _gives_up(self, partition: Partition) -> bool:
+        if not partition.cannot_write:
+            return False
+        return partition.log.failed is not None or self._gave_up.get(partition, 0.0) <= self._loop.time()
 
     def _want(self, partition: Partition) -> None:
         self._wanted[partition] = None
@@ -115,6 +129,7 @@ class InSyncKeeper:
         pacer = Pacer(self._loop, slice_ms=self._configs.broker[PENSTOCK_LOOP_SLICE_MS])
         now = self._loop.time()
         self._refused = {partition: due for partition, due in self._refused.items() if due > now}
+        self._gave_up = {partition: due for partition, due in self._gave_up.items() if due > now}
         for partition in list(self._partitions.all()):
             leadership = partition.leadership
             if leadership is not None and len(leadership.agreed.replicas) > 1:
@@ -125,14 +140,23 @@ class InSyncKeeper:
 
     def _propose(self, partition: Partition, leadership: Leadership) -> None:
         agreed = leadership.agreed
+        lag_max_ms = self._configs.broker[REPLICA_LAG_TIME_MAX_MS]
         proposal = leadership.propose(
             high_watermark=partition.high_watermark,
             leader_end=partition.log.end_offset,
             now_ms=int(self._loop.time() * 1000),
-            lag_max_ms=self._configs.broker[REPLICA_LAG_TIME_MAX_MS],
+            lag_max_ms=lag_max_ms,
             broker_epochs=self._broker_epoch,
+            gives_up=self._gives_up(partition),
+            own_offset=partition.counted_offset,
         )
-        if proposal is not None:
+        if proposal is not None and self._node_id not in proposal.in_sync:
+            why = partition.log.failed or "there is no room on its disk"
+            log.warning(
+                "%s cannot be written here (%s): one of %s is to lead", partition, why, proposal.in_sync
+            )
+            self._gave_up[partition] = self._loop.time() + lag_max_ms / 1000
+        elif proposal is not None:
             log.info(
                 "%s: the in-sync set should be %s; it is %s",
                 partition,
@@ -214,20 +238,21 @@ class InSyncKeeper:
         if partition.leadership is not leadership or leadership.pending is not asked.proposal:
             return Verdict.OVERTAKEN  # newer metadata has settled it
         if answer is not None and outcome is Verdict.AGREED:
-            if answer.leader_epoch == asked.proposal.leader_epoch:
+            # Where majorities count, an answer can mean other voters, which it does not name: the metadata does.
+            names_all = not partition.intake.counts_majority or (
+                answer.partition_epoch == asked.proposal.partition_epoch
+            )
+            if names_all and answer.leader_epoch == asked.proposal.leader_epoch:
                 leadership.settle()
-                partition.change(
-                    partition.state._replace(
-                        in_sync=tuple(answer.isr), partition_epoch=answer.partition_epoch
-                    )
-                )
+                partition.change(partition.in_sync_state(tuple(answer.isr), answer.partition_epoch))
+                self.cannot_write(partition)  # if it is so: while this was pending, it had to wait
                 return outcome
             outcome = Verdict.OVERTAKEN
         leadership.answered(asked.proposal, outcome)
         if outcome is Verdict.REFUSED:
             self._refused[partition] = self._loop.time() + _REFUSED_S
             partition.advance()
-        if answer is not None:
+        if answer is not None and answer.error_code:
             name = ErrorCode(answer.error_code).name
             log.info("%s: the in-sync set %s was refused: %s", partition, asked.proposal.in_sync, name)
         return outcome

@@ -1,7 +1,9 @@
 """Which partitions are fetched from which leader; follows the roles that `Partitions` gives them."""
 
 import asyncio
+import logging
 
+from penstock.base.cluster_settings import REPLICA_HIGH_WATERMARK_CHECKPOINT_INTERVAL_MS
 from penstock.cluster.metadata import NO_LEADER, MetadataImage
 from penstock.services.configs import Configs
 from penstock.services.partition import Partition
@@ -11,6 +13,8 @@ from penstock.services.replication.fetcher import Fetcher
 from penstock.services.replication.in_sync import ControllerLink, InSyncKeeper
 from penstock.services.replication.throttling import FollowerThrottle
 from penstock.world import World
+
+log = logging.getLogger("penstock.replication")
 
 
 class Replication:
@@ -38,6 +42,7 @@ class Replication:
         self._leaders: dict[Partition, int] = {}  # of those that are fetched
         self._runs = False
         self._ending: dict[asyncio.Task[None], None] = {}
+        self._writing: asyncio.Task[None] | None = None
         self._keeper = InSyncKeeper(world, image, partitions, configs, controller, node_id=node_id)
 
     def start(self) -> None:
@@ -45,17 +50,32 @@ class Replication:
         self._runs = True
         self._partitions.on_changed = self.changed
         self._partitions.on_may_join = self._keeper.may_join
+        self._partitions.on_cannot_write = self._keeper.cannot_write
         for partition in list(self._partitions.all()):
             self.changed(partition)
         self._keeper.start()
+        self._writing = self._world.loop.create_task(self._write_high_watermarks(), name="high watermarks")
 
     async def stop(self) -> None:
         """Follow nothing any more."""
         self._runs = False
+        if self._writing is not None:
+            self._writing.cancel()
+            await asyncio.gather(self._writing, return_exceptions=True)
         await self._keeper.stop()
         fetchers, self._fetchers = self._fetchers, {}
         self._leaders.clear()
         await asyncio.gather(*(fetcher.stop() for fetcher in fetchers.values()), *self._ending)
+
+    async def _write_high_watermarks(self) -> None:
+        while True:
+            await self._world.loop.sleep(
+                self._configs.broker[REPLICA_HIGH_WATERMARK_CHECKPOINT_INTERVAL_MS] / 1000
+            )
+            try:
+                await self._partitions.write_high_watermarks()
+            except Exception:
+                log.exception("the high watermarks cannot be written down; that is tried again")
 
     def changed(self, partition: Partition) -> None:
         """A partition came, may have another leader, or is gone."""

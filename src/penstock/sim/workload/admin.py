@@ -15,6 +15,21 @@ from penstock.sim.workload.promises import Promises
 from penstock.sim.workload.watching import WatchingClient
 
 
+async def counted(client: WatchingClient, journal: Journal, operation: str, doing: Awaitable[object]) -> None:
+    """Do something, and count what came of it."""
+    try:
+        result = await doing
+    except AnsweredError as error:
+        client.cluster.forget()
+        outcome = error.refusal.code.name
+    except ClientError as error:
+        client.cluster.forget()
+        outcome = type(error).__name__
+    else:
+        outcome = result.code.name if isinstance(result, Refusal) else "ok"
+    journal.count(operation, outcome)
+
+
 class Admin:
     """Does one thing after the other, and takes no for an answer."""
 
@@ -45,17 +60,7 @@ class Admin:
         await self._counted(entry.kind, self._delete_records(entry))
 
     async def _counted(self, operation: str, doing: Awaitable[object]) -> None:
-        try:
-            result = await doing
-        except AnsweredError as error:
-            self._client.cluster.forget()
-            outcome = error.refusal.code.name
-        except ClientError as error:
-            self._client.cluster.forget()
-            outcome = type(error).__name__
-        else:
-            outcome = result.code.name if isinstance(result, Refusal) else "ok"
-        self._journal.count(operation, outcome)
+        await counted(self._client, self._journal, operation, doing)
 
     async def _create(self, topic: str) -> Refusal | None:
         plan = self._promises[topic]

@@ -1,0 +1,66 @@
+"""UpdateFeatures (key 57), v0-v2: raise or lower finalised levels, or only say whether that could be (v1).
+
+All updates of a request are made, or none. A safe and an unsafe downgrade are the same here: no level that there is
+takes anything away from the metadata. Version 0 has no type of upgrade, and says whether lowering is allowed; version 2
+answers for all features together.
+"""
+
+from penstock.apis.forwarding import forwarding
+from penstock.base.errors import Refusal
+from penstock.cluster.features import FeatureUpdate, UpgradeType
+from penstock.services.context import Call
+from penstock.wire.messages.update_features import (
+    FeatureUpdateKey,
+    UpdatableFeatureResult,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
+
+REQUEST = UpdateFeaturesRequest
+VERSIONS = (0, 2)
+
+TYPES_SINCE = 1
+ONE_ANSWER_SINCE = 2
+
+
+async def handle(call: Call, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
+    # Brokers forward it in the newest version, whatever the client speaks.
+    answer: UpdateFeaturesResponse = await _answered_by_controller(call, _in_newest_words(call, request))
+    if call.version < ONE_ANSWER_SINCE and answer.error_code == 0:
+        answer.results = [
+            UpdatableFeatureResult(feature=update.feature) for update in request.feature_updates
+        ]
+    return answer
+
+
+def _in_newest_words(call: Call, request: UpdateFeaturesRequest) -> UpdateFeaturesRequest:
+    if call.version >= TYPES_SINCE:
+        return request
+    lowers = call.services.image.features.level
+    return UpdateFeaturesRequest(
+        timeout_ms=request.timeout_ms,
+        feature_updates=[
+            FeatureUpdateKey(
+                feature=update.feature,
+                max_version_level=update.max_version_level,
+                upgrade_type=UpgradeType.SAFE_DOWNGRADE
+                if update.allow_downgrade and update.max_version_level < lowers(update.feature)
+                else UpgradeType.UPGRADE,
+            )
+            for update in request.feature_updates
+        ],
+    )
+
+
+async def _update(call: Call, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
+    updates = {
+        update.feature: FeatureUpdate(update.max_version_level, update.upgrade_type)
+        for update in request.feature_updates
+    }
+    outcome = await call.services.controller.update_features(updates, validate_only=request.validate_only)
+    if isinstance(outcome, Refusal):
+        return UpdateFeaturesResponse(error_code=outcome.code, error_message=outcome.message)
+    return UpdateFeaturesResponse()
+
+
+_answered_by_controller = forwarding(_update, UpdateFeaturesResponse)

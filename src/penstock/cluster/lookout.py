@@ -1,0 +1,51 @@
+"""Looking at the store again whenever something may have changed there."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from penstock.world import World
+from penstock.world.store import StoreError
+
+log = logging.getLogger("penstock.cluster")
+
+_TRY_AGAIN_S = 0.1
+
+
+class Lookout:
+    """Looks when it is asked to, one look at a time: who asks during a look has another one made after it.
+
+    `look` answers whether all is done. If not, or if the store does not answer, it is made again a little later.
+    """
+
+    def __init__(self, world: World, look: Callable[[], Awaitable[bool]], *, name: str) -> None:
+        self._loop = world.loop
+        self._look = look
+        self._name = name
+        self._task: asyncio.Task[None] | None = None
+        self._asked = False
+        self._stopped = False
+
+    def ask(self) -> None:
+        """Something may be new: as the watch of a look, or after a new session, which has no watches."""
+        self._asked = True
+        if not self._stopped and (self._task is None or self._task.done()):
+            self._task = self._loop.create_task(self._run(), name=self._name)
+
+    async def stop(self) -> None:
+        self._stopped = True
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        while self._asked:
+            self._asked = False
+            try:
+                done = await self._look()
+            except StoreError as error:
+                log.debug("%s: %s", self._name, error)
+                done = False
+            if not done:
+                self._asked = True
+                await self._loop.sleep(_TRY_AGAIN_S)

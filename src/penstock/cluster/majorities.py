@@ -1,0 +1,217 @@
+"""Leaders and replicas of topics whose majorities count (`penstock.ack.quorum`). Pure: a state in, a state out.
+
+What a majority of the *voters* has (the replicas but for those that are being added) is safe: `core.replication` says
+when a leader counts that. What keeps it:
+
+- A partition loses its leader before it gets another: the metadata says "no leader" under the next epoch, replicas
+  that have heard of that follow no older leader any more, and report the last epoch in their log, and its end. Of any
+  majority that reports, somebody has all that is safe, and whoever has the greatest report of a majority has it too.
+  Since those who reported do not follow the leader before, it gets no majority any more, wherever it is.
+- A replica that may have lost what it acknowledged (its broker did not stop cleanly) is *doubtful*: its report does not
+  count until it has caught up with a leader, which shows as its being in sync again. A majority of all voters has to
+  report without it: of any other majority, at least one is among those. Where that cannot be had, since too many are
+  doubtful, all voters have to report: nobody can know more.
+- Voters change one at a time, on the word of a leader that a majority of the present ones has all that is safe, and a
+  majority of those after the change; until it hears what came of it, it counts both. Who is added has caught up before.
+
+The in-sync set only tells who is well.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
+from penstock.base.topic_settings import PENSTOCK_ACK_QUORUM
+from penstock.cluster.leadership import present_replicas
+from penstock.cluster.metadata import NO_LEADER, PartitionState, Topic
+from penstock.core.replication import UNKNOWN, majority_of, next_step
+
+
+class Report(NamedTuple):
+    """What a replica's log has, as it says itself. Of two, the greater one has all that is safe if the other has."""
+
+    last_epoch: int
+    end_offset: int
+
+    @property
+    def tells(self) -> bool:
+        """Whether the two can be compared: a log that has just begun anew does not know the epoch before its start."""
+        return self.last_epoch != UNKNOWN or self.end_offset == 0
+
+
+def counts_majority(topic: Topic) -> bool:
+    return topic.configs.get(PENSTOCK_ACK_QUORUM.name) == "majority"
+
+
+def vacate(state: PartitionState) -> PartitionState:
+    """Nobody leads, under an epoch in which nobody will have written."""
+    if state.leader == NO_LEADER:
+        return state
+    return _next(state, leader=NO_LEADER, leader_epoch=state.leader_epoch + 1)
+
+
+def elect_preferred(state: PartitionState, alive: Collection[int]) -> PartitionState:
+    """No leader, if the first replica could be appointed instead."""
+    preferred = state.replicas[0]
+    able = preferred in alive and preferred in state.in_sync and preferred not in state.adding
+    return vacate(state) if able and state.leader not in (preferred, NO_LEADER) else state
+
+
+def elect_unclean(state: PartitionState, alive: Collection[int]) -> PartitionState:
+    """Any leader, where nobody leads, whatever the others have."""
+    able = [each for each in present_replicas(state) if each in alive]
+    if state.leader != NO_LEADER or not able:
+        return state
+    return appoint(state, min(able, key=lambda each: each not in state.in_sync))
+
+
+def hand_over(state: PartitionState, leaving: int, alive: Collection[int]) -> PartitionState:
+    """No leader, if that one leads, and there are enough others to appoint one of."""
+    voters = present_replicas(state)
+    others = sum(each in alive and each != leaving for each in voters)
+    return vacate(state) if state.leader == leaving and others >= majority_of(len(voters)) else state
+
+
+def fence(state: PartitionState, gone: int) -> PartitionState:
+    """A partition one of whose replicas is gone."""
+    if gone in state.in_sync:
+        state = _next(state, in_sync=_without(state.in_sync, gone))
+    return vacate(state) if state.leader == gone else state
+
+
+def welcome(state: PartitionState, come: int, *, keeps_all: bool) -> PartitionState:
+    """A partition one of whose replicas has registered. `keeps_all`: it has everything it ever acknowledged."""
+    if come not in state.replicas:
+        return state
+    if not keeps_all and (come in state.in_sync or come not in state.doubtful):
+        state = _next(
+            state,
+            in_sync=_without(state.in_sync, come),
+            doubtful=(*_without(state.doubtful, come), come),
+        )
+    return vacate(state) if state.leader == come else state
+
+
+def choose(
+    state: PartitionState,
+    reports: Mapping[int, Report],
+    *,
+    alive: Collection[int],
+    avoided: Collection[int] = (),
+    unclean: bool = False,
+) -> int:
+    """Who is to lead, of those who have reported; NO_LEADER if that cannot be told yet.
+
+    `avoided` lead only if nobody else can. With `unclean`, those that are alive suffice, whatever the others have.
+    """
+    voters = present_replicas(state)
+    needed = majority_of(len(voters))
+    told = {each: reports[each] for each in voters if each in reports}
+    certain = {each: told[each] for each in told if each not in state.doubtful and told[each].tells}
+    able: list[int] = []
+    if len(certain) >= needed:
+        able = [
+            each for each in certain if sum(other <= certain[each] for other in certain.values()) >= needed
+        ]
+    elif told and (
+        len(told) == len(voters) or (unclean and all(each in told for each in voters if each in alive))
+    ):
+        greatest = max(told.values())
+        able = [each for each in told if told[each] == greatest]
+    # A leader that gave up, since it cannot write, is not in sync any more.
+    return min(
+        able,
+        key=lambda each: (each in avoided, each not in state.in_sync, voters.index(each)),
+        default=NO_LEADER,
+    )
+
+
+def appoint(state: PartitionState, leader: int) -> PartitionState:
+    """A leader. Who is in sync with it, it will tell."""
+    return _next(
+        state,
+        leader=leader,
+        leader_epoch=state.leader_epoch + 1,
+        in_sync=(leader,),
+        doubtful=_without(state.doubtful, leader),
+    )
+
+
+def agree(state: PartitionState, in_sync: tuple[int, ...]) -> PartitionState:
+    """What a leader asks for, and the next step of an exchange, if it can be taken; else the same state. A leader that
+    does not name itself cannot write, and gives up."""
+    if state.leader not in in_sync:
+        return vacate(state._replace(in_sync=in_sync))
+    after = state
+    if set(in_sync) != set(state.in_sync):
+        doubtful = tuple(each for each in state.doubtful if each not in in_sync)
+        after = after._replace(in_sync=in_sync, doubtful=doubtful)
+    after = _step(after)
+    return state if after is state else after._replace(partition_epoch=state.partition_epoch + 1)
+
+
+def _step(state: PartitionState) -> PartitionState:
+    """One voter more, or one less."""
+    step = next_step(state, state.in_sync, leader=state.leader)
+    if step is None:
+        return state
+    if step.joins is not None:
+        return state._replace(adding=_without(state.adding, step.joins))
+    leaving = step.leaves
+    assert leaving is not None
+    after = state._replace(
+        replicas=_without(state.replicas, leaving),
+        removing=_without(state.removing, leaving),
+        in_sync=_without(state.in_sync, leaving),
+        doubtful=_without(state.doubtful, leaving),
+    )
+    return vacate(after) if leaving == state.leader else _in_next_epoch(after)
+
+
+def _in_next_epoch(state: PartitionState) -> PartitionState:
+    """The same leader in another epoch, for a partition that has a replica less: `leadership` says why."""
+    return state if state.leader == NO_LEADER else state._replace(leader_epoch=state.leader_epoch + 1)
+
+
+def exchange(state: PartitionState, wanted: tuple[int, ...]) -> PartitionState:
+    """Begin to have other replicas, or another order of them. Whoever was being added and is not wanted goes at once;
+    the others go one by one, when those that are wanted count."""
+    voters = present_replicas(state)
+    leaving = tuple(each for each in voters if each not in wanted)
+    return _of_replicas(
+        state,
+        replicas=wanted + leaving,
+        adding=tuple(each for each in wanted if each not in voters),
+        removing=leaving,
+    )
+
+
+def cancel_exchange(state: PartitionState) -> PartitionState:
+    """Go no further: who is being added goes, and everybody else stays, those included that were added already."""
+    return _of_replicas(state, replicas=present_replicas(state), adding=(), removing=())
+
+
+def _of_replicas(
+    state: PartitionState,
+    *,
+    replicas: tuple[int, ...],
+    adding: tuple[int, ...],
+    removing: tuple[int, ...],
+) -> PartitionState:
+    if not set(state.replicas) <= set(replicas):
+        state = _in_next_epoch(state)
+    return _next(
+        state,
+        replicas=replicas,
+        adding=adding,
+        removing=removing,
+        in_sync=tuple(each for each in state.in_sync if each in replicas),
+        doubtful=tuple(each for each in state.doubtful if each in replicas),
+    )
+
+
+def _without(members: tuple[int, ...], one: int) -> tuple[int, ...]:
+    return tuple(each for each in members if each != one)
+
+
+def _next(state: PartitionState, **changed: object) -> PartitionState:
+    return state._replace(partition_epoch=state.partition_epoch + 1, **changed)  # type: ignore[arg-type]

@@ -1,0 +1,307 @@
+"""Appointing leaders of topics whose majorities count: the controller asks the replicas what they have.
+
+A partition that has lost its leader is in the metadata with none, under an epoch of its own. Whoever has heard of that
+follows no older leader any more, and says so by answering OffsetForLeaderEpoch with the last epoch of its log, and its
+end. `cluster.majorities` has the rules; here is who is asked, and when. What is known so far is forgotten with the
+office: the next controller asks again.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from penstock.base.errors import ErrorCode, UserError
+from penstock.base.ids import TopicPartition, format_id, parse_id
+from penstock.client.errors import ClientError
+from penstock.cluster.brokers import BrokerKeeper
+from penstock.cluster.changes import Change
+from penstock.cluster.controller import Controller
+from penstock.cluster.leadership import present_replicas
+from penstock.cluster.majorities import Report, appoint, choose, counts_majority
+from penstock.cluster.metadata import NO_LEADER, MetadataImage, PartitionState, Topic
+from penstock.services.partitions import Partitions
+from penstock.services.peers import Peers
+from penstock.wire.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+from penstock.world import World
+
+log = logging.getLogger("penstock.controller")
+
+# Who asks: the controller. No client gives itself this number; -2 is what requests without one are read with.
+CONTROLLER_ASKS: Final = -3
+
+_AGAIN_S: Final = 0.05
+# Where a majority has reported, the others have so much longer: one of them may be preferred.
+_PATIENCE_S: Final = 0.1
+
+
+class _Told(NamedTuple):
+    """A report, of which life of the broker it is, and for which epoch without a leader it was asked."""
+
+    report: Report
+    broker_epoch: int
+    leader_epoch: int
+
+
+class _Vacancy(NamedTuple):
+    """A partition without a leader. It goes by its topic's id: one of the same name may have been there before."""
+
+    topic: Topic
+    state: PartitionState
+
+
+def report_of(partitions: Partitions, topic_id: str, index: int, *, leader_epoch: int) -> Report | ErrorCode:
+    """What a replica here has to say, if it has heard that nobody leads under that epoch.
+
+    A broker that has just started says nothing: the controller has to know first whether it may have lost something.
+    """
+    if not partitions.is_admitted:
+        return ErrorCode.REPLICA_NOT_AVAILABLE
+    try:
+        partition = partitions.find_replica_by_id(parse_id(topic_id), index)
+    except UserError:
+        return ErrorCode.UNKNOWN_TOPIC_ID
+    if isinstance(partition, ErrorCode):
+        return partition
+    code = partition.epoch_error(leader_epoch)
+    if code is not ErrorCode.NONE:
+        return code
+    found = partition.report()
+    return found if isinstance(found, ErrorCode) else Report(*found)
+
+
+class Appointments:
+    """Works as long as this broker is the controller."""
+
+    def __init__(
+        self,
+        world: World,
+        image: MetadataImage,
+        controller: Controller,
+        keeper: BrokerKeeper,
+        partitions: Partitions,
+        peers: Peers,
+        *,
+        node_id: int,
+    ) -> None:
+        self._loop = world.loop
+        self._image = image
+        self._controller = controller
+        self._keeper = keeper
+        self._partitions = partitions
+        self._peers = peers
+        self._node_id = node_id
+        self._told: dict[TopicPartition, dict[int, _Told]] = {}
+        self._ready_since: dict[TopicPartition, float] = {}
+        self._asking: dict[int, asyncio.Task[None]] = {}
+        self._news = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._stopped = False
+
+    def topic_changed(self, topic: Topic) -> None:
+        if self._controller.is_active and _vacancies_of(topic):
+            self.look()
+
+    def look(self) -> None:
+        """Somebody may have to be appointed, or can be now."""
+        self._news.set()
+        if not self._stopped and (self._task is None or self._task.done()):
+            self._task = self._loop.create_task(self._run(), name="appoint leaders")
+
+    async def stop(self) -> None:
+        self._stopped = True
+        tasks = [*self._asking.values(), *([] if self._task is None else [self._task])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _run(self) -> None:
+        while self._controller.is_active:
+            self._news.clear()
+            vacancies = self._vacancies()
+            if not vacancies:
+                break
+            self._ask(vacancies)
+            if self._ripe(vacancies):
+                refusal = await self._controller.appoint(self._decide)
+                if refusal is None:
+                    continue
+                log.info("leaders have to wait: %s", refusal.message)
+            await self._hear()
+        self._told.clear()
+        self._ready_since.clear()
+
+    async def _hear(self) -> None:
+        """Return when there is something new, or when it is time to look."""
+        timer = self._loop.call_later(_AGAIN_S, self._news.set)
+        try:
+            await self._news.wait()
+        finally:
+            timer.cancel()
+
+    def _vacancies(self) -> dict[TopicPartition, _Vacancy]:
+        return {
+            TopicPartition(format_id(topic.topic_id), index): _Vacancy(topic, topic.partitions[index])
+            for topic in self._image.topics()
+            for index in _vacancies_of(topic)
+        }
+
+    # Asking.
+
+    def _ask(self, vacancies: Mapping[TopicPartition, _Vacancy]) -> None:
+        wanted: dict[int, dict[TopicPartition, PartitionState]] = {}
+        for where, (_, state) in vacancies.items():
+            told = self._reports(where, state)
+            for node_id in present_replicas(state):
+                if node_id not in told:
+                    wanted.setdefault(node_id, {})[where] = state
+        alive = self._image.alive()
+        for node_id in sorted(wanted):
+            if node_id not in alive or node_id in self._asking:
+                continue
+            epoch = self._image.brokers[node_id].epoch
+            if node_id == self._node_id:
+                self._ask_here(wanted[node_id], epoch)
+                continue
+            task = self._loop.create_task(self._ask_broker(node_id, wanted[node_id], epoch))
+            self._asking[node_id] = task
+            task.add_done_callback(lambda _, node_id=node_id: self._asked(node_id))  # type: ignore[misc]
+
+    def _asked(self, node_id: int) -> None:
+        del self._asking[node_id]
+        self._news.set()
+
+    def _ask_here(self, wanted: Mapping[TopicPartition, PartitionState], broker_epoch: int) -> None:
+        for where, state in wanted.items():
+            found = report_of(self._partitions, *where, leader_epoch=state.leader_epoch)
+            if isinstance(found, Report):
+                self._note(where, self._node_id, _Told(found, broker_epoch, state.leader_epoch))
+
+    async def _ask_broker(
+        self, node_id: int, wanted: Mapping[TopicPartition, PartitionState], broker_epoch: int
+    ) -> None:
+        missing = True
+        try:
+            answer = await self._peers.ask(node_id, _request(wanted), OffsetForLeaderEpochResponse)
+        except ClientError as error:
+            log.debug("broker %d does not say what it has: %s", node_id, error)
+        else:
+            missing = self._hear_of(answer, node_id, wanted, broker_epoch)
+            self._news.set()
+        if missing:
+            # It has not heard of the vacancy yet, or is not there: before it is asked again it has a moment.
+            await self._loop.sleep(_AGAIN_S)
+
+    def _hear_of(
+        self,
+        answer: OffsetForLeaderEpochResponse,
+        node_id: int,
+        wanted: Mapping[TopicPartition, PartitionState],
+        broker_epoch: int,
+    ) -> bool:
+        """Whether something is missing."""
+        missing = False
+        for topic in answer.topics:
+            for each in topic.partitions:
+                state = wanted.get(TopicPartition(topic.topic, each.partition))
+                if state is None or each.error_code:
+                    missing = True
+                    continue
+                report = Report(each.leader_epoch, each.end_offset)
+                where = TopicPartition(topic.topic, each.partition)
+                self._note(where, node_id, _Told(report, broker_epoch, state.leader_epoch))
+        return missing
+
+    def _note(self, where: TopicPartition, node_id: int, told: _Told) -> None:
+        self._told.setdefault(where, {})[node_id] = told
+
+    # Deciding.
+
+    def _reports(self, where: TopicPartition, state: PartitionState) -> dict[int, Report]:
+        """What is known of a partition, from brokers that are still in the lives in which they told it."""
+        found = {}
+        for node_id, told in self._told.get(where, {}).items():
+            broker = self._image.brokers.get(node_id)
+            is_current = broker is not None and not broker.fenced and broker.epoch == told.broker_epoch
+            if is_current and told.leader_epoch == state.leader_epoch:
+                found[node_id] = told.report
+        return found
+
+    def _ripe(self, vacancies: Mapping[TopicPartition, _Vacancy]) -> bool:
+        return any(self._choice(where, vacancy) != NO_LEADER for where, vacancy in vacancies.items())
+
+    def _choice(self, where: TopicPartition, vacancy: _Vacancy) -> int:
+        """Who is to lead, if that can be told, and all have reported that can, or have had the time to."""
+        state, alive = vacancy.state, self._image.alive()
+        reports = self._reports(where, state)
+        chosen = choose(
+            state,
+            reports,
+            alive=alive,
+            avoided=[
+                node_id
+                for node_id, epoch in self._keeper.leaving.items()
+                if node_id in self._image.brokers and self._image.brokers[node_id].epoch == epoch
+            ],
+            unclean=self._keeper.allows_unclean(vacancy.topic),
+        )
+        if chosen == NO_LEADER:
+            self._ready_since.pop(where, None)
+            return NO_LEADER
+        since = self._ready_since.setdefault(where, self._loop.time())
+        all_told = all(each in reports for each in present_replicas(state) if each in alive)
+        return chosen if all_told or self._loop.time() - since >= _PATIENCE_S else NO_LEADER
+
+    def _decide(self) -> tuple[Change, set[int]]:
+        topics: dict[str, Topic] = {}
+        appointed: set[int] = set()
+        for where, vacancy in self._vacancies().items():
+            leader = self._choice(where, vacancy)
+            if leader == NO_LEADER:
+                continue
+            topic = topics.get(vacancy.topic.name, vacancy.topic)
+            topics[topic.name] = replace(
+                topic,
+                partitions=_with(topic.partitions, where.partition, appoint(vacancy.state, leader)),
+            )
+            appointed.add(leader)
+            log.info(
+                "%s-%d is led by broker %d, of what there is: %s",
+                topic.name,
+                where.partition,
+                leader,
+                {node_id: tuple(told) for node_id, told in self._reports(where, vacancy.state).items()},
+            )
+        return Change(topics=topics), appointed
+
+
+def _vacancies_of(topic: Topic) -> Iterable[int]:
+    if not counts_majority(topic):
+        return ()
+    return [index for index, state in enumerate(topic.partitions) if state.leader == NO_LEADER]
+
+
+def _with(
+    partitions: tuple[PartitionState, ...], index: int, state: PartitionState
+) -> tuple[PartitionState, ...]:
+    return (*partitions[:index], state, *partitions[index + 1 :])
+
+
+def _request(wanted: Mapping[TopicPartition, PartitionState]) -> OffsetForLeaderEpochRequest:
+    topics: dict[str, OffsetForLeaderTopic] = {}
+    for where, state in wanted.items():
+        topic = topics.setdefault(where.topic, OffsetForLeaderTopic(topic=where.topic, partitions=[]))
+        topic.partitions.append(
+            OffsetForLeaderPartition(
+                partition=where.partition,
+                current_leader_epoch=state.leader_epoch,
+                leader_epoch=state.leader_epoch,
+            )
+        )
+    return OffsetForLeaderEpochRequest(replica_id=CONTROLLER_ASKS, topics=list(topics.values()))

@@ -1,0 +1,241 @@
+"""Topics of which a majority of the replicas counts, on three broker processes with a real ZooKeeper and librdkafka."""
+
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    PartitionMetadata,
+)
+
+from peers import tools
+from peers.cluster import PenstockCluster
+from peers.kafka import run_tool
+
+pytestmark = pytest.mark.foreign
+
+REASSIGN_PARTITIONS = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
+
+# A slow machine may need long; what takes so long has failed.
+PATIENCE_S = 120
+# A request can wait in the queue of a broker that is gone: then it is asked again.
+ASK_S = 3
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[PenstockCluster]:
+    tools.require("zookeeper")
+    # A broker that is paused is to be taken for alive, and for in sync.
+    settings = {
+        "penstock.balance.enable": "false",
+        "replica.lag.time.max.ms": 600_000,
+        "zookeeper.session.timeout.ms": 30_000,
+    }
+    with PenstockCluster(settings=settings) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def admin(cluster: PenstockCluster) -> AdminClient:
+    return AdminClient({"bootstrap.servers": cluster.bootstrap})
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest) -> str:
+    return str(request.node.name.removeprefix("test_"))[:60]
+
+
+def until(look: Callable[[], object]) -> None:
+    """Wait for something that other processes do: nothing here could be told."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not look():
+        assert time.monotonic() < deadline, "it did not come to pass"
+        time.sleep(0.05)
+
+
+def create(admin: AdminClient, topic: str, *, replicas: int = 3, quorum: str = "majority") -> None:
+    made = NewTopic(topic, 1, replicas, config={"penstock.ack.quorum": quorum})
+    admin.create_topics([made])[topic].result(PATIENCE_S)
+
+
+def partition(admin: AdminClient, topic: str) -> PartitionMetadata | None:
+    try:
+        return admin.list_topics(topic, timeout=ASK_S).topics[topic].partitions.get(0)
+    except KafkaException:
+        return None
+
+
+def is_led_without(admin: AdminClient, topic: str, gone: int) -> bool:
+    found = partition(admin, topic)
+    return found is not None and found.leader not in (-1, gone)
+
+
+def is_whole(admin: AdminClient, topic: str, replicas: set[int]) -> bool:
+    found = partition(admin, topic)
+    return (
+        found is not None and set(found.isrs) == set(found.replicas) == replicas and found.leader in replicas
+    )
+
+
+class Writer:
+    """Sends numbers, and knows which were acknowledged by acks=all."""
+
+    def __init__(self, cluster: PenstockCluster, topic: str, **settings: object) -> None:
+        self._producer = Producer(
+            {"bootstrap.servers": cluster.bootstrap, "acks": "all", "linger.ms": 1, **settings}
+        )
+        self._topic = topic
+        self.sent = 0
+        self.acknowledged: set[int] = set()
+        self.errors: list[KafkaError] = []
+
+    def send(self, count: int) -> None:
+        for _ in range(count):
+            self._producer.produce(self._topic, str(self.sent), partition=0, on_delivery=self._heard)
+            self.sent += 1
+            self._producer.poll(0)
+
+    def flush(self) -> None:
+        assert self._producer.flush(PATIENCE_S) == 0
+
+    def _heard(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self.errors.append(error)
+        else:
+            self.acknowledged.add(int(message.value() or b""))
+
+
+def read_all(cluster: PenstockCluster, topic: str, expected: int) -> Counter[int]:
+    """How often each number is there; reads until so many are."""
+    consumer = Consumer(
+        {"bootstrap.servers": cluster.bootstrap, "group.id": "reader", "auto.offset.reset": "earliest"}
+    )
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    seen: Counter[int] = Counter()
+    deadline = time.monotonic() + PATIENCE_S
+    while len(seen) < expected and time.monotonic() < deadline:
+        for message in consumer.consume(500, timeout=0.5):
+            if message.error() is None:
+                seen[int(message.value() or b"")] += 1
+    consumer.close()
+    return seen
+
+
+def test_nothing_acknowledged_is_lost_or_doubled_when_each_broker_dies_in_turn(cluster, admin, topic):
+    create(admin, topic)
+    writer = Writer(cluster, topic, **{"enable.idempotence": True})
+    for node_id, broker in cluster.brokers.items():
+        writer.send(500)
+        broker.kill()
+        until(lambda gone=node_id: is_led_without(admin, topic, gone))
+        writer.send(500)
+        broker.start()
+        until(lambda: is_whole(admin, topic, {1, 2, 3}))
+    writer.flush()
+    assert not writer.errors
+    assert len(writer.acknowledged) == writer.sent
+    assert read_all(cluster, topic, writer.sent) == Counter(range(writer.sent))
+
+
+def test_a_follower_that_stands_still_delays_nobody(cluster, admin, topic):
+    create(admin, topic)
+    create(admin, f"{topic}-all", quorum="all")
+    until(lambda: is_whole(admin, topic, {1, 2, 3}) and is_whole(admin, f"{topic}-all", {1, 2, 3}))
+    leaders = {found.leader for name in (topic, f"{topic}-all") if (found := partition(admin, name))}
+    still = min({1, 2, 3} - leaders)
+    writer = Writer(cluster, topic)
+    patient = Writer(cluster, f"{topic}-all", **{"message.timeout.ms": 5_000})
+    for each in (writer, patient):  # each knows its leader then
+        each.send(1)
+        each.flush()
+    cluster.brokers[still].pause()
+    try:
+        writer.send(100)
+        patient.send(1)
+        writer.flush()
+        patient.flush()
+    finally:
+        cluster.brokers[still].resume()
+    assert len(writer.acknowledged) == 101
+    assert (len(patient.acknowledged), len(patient.errors)) == (1, 1), "every in-sync replica is waited for"
+    assert read_all(cluster, topic, 101) == Counter(range(101))
+
+
+def test_without_a_majority_nothing_is_acknowledged_and_it_goes_on_when_there_is_one(cluster, admin, topic):
+    create(admin, topic)
+    writer = Writer(cluster, topic, **{"enable.idempotence": True})
+    writer.send(100)
+    writer.flush()
+    hasty = Writer(cluster, topic, **{"message.timeout.ms": 4_000})
+    hasty.send(1)
+    hasty.flush()
+    for node_id in (1, 2):
+        cluster.brokers[node_id].kill()
+    hasty.send(10)
+    hasty.flush()
+    assert (len(hasty.acknowledged), len(hasty.errors)) == (1, 10)
+    writer.send(100)
+    for node_id in (1, 2):
+        cluster.brokers[node_id].start()
+    writer.flush()
+    assert len(writer.acknowledged) == writer.sent == 200
+    until(lambda: is_whole(admin, topic, {1, 2, 3}))
+    seen = read_all(cluster, topic, 200)
+    assert set(seen) == set(range(200))
+
+
+def test_replicas_and_leaders_are_moved(cluster, admin, topic, tmp_path: Path):
+    tools.require("kafka")
+    create(admin, topic, replicas=2)
+    writer = Writer(cluster, topic)
+    writer.send(1000)
+    before = partition(admin, topic)
+    assert before is not None
+    stays, goes = before.replicas
+    wanted = [({1, 2, 3} - {stays, goes}).pop(), goes]
+    plan = tmp_path / "plan.json"
+    plan.write_text(
+        json.dumps({"version": 1, "partitions": [{"topic": topic, "partition": 0, "replicas": wanted}]})
+    )
+    at = ("--bootstrap-server", cluster.bootstrap, "--reassignment-json-file", plan)
+    assert "Successfully started" in run_tool(REASSIGN_PARTITIONS, *at, "--execute").stdout
+    writer.send(1000)
+    until(lambda: is_whole(admin, topic, set(wanted)))
+    assert "is completed" in run_tool(REASSIGN_PARTITIONS, *at, "--verify").stdout
+    writer.flush()
+    assert len(writer.acknowledged) == 2000
+    assert set(read_all(cluster, topic, 2000)) == set(range(2000))
+
+
+def test_a_planned_stop_hands_leaders_over(cluster, admin, topic):
+    create(admin, topic)
+    writer = Writer(cluster, topic)
+    writer.send(300)
+    found = partition(admin, topic)
+    assert found is not None
+    cluster.brokers[found.leader].stop()
+    writer.send(300)
+    writer.flush()
+    assert not writer.errors
+    cluster.brokers[found.leader].start()
+    until(lambda: is_whole(admin, topic, {1, 2, 3}))
+    assert set(read_all(cluster, topic, 600)) == set(range(600))
+
+
+def test_whether_majorities_count_is_decided_when_a_topic_is_created(cluster, admin, topic):
+    with pytest.raises(KafkaException, match="all, majority"):
+        create(admin, topic, quorum="most")
+    create(admin, topic)
+    entry = ConfigEntry("penstock.ack.quorum", "all", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
+    with pytest.raises(KafkaException, match="since the topic was created and cannot be changed"):
+        admin.incremental_alter_configs([resource])[resource].result(PATIENCE_S)

@@ -1,0 +1,198 @@
+"""Quiet partitions of a follower are left alone, on both sides, and whatever happens there is heard of at once."""
+
+import pytest
+
+from penstock.core.fetch_sessions import IncrementalFetch, PartitionKey
+from penstock.services import resting
+from penstock.services.replication import fetcher
+from tests.raw_client import batch_of
+from tests.services.replication.cluster import TOPIC, Cluster, Node, led_by
+from tests.services.replication.stories import tell
+
+PARTITIONS = 5
+LAG_MS = 1500
+FOR_EVER_S = 1e9
+
+
+@pytest.fixture(autouse=True)
+def nothing_but_signals(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody looks at everything after a while: what is not signalled here never comes."""
+    monkeypatch.setattr(resting, "LOOK_AT_ALL_S", FOR_EVER_S)
+    monkeypatch.setattr(fetcher, "_LOOK_AT_ALL_S", FOR_EVER_S)
+
+
+def sentinels_at(node: Node, index: int = 0) -> list[resting._Sentinel]:
+    """One for each follower's session that the partition rests in."""
+    waiters = node.partition(index).follower_fetches._fetches
+    return [each for each in waiters if isinstance(each, resting._Sentinel)]
+
+
+async def all_rest(cluster: Cluster, followers: int = 1, partitions: int = PARTITIONS) -> None:
+    leader = cluster[1]
+    await cluster.until(
+        lambda: all(len(sentinels_at(leader, index)) == followers for index in range(partitions))
+    )
+
+
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many partitions each look of an incremental fetch was about."""
+    looks: list[int] = []
+    partitions = IncrementalFetch.partitions
+
+    def count(fetch: IncrementalFetch) -> object:
+        found = partitions(fetch)
+        looks.append(len(found))
+        return found
+
+    monkeypatch.setattr(IncrementalFetch, "partitions", count)
+    return looks
+
+
+def test_only_the_busy_partition_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.controller.create(*[led_by(1, 2)] * PARTITIONS)
+        await all_rest(cluster)
+        looks = counted(monkeypatch)
+        asked = thought_of(monkeypatch)
+        for number in range(20):
+            assert (await cluster[1].produce(batch_of(b"%d" % number), index=3)).error_code == 0
+        await cluster.until_same(1, 2, index=3)
+        assert looks
+        assert max(looks) == 1
+        assert set(asked) == {3}
+
+    tell(story, replica_fetch_wait_max_ms=50)
+
+
+def thought_of(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The partitions of which a follower thought what to say."""
+    asked: list[int] = []
+    wanted = fetcher.Fetcher._wanted
+
+    def count(self: fetcher.Fetcher, followed: fetcher._Followed) -> object:
+        asked.append(followed.partition.index)
+        return wanted(self, followed)
+
+    monkeypatch.setattr(fetcher.Fetcher, "_wanted", count)
+    return asked
+
+
+def test_what_comes_to_a_partition_that_rests_is_copied_while_the_follower_waits() -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.controller.create(*[led_by(1, 2)] * PARTITIONS)
+        await cluster[2].replication.stop()
+        cluster[2].replication.start()
+        for index in range(PARTITIONS):
+            assert (await cluster[1].produce(batch_of(b"x"), index=index)).error_code == 0
+            await cluster.until_same(1, 2, index=index)
+        for index in range(PARTITIONS):
+            assert (await cluster[1].produce(batch_of(b"y"), index=index)).error_code == 0
+            await cluster.until_same(1, 2, index=index)
+        assert any(sentinels_at(cluster[1], index) for index in range(PARTITIONS))
+
+    tell(story, replica_fetch_wait_max_ms=600_000)
+
+
+def test_a_follower_that_left_the_in_sync_set_while_its_partition_rests_comes_back() -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.controller.create(*[led_by(1, 2)] * PARTITIONS)
+        await all_rest(cluster)
+        await cluster.controller.change(index=2, in_sync=(1,))
+        await cluster.until(lambda: set(cluster.controller.topics[TOPIC].partitions[2].in_sync) == {1, 2})
+
+    tell(story, replica_fetch_wait_max_ms=50)
+
+
+def test_a_follower_whose_partition_rested_for_long_does_not_lag_when_something_comes() -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.controller.create(*[led_by(1, 2)] * PARTITIONS)
+        await all_rest(cluster)
+        leadership = cluster[1].partition().leadership
+        assert leadership is not None
+        follower = leadership.follower(2)
+        assert follower is not None
+        rested_ms = follower.caught_up_ms
+        (sentinel,) = sentinels_at(cluster[1])
+        await cluster.until(lambda: sentinel._resting._asked_ms > rested_ms + LAG_MS)
+        cluster[1].partition().append(memoryview(batch_of(b"x")), now_ms=1_000)
+        assert follower.caught_up_ms > rested_ms + LAG_MS
+
+    tell(story, replica_fetch_wait_max_ms=50)
+
+
+def test_a_new_leader_epoch_and_a_deleted_topic_reach_partitions_that_rest() -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.controller.create(*[led_by(1, 2)] * PARTITIONS)
+        await all_rest(cluster)
+        await cluster.controller.elect(1)
+        assert (await cluster[1].produce(batch_of(b"x"))).error_code == 0
+        await cluster.until_same(1, 2)
+        (sentinel,) = sentinels_at(cluster[1], 1)
+        await cluster[1].partitions.topic_deleted(cluster.controller.topics[TOPIC])
+        assert sentinel not in sentinel.partition.follower_fetches._fetches
+
+    tell(story, replica_fetch_wait_max_ms=50)
+
+
+def test_deleted_records_are_told_to_a_follower_whose_partition_rests() -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.controller.create(*[led_by(1, 2)] * PARTITIONS)
+        await cluster[1].produce(batch_of(b"x"))
+        await all_rest(cluster)
+        assert cluster[1].partition().delete_records(1) == 1
+        await cluster.until(lambda: cluster[2].partition().log.start_offset == 1)
+
+    tell(story, replica_fetch_wait_max_ms=50)
+
+
+@pytest.mark.parametrize("side", ["leader", "follower"])
+def test_what_is_not_signalled_is_found_when_everything_is_looked_at(
+    side: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resting, "LOOK_AT_ALL_S", 0.2)
+    monkeypatch.setattr(fetcher, "_LOOK_AT_ALL_S", 0.2)
+
+    async def story(cluster: Cluster) -> None:
+        await cluster.controller.create(led_by(1, 2))
+        await cluster[1].produce(batch_of(b"x"))
+        await cluster.until_same(1, 2)
+        leadership = cluster[1].partition().leadership
+        assert leadership is not None
+        follower = leadership.follower(2)
+        assert follower is not None
+        if side == "leader":  # as retention does
+            cluster[1].partition().log.advance_start_offset(1)
+            await cluster.until(lambda: cluster[2].partition().log.start_offset == 1)
+        else:
+            cluster[2].partition().log.advance_start_offset(1)
+            await cluster.until(lambda: follower.start_offset == 1)
+
+    tell(story, replica_fetch_wait_max_ms=50)
+
+
+def test_followers_that_come_and_go_leave_no_sentinels() -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.controller.create(*[led_by(1, 2, 3)] * PARTITIONS)
+        for _ in range(3):
+            await all_rest(cluster, followers=2)
+            await restart_session(cluster, cluster[2])
+        await all_rest(cluster, followers=2)
+
+    tell(story, 3, replica_fetch_wait_max_ms=50)
+
+
+async def restart_session(cluster: Cluster, node: Node) -> None:
+    """The follower has something of an answer that it cannot take, and begins another session."""
+    (following,) = node.replication._fetchers.values()
+    sessions = cluster[1].services.fetch_sessions
+    before = set(sessions._sessions)
+    following._session.restart()
+    await cluster.until(lambda: bool(set(sessions._sessions) - before))
+
+
+def test_what_is_known_of_quiet_partitions_is_known_of_one_life_of_a_follower() -> None:
+    woken: list[PartitionKey] = []
+    watch = resting.RestingPartitions(2, woken.append)
+    assert not watch.asks(("broker 2", 201), 10.0)
+    assert watch.asks(("broker 2", 201), 10.1)
+    assert not watch.asks(("broker 2", 200), 10.2)
