@@ -110,6 +110,19 @@ class Client:
         connection = await self.node_connection(node_id)
         return await connection.ask(request, response, timeout_ms=timeout_ms, version_max=version_max)
 
+    async def ask_reachable(self, request: Message, response: type[R]) -> dict[int, R]:
+        """Ask all brokers: what those say that answer, by their ids. An error if nobody does."""
+        answers: dict[int, R] = {}
+        problem: ClientError = UnreachableError("the cluster names no broker")
+        for broker in await self.brokers():
+            try:
+                answers[broker.node_id] = await self.ask_node(broker.node_id, request, response)
+            except ClientError as error:
+                problem = error
+        if not answers:
+            raise problem
+        return answers
+
     async def ask_controller(self, request: Message, response: type[R]) -> R:
         """Ask the broker that metadata calls the controller; anybody, where it names none."""
         connection = await self.controller_connection()

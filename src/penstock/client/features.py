@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from penstock.base.features import LevelRange
 from penstock.base.version import VERSION
 from penstock.client.client import Client
-from penstock.client.errors import ClientError, UnreachableError, raise_if_refused
+from penstock.client.errors import raise_if_refused
 from penstock.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from penstock.wire.messages.update_features import (
     FeatureUpdateKey,
@@ -40,19 +40,7 @@ async def describe_features(client: Client) -> list[Feature]:
     """Every feature that a broker of the cluster knows, by name. Brokers that do not answer are left out."""
     request = ApiVersionsRequest(client_software_name="penstock", client_software_version=VERSION)
 
-    async def attempt() -> dict[int, ApiVersionsResponse]:
-        found: dict[int, ApiVersionsResponse] = {}
-        problem: ClientError = UnreachableError("the cluster names no broker")
-        for broker in await client.brokers():
-            try:
-                found[broker.node_id] = await client.ask_node(broker.node_id, request, ApiVersionsResponse)
-            except ClientError as error:
-                problem = error
-        if not found:
-            raise problem
-        return found
-
-    answers = await client.persist(attempt)
+    answers = await client.persist(lambda: client.ask_reachable(request, ApiVersionsResponse))
     newest = max(answers.values(), key=lambda answer: answer.finalized_features_epoch)
     levels = {each.name: each.max_version_level for each in newest.finalized_features}
     supported: dict[str, dict[int, LevelRange]] = {name: dict.fromkeys(answers, _NOTHING) for name in levels}

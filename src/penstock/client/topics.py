@@ -236,7 +236,7 @@ async def _eligible(client: Client, names: Sequence[str]) -> dict[TopicPartition
 async def replica_sizes(
     client: Client, partitions: Sequence[TopicPartition]
 ) -> dict[TopicPartition, list[ReplicaSize]]:
-    """What partitions take on the disks of all brokers, replicas that are being moved left out."""
+    """What partitions take on the disks of all brokers that answer, replicas that are being moved left out."""
     request = DescribeLogDirsRequest(
         topics=[
             DescribableLogDirTopic(topic=topic, partitions=indexes)
@@ -246,19 +246,14 @@ async def replica_sizes(
 
     async def attempt() -> dict[TopicPartition, list[ReplicaSize]]:
         sizes: dict[TopicPartition, list[ReplicaSize]] = {}
-        for broker in await client.brokers():
-            response = await client.ask_node(broker.node_id, request, DescribeLogDirsResponse)
-            raise_if_refused(
-                response.error_code, None, f"describe the log directories of broker {broker.node_id}"
-            )
+        for node_id, response in (await client.ask_reachable(request, DescribeLogDirsResponse)).items():
+            raise_if_refused(response.error_code, None, f"describe the log directories of broker {node_id}")
             for directory in response.results:
                 for topic in directory.topics:
                     for each in topic.partitions:
                         if not each.is_future_key:
                             sizes.setdefault(TopicPartition(topic.name, each.partition_index), []).append(
-                                ReplicaSize(
-                                    broker.node_id, directory.log_dir, each.partition_size, each.offset_lag
-                                )
+                                ReplicaSize(node_id, directory.log_dir, each.partition_size, each.offset_lag)
                             )
         return sizes
 
