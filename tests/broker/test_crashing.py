@@ -158,6 +158,26 @@ def test_idempotent_producers_are_recognised_after_a_crash(tmp_path: Path):
             assert client.produce("t", batch(3)).base_offset == 3
 
 
+def test_a_log_that_lost_its_name_takes_what_it_knew_of_producers_along(tmp_path: Path):
+    def batch(sequence: int) -> bytes:
+        return batch_of(b"%d" % sequence, producer_id=9, producer_epoch=0, base_sequence=sequence)
+
+    with PenstockProcess(tmp_path) as broker:
+        with RawClient(broker.bootstrap) as client:
+            client.create_topic("t")
+            for sequence in range(2):
+                client.produce("t", batch(sequence))
+        broker.kill()
+        # As a power cut may leave it. Whose log it was nobody knows, so another one begins.
+        (tmp_path / "t-0" / "partition.metadata").write_bytes(b"")
+        broker.start()
+        with RawClient(broker.bootstrap) as client:
+            assert end_offset(client, "t") == 0
+            assert client.produce("t", batch(0)).base_offset == 0
+            assert client.produce("t", batch(1)).base_offset == 1, "no duplicate: it is not here"
+            assert values_in(client.fetch("t", 0).records) == [b"0", b"1"]
+
+
 def test_topics_configs_and_deletions_survive_a_crash(tmp_path: Path):
     with PenstockProcess(tmp_path) as broker:
         with RawClient(broker.bootstrap) as client:

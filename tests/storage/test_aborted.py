@@ -203,6 +203,17 @@ def test_an_open_transaction_is_still_open_after_a_crash(written: TransactionalL
     assert written.aborted()[-1].first_offset == first
 
 
+def test_a_log_that_takes_the_place_of_another_knows_none_of_its_transactions(written: TransactionalLog):
+    written.write(7)
+    second = MemoryDisk()
+    written.log = create_log(second, SMALL, written.producers)  # type: ignore[arg-type]
+    assert written.producers.transactions.first_unstable_offset is None
+    written.write(8)
+    first = written.write(7)
+    written.mark(ABORT, 7)
+    assert [entry.first_offset for entry in written.aborted()] == [first]
+
+
 def test_cutting_the_log_takes_entries_and_open_transactions_along(written: TransactionalLog):
     many_transactions(written)
     before = written.aborted()

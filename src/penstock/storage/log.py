@@ -123,6 +123,7 @@ class Log:
         start_offset: int = 0,
     ) -> "Log":
         """A new, empty log. Nothing of it is synced before its first batch is."""
+        producers.restore(())  # they may have been those of a log that was found here, and is of no use
         try:
             disk.make_dir(path)
             metadata = disk.open(f"{path}/{names.PARTITION_METADATA}", create=True)
