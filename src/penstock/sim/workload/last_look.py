@@ -11,13 +11,14 @@ from typing import Any
 
 from penstock.base.ids import TopicPartition
 from penstock.client.errors import ClientError, NoAnswerError
-from penstock.client.fetch import FetchLimits, fetch
+from penstock.client.fetch import FetchLimits
 from penstock.client.group_consumer import GroupConsumer
 from penstock.client.group_offsets import committed_offsets
 from penstock.client.offsets import EARLIEST, LATEST, find_offsets
 from penstock.client.transactional_producer import TransactionalProducer
 from penstock.sim.coordinated_actors import MemberPlan
 from penstock.sim.plan import Plan
+from penstock.sim.workload.fetching import fetch_at_last
 from penstock.sim.workload.journal import Journal
 from penstock.sim.workload.member import member_settings, protocol_of
 from penstock.sim.workload.polling import committed_poll
@@ -126,9 +127,8 @@ class LastLook:
         position = (await find_offsets(client, {partition: EARLIEST}))[partition]
         end = (await find_offsets(client, {partition: LATEST}, committed_only=True))[partition]
         while position < end:
-            ((node_id, _),) = (await client.leaders([partition])).items()
             began = history.tick()
-            (fetched,) = await fetch(client, node_id, {partition: position}, _LIMITS, committed_only=True)
+            fetched = await fetch_at_last(client, partition, position, committed_only=True)
             if fetched.refusal is not None:
                 self.problems.append(f"{partition}: {fetched.refusal.code.name} at offset {position}")
                 return

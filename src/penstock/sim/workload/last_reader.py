@@ -3,16 +3,16 @@
 from penstock.base.errors import ErrorCode
 from penstock.base.ids import TopicPartition
 from penstock.client.errors import ClientError, describe
-from penstock.client.fetch import Fetched, FetchLimits, fetch, read_batches, read_fetched
+from penstock.client.fetch import Fetched, read_batches, read_fetched
 from penstock.client.offsets import EARLIEST, LATEST, find_offsets
 from penstock.records.errors import CorruptBatchError
 from penstock.sim.checkers import FinalRead, LogName, Poll, Seen, Unreadable
+from penstock.sim.workload.fetching import fetch_at_last
 from penstock.sim.workload.journal import Journal
 from penstock.sim.workload.records import to_message
 from penstock.sim.workload.watching import WatchingClient
 
 _NAME = "last reader"
-_LIMITS = FetchLimits(max_wait_ms=1)
 
 
 class LastReader:
@@ -41,9 +41,8 @@ class LastReader:
         start = position = (await find_offsets(client, {partition: EARLIEST}))[partition]
         end = (await find_offsets(client, {partition: LATEST}))[partition]
         while position < end:
-            ((node_id, _),) = (await client.leaders([partition])).items()
             began = history.tick()
-            (fetched,) = await fetch(client, node_id, {partition: position}, _LIMITS)
+            fetched = await fetch_at_last(client, partition, position)
             if fetched.refusal is not None and fetched.refusal.code is ErrorCode.CORRUPT_MESSAGE:
                 # Only the broker knows how far the damage goes: feel for its end.
                 history.unreadable.append(Unreadable(log, position, position + 1))

@@ -1,0 +1,28 @@
+"""Reading when all is over: nothing fails any more, but the cluster may still be moving replicas and leaders."""
+
+from penstock.base.ids import TopicPartition
+from penstock.client.client import Client
+from penstock.client.errors import AnsweredError
+from penstock.client.fetch import Fetched, FetchLimits, fetch
+from penstock.client.retries import is_stale_metadata
+
+_LIMITS = FetchLimits(max_wait_ms=1)
+
+
+async def fetch_at_last(
+    client: Client, partition: TopicPartition, position: int, *, committed_only: bool = False
+) -> Fetched:
+    """What lies at a position. Who leads the partition is looked up again where the leader says so, as any reader
+    does: a topic of a coordinator that is made by the last look makes the cluster balance itself once more.
+    """
+
+    async def attempt() -> Fetched:
+        (node_id,) = await client.leaders([partition])
+        (fetched,) = await fetch(
+            client, node_id, {partition: position}, _LIMITS, committed_only=committed_only
+        )
+        if fetched.refusal is not None and is_stale_metadata(fetched.refusal.code):
+            raise AnsweredError(fetched.refusal, f"{partition} at offset {position}")
+        return fetched
+
+    return await client.persist(attempt)

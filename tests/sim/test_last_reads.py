@@ -1,0 +1,58 @@
+"""Reading when all is over: a cluster that still moves leaders is read all the same."""
+
+import asyncio
+
+from penstock.base.ids import TopicPartition
+from penstock.client.client import Client
+from penstock.client.fetch import read_batches, read_fetched
+from penstock.client.topics import NewTopic, create_topics
+from penstock.sim import Simulation
+from penstock.sim.shared_store import SharedStore
+from penstock.sim.workload.fetching import fetch_at_last
+from tests.sim.stories import PATIENCE_S, as_client, send
+
+TOPIC = "orders"
+
+
+def test_a_leader_that_has_changed_since_is_looked_up_again() -> None:
+    with Simulation(1) as simulation:
+        store = SharedStore(simulation, session_timeout_ms=60_000)
+        someone = simulation.new_outsider("client-1")
+        nodes = [
+            simulation.new_node(node_id, settings={}, make_store=store.opener(node_id))
+            for node_id in (1, 2, 3)
+        ]
+
+        async def led_by(leader: int, *, in_sync: set[int]) -> None:
+            while True:
+                topic = store.topic(TOPIC)
+                assert topic is not None
+                (state,) = topic.partitions
+                if (state.leader, set(state.in_sync)) == (leader, in_sync):
+                    return
+                await asyncio.sleep(0.05)
+
+        async def chore(client: Client) -> list[bytes | None]:
+            await create_topics(client, [NewTopic(TOPIC, assignments={0: (1, 2)})])
+            await send(client, TOPIC, b"one")  # the client knows who leads now
+            await nodes[0].stop()
+            await led_by(2, in_sync={2})
+            await nodes[0].start()
+            await led_by(2, in_sync={1, 2})
+            fetched = await fetch_at_last(client, TopicPartition(TOPIC, 0), 0)
+            assert fetched.refusal is None
+            return [
+                record.value
+                for header, batch in read_batches(fetched)
+                for record in read_fetched(batch, header, from_offset=0)
+            ]
+
+        async def story() -> list[bytes | None]:
+            for node in nodes:
+                await node.start()
+            while len(store.brokers()) < len(nodes) or any(each.fenced for each in store.brokers().values()):
+                await asyncio.sleep(0.05)
+            return await as_client(simulation, someone, nodes[2], chore)
+
+        assert simulation.run(story(), seconds_max=PATIENCE_S) == [b"one"]
+        assert simulation.kernel.problems == []
