@@ -17,6 +17,7 @@ from penstock.cluster.metadata import NO_LEADER, PartitionState
 from penstock.cluster.publishing import Publisher
 from penstock.core import replication
 from penstock.core.balancing import _Planner
+from penstock.core.producers import ProducerStates
 from penstock.core.replication import Leadership
 from penstock.services import appointments
 from penstock.services.applier import LocalApplier
@@ -24,6 +25,7 @@ from penstock.services.partition import Partition
 from penstock.services.partitions import Partitions
 from penstock.services.replication.copying import Copier
 from penstock.storage.checking import SegmentCheck
+from penstock.storage.log import Log
 from penstock.storage.recovery import _Opening
 from penstock.world.store import NodeExistsError, Operation
 from tests.sim.planted import Plant, Planted
@@ -249,6 +251,20 @@ def leader_begins_without_a_record_of_its_own(patch: pytest.MonkeyPatch) -> None
     patch.setattr(Partition, "_write_leader_change", lambda self: None)
 
 
+@planted
+def new_log_knows_the_producers_of_the_one_it_replaces(patch: pytest.MonkeyPatch) -> None:
+    """A log that is of no use was replayed before that was seen, and what came of it stays."""
+
+    def create(*words: Any, producers: ProducerStates, **more: Any) -> Log:
+        known = producers.entries()
+        made = genuine(*words, producers=producers, **more)
+        producers.restore(known)
+        return made
+
+    genuine = Log.create
+    patch.setattr(Log, "create", create)
+
+
 # A seed in which each is seen.
 SEEN_FROM: dict[str, int] = {
     "leader_elected_outside_the_in_sync_set": 3,
@@ -259,6 +275,7 @@ SEEN_FROM: dict[str, int] = {
     "lost_beginning_of_a_replica_not_seen": 21,
     "drained_broker_keeps_its_replicas": 5,
     "exchange_never_ends": 1,
+    "new_log_knows_the_producers_of_the_one_it_replaces": 141,
 }
 
 # No seed is known for these: they need several things to come together that plans seldom have.
