@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 from peers import tools
 from peers.cluster import PenstockCluster
 from penstock.cli.main import main
-from tests.cluster.test_processes import PATIENCE_S, Writer, create, metadata
+from tests.cluster.driving import PATIENCE_S, Writer, create, metadata
 
 pytestmark = pytest.mark.foreign
 

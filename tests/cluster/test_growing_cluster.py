@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient
 from peers import tools
 from peers.cluster import PenstockCluster
 from penstock.base.ids import CONSUMER_OFFSETS, TRANSACTION_STATE
-from tests.cluster.test_processes import PATIENCE_S, create, topic_config, until
+from tests.cluster.driving import PATIENCE_S, create, topic_config, until
 
 pytestmark = pytest.mark.foreign
 

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from peers import tools
@@ -18,7 +17,7 @@ from peers.penstock import PenstockProcess
 from tests.chaos.cluster import verdicts
 from tests.chaos.cluster.recording import log_of
 from tests.cluster import fast_clock
-from tests.cluster.test_processes import PATIENCE_S, Writer, in_sync, leader, read_all, until
+from tests.cluster.driving import PATIENCE_S, Writer, in_sync, leader, read_all, until, watermarks
 
 pytestmark = pytest.mark.foreign
 
@@ -54,26 +53,12 @@ def cluster() -> Iterator[PenstockCluster]:
         yield cluster
 
 
-@pytest.fixture
-def admin(cluster: PenstockCluster) -> AdminClient:
-    return AdminClient({"bootstrap.servers": cluster.bootstrap})
-
-
 def create_led_by(admin: AdminClient, topic: str, *replicas: int, **configs: str) -> None:
     """A topic of one partition, the first of its replicas to lead."""
     settings = {name.replace("_", "."): value for name, value in configs.items()}
     new = NewTopic(topic, 1, replica_assignment=[list(replicas)], config=settings)
     admin.create_topics([new])[topic].result(PATIENCE_S)
     until(lambda: leader(admin, topic) == replicas[0])
-
-
-def end_offset(cluster: PenstockCluster, topic: str) -> int:
-    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "nobody"})
-    try:
-        _, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=PATIENCE_S, cached=False)
-        return int(end)
-    finally:
-        consumer.close()
 
 
 def test_clocks_an_hour_apart_are_told_and_cost_nothing(cluster, admin):
@@ -124,7 +109,7 @@ def test_a_follower_with_a_longer_log_is_cut_and_says_so(cluster, admin):
         "longer-0: its log is longer than, or not the same as, that of its leader"
         in cluster.brokers[2].output
     )
-    seen = read_all(cluster, "longer", end_offset(cluster, "longer"))
+    seen = read_all(cluster, "longer", watermarks(cluster, "longer")[1])
     assert seen.keys() >= kept.acknowledged
     assert set(range(1_040, 1_060)).isdisjoint(seen)
     assert max(seen.values()) == 1
@@ -163,4 +148,4 @@ def test_a_leader_without_room_gives_up_and_another_one_leads(cluster, admin):
     assert leader(admin, "full") in (2, 3)
     assert "full-0 cannot be written here (there is no room on its disk)" in cluster.brokers[1].output
     end = 20 + 2 * MEMORY_BYTES // 500_000
-    assert end_offset(cluster, "full") == end
+    assert watermarks(cluster, "full")[1] == end

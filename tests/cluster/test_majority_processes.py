@@ -1,34 +1,29 @@
 """Topics of which a majority of the replicas counts, on three broker processes with a real ZooKeeper and librdkafka."""
 
 import json
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
-from confluent_kafka.admin import (
-    AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    NewTopic,
-    PartitionMetadata,
-)
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, PartitionMetadata
 
 from peers import tools
 from peers.cluster import PenstockCluster
 from peers.kafka import run_tool
+from tests.cluster.driving import (
+    REASSIGN_PARTITIONS,
+    Writer,
+    change_topic_config,
+    create,
+    leader,
+    metadata,
+    read_all,
+    until,
+)
 
 pytestmark = pytest.mark.foreign
-
-REASSIGN_PARTITIONS = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
-
-# A slow machine may need long; what takes so long has failed.
-PATIENCE_S = 120
-# A request can wait in the queue of a broker that is gone: then it is asked again.
-ASK_S = 3
 
 
 @pytest.fixture(scope="module")
@@ -44,39 +39,12 @@ def cluster() -> Iterator[PenstockCluster]:
         yield cluster
 
 
-@pytest.fixture
-def admin(cluster: PenstockCluster) -> AdminClient:
-    return AdminClient({"bootstrap.servers": cluster.bootstrap})
-
-
-@pytest.fixture
-def topic(request: pytest.FixtureRequest) -> str:
-    return str(request.node.name.removeprefix("test_"))[:60]
-
-
-def until(look: Callable[[], object]) -> None:
-    """Wait for something that other processes do: nothing here could be told."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not look():
-        assert time.monotonic() < deadline, "it did not come to pass"
-        time.sleep(0.05)
-
-
-def create(admin: AdminClient, topic: str, *, replicas: int = 3, quorum: str = "majority") -> None:
-    made = NewTopic(topic, 1, replicas, config={"penstock.ack.quorum": quorum})
-    admin.create_topics([made])[topic].result(PATIENCE_S)
+def create_counting(admin: AdminClient, topic: str, *, replicas: int = 3, quorum: str = "majority") -> None:
+    create(admin, topic, replicas=replicas, penstock_ack_quorum=quorum)
 
 
 def partition(admin: AdminClient, topic: str) -> PartitionMetadata | None:
-    try:
-        return admin.list_topics(topic, timeout=ASK_S).topics[topic].partitions.get(0)
-    except KafkaException:
-        return None
-
-
-def is_led_without(admin: AdminClient, topic: str, gone: int) -> bool:
-    found = partition(admin, topic)
-    return found is not None and found.leader not in (-1, gone)
+    return metadata(admin, topic).topics[topic].partitions.get(0)
 
 
 def is_whole(admin: AdminClient, topic: str, replicas: set[int]) -> bool:
@@ -86,57 +54,13 @@ def is_whole(admin: AdminClient, topic: str, replicas: set[int]) -> bool:
     )
 
 
-class Writer:
-    """Sends numbers, and knows which were acknowledged by acks=all."""
-
-    def __init__(self, cluster: PenstockCluster, topic: str, **settings: object) -> None:
-        self._producer = Producer(
-            {"bootstrap.servers": cluster.bootstrap, "acks": "all", "linger.ms": 1, **settings}
-        )
-        self._topic = topic
-        self.sent = 0
-        self.acknowledged: set[int] = set()
-        self.errors: list[KafkaError] = []
-
-    def send(self, count: int) -> None:
-        for _ in range(count):
-            self._producer.produce(self._topic, str(self.sent), partition=0, on_delivery=self._heard)
-            self.sent += 1
-            self._producer.poll(0)
-
-    def flush(self) -> None:
-        assert self._producer.flush(PATIENCE_S) == 0
-
-    def _heard(self, error: KafkaError | None, message: Message) -> None:
-        if error is not None:
-            self.errors.append(error)
-        else:
-            self.acknowledged.add(int(message.value() or b""))
-
-
-def read_all(cluster: PenstockCluster, topic: str, expected: int) -> Counter[int]:
-    """How often each number is there; reads until so many are."""
-    consumer = Consumer(
-        {"bootstrap.servers": cluster.bootstrap, "group.id": "reader", "auto.offset.reset": "earliest"}
-    )
-    consumer.assign([TopicPartition(topic, 0, 0)])
-    seen: Counter[int] = Counter()
-    deadline = time.monotonic() + PATIENCE_S
-    while len(seen) < expected and time.monotonic() < deadline:
-        for message in consumer.consume(500, timeout=0.5):
-            if message.error() is None:
-                seen[int(message.value() or b"")] += 1
-    consumer.close()
-    return seen
-
-
 def test_nothing_acknowledged_is_lost_or_doubled_when_each_broker_dies_in_turn(cluster, admin, topic):
-    create(admin, topic)
+    create_counting(admin, topic)
     writer = Writer(cluster, topic, **{"enable.idempotence": True})
     for node_id, broker in cluster.brokers.items():
         writer.send(500)
         broker.kill()
-        until(lambda gone=node_id: is_led_without(admin, topic, gone))
+        until(lambda gone=node_id: leader(admin, topic) not in (-1, gone))
         writer.send(500)
         broker.start()
         until(lambda: is_whole(admin, topic, {1, 2, 3}))
@@ -147,8 +71,8 @@ def test_nothing_acknowledged_is_lost_or_doubled_when_each_broker_dies_in_turn(c
 
 
 def test_a_follower_that_stands_still_delays_nobody(cluster, admin, topic):
-    create(admin, topic)
-    create(admin, f"{topic}-all", quorum="all")
+    create_counting(admin, topic)
+    create_counting(admin, f"{topic}-all", quorum="all")
     until(lambda: is_whole(admin, topic, {1, 2, 3}) and is_whole(admin, f"{topic}-all", {1, 2, 3}))
     leaders = {found.leader for name in (topic, f"{topic}-all") if (found := partition(admin, name))}
     still = min({1, 2, 3} - leaders)
@@ -171,7 +95,7 @@ def test_a_follower_that_stands_still_delays_nobody(cluster, admin, topic):
 
 
 def test_without_a_majority_nothing_is_acknowledged_and_it_goes_on_when_there_is_one(cluster, admin, topic):
-    create(admin, topic)
+    create_counting(admin, topic)
     writer = Writer(cluster, topic, **{"enable.idempotence": True})
     writer.send(100)
     writer.flush()
@@ -195,7 +119,7 @@ def test_without_a_majority_nothing_is_acknowledged_and_it_goes_on_when_there_is
 
 def test_replicas_and_leaders_are_moved(cluster, admin, topic, tmp_path: Path):
     tools.require("kafka")
-    create(admin, topic, replicas=2)
+    create_counting(admin, topic, replicas=2)
     writer = Writer(cluster, topic)
     writer.send(1000)
     before = partition(admin, topic)
@@ -217,7 +141,7 @@ def test_replicas_and_leaders_are_moved(cluster, admin, topic, tmp_path: Path):
 
 
 def test_a_planned_stop_hands_leaders_over(cluster, admin, topic):
-    create(admin, topic)
+    create_counting(admin, topic)
     writer = Writer(cluster, topic)
     writer.send(300)
     found = partition(admin, topic)
@@ -233,9 +157,7 @@ def test_a_planned_stop_hands_leaders_over(cluster, admin, topic):
 
 def test_whether_majorities_count_is_decided_when_a_topic_is_created(cluster, admin, topic):
     with pytest.raises(KafkaException, match="all, majority"):
-        create(admin, topic, quorum="most")
-    create(admin, topic)
-    entry = ConfigEntry("penstock.ack.quorum", "all", incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
+        create_counting(admin, topic, quorum="most")
+    create_counting(admin, topic)
     with pytest.raises(KafkaException, match="since the topic was created and cannot be changed"):
-        admin.incremental_alter_configs([resource])[resource].result(PATIENCE_S)
+        change_topic_config(admin, topic, "penstock.ack.quorum", "all")

@@ -17,7 +17,7 @@ from penstock.base.errors import ErrorCode
 from penstock.cli.main import main
 from penstock.wire.messages.api_versions import ApiVersionsRequest
 from penstock.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
-from tests.cluster.test_processes import Writer, create, in_sync, read_all, until
+from tests.cluster.driving import Writer, create, in_sync, read_all, until
 from tests.raw_client import RawClient
 
 pytestmark = pytest.mark.foreign
