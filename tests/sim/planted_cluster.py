@@ -156,7 +156,7 @@ def epoch_goes_on_without_a_replica(patch: pytest.MonkeyPatch) -> None:
     """Who has not heard that its replica was taken away and given back counts as having what it is about to delete."""
 
     def reduced(state: PartitionState, alive: Collection[int], **changed: tuple[int, ...]) -> PartitionState:
-        return leadership.elect(leadership._next(state, **{"adding": (), **changed}), alive)
+        return leadership.elect(state.changed(**{"adding": (), **changed}), alive)
 
     patch.setattr(leadership, "_reduced", reduced)
 

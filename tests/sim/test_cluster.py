@@ -3,28 +3,18 @@
 A seed that fails is looked at with `penstock sim run --cluster --seed S`.
 """
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
 from penstock.sim.cluster_plan import OPERATION_COUNT, make_cluster_plan
 from penstock.sim.entries import CLUSTERED, FAULTS, CutPeers, FlipBit
 from penstock.sim.plan import Plan
 from penstock.sim.run import run_plan
+from tests.sim.histories import hash_in_another_process
 from tests.sim.planted_cluster import NOT_SEEN_YET, PLANTED, SEEDS_MAX, SEEN_FROM
 
-ROOT = Path(__file__).parents[2]
 SEEDS = range(30)
 PER_TEST = 5
 PLANS = [make_cluster_plan(seed) for seed in range(200)]
-
-HASH_OF = (
-    "import sys; from penstock.sim.cluster_plan import make_cluster_plan; "
-    "from penstock.sim.run import run_plan; print(run_plan(make_cluster_plan(int(sys.argv[1]))).hash)"
-)
 
 
 @pytest.mark.parametrize("first", SEEDS[::PER_TEST])
@@ -53,10 +43,7 @@ def test_one_seed_is_one_history_in_one_process_and_in_two() -> None:
     for seed in (3, 4):  # with groups and transactions, and without
         hashes = {run_plan(make_cluster_plan(seed)).hash}
         for hash_seed in ("1", "2"):
-            environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONHASHSEED": hash_seed}
-            command = [sys.executable, "-c", HASH_OF, str(seed)]
-            told = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
-            hashes.add(told.stdout.strip())
+            hashes.add(hash_in_another_process(make_cluster_plan, seed, hash_seed))
         assert len(hashes) == 1
 
 

@@ -3,29 +3,19 @@
 A seed that fails is looked at with `penstock sim run --coordination --seed S`.
 """
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
 from penstock.sim.coordination_plan import FLUSHES_ALWAYS, OPERATION_COUNT, make_coordination_plan
 from penstock.sim.entries import COORDINATED, FAULTS, FlipBit
 from penstock.sim.plan import Plan
 from penstock.sim.run import run_plan
+from tests.sim.histories import hash_in_another_process
 from tests.sim.planted import Planted
 from tests.sim.planted_coordination import PLANTED, SEEDS_MAX, SEEN_FROM
 
-ROOT = Path(__file__).parents[2]
 SEEDS = range(40)
 PER_TEST = 5
 PLANS = [make_coordination_plan(seed) for seed in range(200)]
-
-HASH_OF = (
-    "import sys; from penstock.sim.coordination_plan import make_coordination_plan; "
-    "from penstock.sim.run import run_plan; print(run_plan(make_coordination_plan(int(sys.argv[1]))).hash)"
-)
 
 
 @pytest.mark.parametrize("first", SEEDS[::PER_TEST])
@@ -55,10 +45,7 @@ def test_one_seed_is_one_history_in_one_process_and_in_two() -> None:
     seed = 8
     hashes = {run_plan(make_coordination_plan(seed)).hash}
     for hash_seed in ("1", "2"):
-        environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONHASHSEED": hash_seed}
-        command = [sys.executable, "-c", HASH_OF, str(seed)]
-        told = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
-        hashes.add(told.stdout.strip())
+        hashes.add(hash_in_another_process(make_coordination_plan, seed, hash_seed))
     assert len(hashes) == 1
 
 

@@ -1,10 +1,5 @@
 """Runs of plans: the same history from the same seed everywhere, and problems told when there are some."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
 from penstock.sim import entries
@@ -14,12 +9,9 @@ from penstock.sim.run import BROKEN_OFF, UNREADABLE, run_plan
 from penstock.sim.summary import Summary
 from penstock.sim.topic_plans import TopicPlan
 from penstock.sim.workload.records import to_message
+from tests.sim.histories import hash_in_another_process
 
-SOURCE = Path(__file__).parents[2] / "src"
 SEED = 17
-HASH_OF = "import sys; from penstock.sim.plan import make_plan; from penstock.sim.run import run_plan; " + (
-    "print(run_plan(make_plan(int(sys.argv[1]))).hash)"
-)
 
 TOPIC = TopicPlan(
     "orders",
@@ -53,17 +45,15 @@ def small_plan(*more: entries.Entry, finish: str = "restart") -> Plan:
     )
 
 
-def hash_in_another_process(seed: int, hash_seed: str) -> str:
-    environment = {**os.environ, "PYTHONPATH": str(SOURCE), "PYTHONHASHSEED": hash_seed}
-    command = [sys.executable, "-c", HASH_OF, str(seed)]
-    return subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout.strip()
-
-
 def test_a_seed_is_one_history_in_this_process_and_in_others() -> None:
     plan = make_plan(SEED)
     first, second = run_plan(plan), run_plan(plan)
     assert first == second
-    assert first.hash == hash_in_another_process(SEED, "1") == hash_in_another_process(SEED, "2")
+    assert (
+        first.hash
+        == hash_in_another_process(make_plan, SEED, "1")
+        == hash_in_another_process(make_plan, SEED, "2")
+    )
     assert run_plan(make_plan(SEED + 1)).hash != first.hash
 
 

@@ -64,11 +64,10 @@ def judge(
             state = agree(state, in_sync)
         elif set(in_sync) != set(state.in_sync):
             eligible = eligible_after(state, in_sync, min_in_sync=min_in_sync(topic))
-            state = state._replace(
+            state = state.changed(
                 in_sync=in_sync,
                 # A leader that gives up could not serve anybody if it led again.
                 eligible=tuple(each for each in eligible if each != leader),
-                partition_epoch=state.partition_epoch + 1,
             )
             state = finish_exchange(state, image.alive())
             if leader not in wanted:  # it cannot write, and gives up

@@ -66,7 +66,7 @@ def fence(
     in_sync = tuple(each for each in state.in_sync if each != gone)
     if gone in state.in_sync and in_sync:
         eligible = eligible_after(state, in_sync, min_in_sync=min_in_sync)
-        state = _next(state, in_sync=in_sync, eligible=eligible)
+        state = state.changed(in_sync=in_sync, eligible=eligible)
     return elect(state, alive, unclean=unclean) if state.leader == gone else state
 
 
@@ -89,8 +89,7 @@ def welcome(
         return state
     known = _with_everything(state)
     if come in known and ((not keeps_all and len(known) > 1) or not same_directory):
-        state = _next(
-            state,
+        state = state.changed(
             in_sync=tuple(each for each in state.in_sync if each != come),
             eligible=tuple(each for each in state.eligible if each != come),
         )
@@ -113,7 +112,7 @@ def without_needless(state: PartitionState, *, min_in_sync: int) -> PartitionSta
     """A partition whose topic asks for another number of members: if there are enough of them, nobody is eligible."""
     if not state.eligible or len(state.in_sync) < state.needed_in_sync(min_in_sync):
         return state
-    return _next(state, eligible=())
+    return state.changed(eligible=())
 
 
 def exchange(state: PartitionState, wanted: tuple[int, ...], alive: Collection[int]) -> PartitionState:
@@ -125,8 +124,7 @@ def exchange(state: PartitionState, wanted: tuple[int, ...], alive: Collection[i
     state = _without(state, [each for each in state.adding if each not in wanted], alive)
     present = present_replicas(state)
     leaving = tuple(each for each in state.replicas if each not in wanted)
-    return _next(
-        state,
+    return state.changed(
         replicas=wanted + leaving,
         adding=tuple(each for each in wanted if each not in present),
         removing=leaving,
@@ -179,8 +177,8 @@ def _reduced(
 ) -> PartitionState:
     """A partition with no other replicas than it had, and perhaps fewer."""
     eligible = tuple(each for each in state.eligible if each in replicas)
-    reduced = _next(
-        state, replicas=replicas, in_sync=in_sync, eligible=eligible, adding=adding, removing=removing
+    reduced = state.changed(
+        replicas=replicas, in_sync=in_sync, eligible=eligible, adding=adding, removing=removing
     )
     led = elect(reduced, alive)
     if led.leader_epoch > state.leader_epoch or set(replicas) == set(state.replicas):
@@ -198,8 +196,4 @@ def _first(replicas: tuple[int, ...], able: Collection[int], alive: Collection[i
 
 
 def _led(state: PartitionState, leader: int, in_sync: tuple[int, ...]) -> PartitionState:
-    return _next(state, leader=leader, leader_epoch=state.leader_epoch + 1, in_sync=in_sync)
-
-
-def _next(state: PartitionState, **changed: object) -> PartitionState:
-    return state._replace(partition_epoch=state.partition_epoch + 1, **changed)  # type: ignore[arg-type]
+    return state.changed(leader=leader, leader_epoch=state.leader_epoch + 1, in_sync=in_sync)

@@ -46,7 +46,7 @@ def vacate(state: PartitionState) -> PartitionState:
     """Nobody leads, under an epoch in which nobody will have written."""
     if state.leader == NO_LEADER:
         return state
-    return _next(state, leader=NO_LEADER, leader_epoch=state.leader_epoch + 1)
+    return state.changed(leader=NO_LEADER, leader_epoch=state.leader_epoch + 1)
 
 
 def elect_preferred(state: PartitionState, alive: Collection[int]) -> PartitionState:
@@ -74,7 +74,7 @@ def hand_over(state: PartitionState, leaving: int, alive: Collection[int]) -> Pa
 def fence(state: PartitionState, gone: int) -> PartitionState:
     """A partition one of whose replicas is gone."""
     if gone in state.in_sync:
-        state = _next(state, in_sync=_without(state.in_sync, gone))
+        state = state.changed(in_sync=_without(state.in_sync, gone))
     return vacate(state) if state.leader == gone else state
 
 
@@ -83,8 +83,7 @@ def welcome(state: PartitionState, come: int, *, keeps_all: bool) -> PartitionSt
     if come not in state.replicas:
         return state
     if not keeps_all and (come in state.in_sync or come not in state.doubtful):
-        state = _next(
-            state,
+        state = state.changed(
             in_sync=_without(state.in_sync, come),
             doubtful=(*_without(state.doubtful, come), come),
         )
@@ -127,8 +126,7 @@ def choose(
 
 def appoint(state: PartitionState, leader: int) -> PartitionState:
     """A leader. Who is in sync with it, it will tell."""
-    return _next(
-        state,
+    return state.changed(
         leader=leader,
         leader_epoch=state.leader_epoch + 1,
         in_sync=(leader,),
@@ -199,8 +197,7 @@ def _of_replicas(
 ) -> PartitionState:
     if not set(state.replicas) <= set(replicas):
         state = _in_next_epoch(state)
-    return _next(
-        state,
+    return state.changed(
         replicas=replicas,
         adding=adding,
         removing=removing,
@@ -211,7 +208,3 @@ def _of_replicas(
 
 def _without(members: tuple[int, ...], one: int) -> tuple[int, ...]:
     return tuple(each for each in members if each != one)
-
-
-def _next(state: PartitionState, **changed: object) -> PartitionState:
-    return state._replace(partition_epoch=state.partition_epoch + 1, **changed)  # type: ignore[arg-type]

@@ -69,6 +69,10 @@ class PartitionState(NamedTuple):
         int, ...
     ] = ()  # where majorities count: replicas that may lack what they once acknowledged
 
+    def changed(self, **fields: Any) -> "PartitionState":
+        """With other fields, under the next partition epoch."""
+        return self._replace(partition_epoch=self.partition_epoch + 1, **fields)
+
     def needed_in_sync(self, min_in_sync: int) -> int:
         """How many members the in-sync set has to have for anything to be committed, where the topic's
         `min.insync.replicas` is so much: no more than there are replicas without those that are being added.
@@ -129,10 +133,7 @@ class Topic:
     def with_new_leader_epochs(self) -> "Topic":
         return replace(
             self,
-            partitions=tuple(
-                p._replace(leader_epoch=p.leader_epoch + 1, partition_epoch=p.partition_epoch + 1)
-                for p in self.partitions
-            ),
+            partitions=tuple(p.changed(leader_epoch=p.leader_epoch + 1) for p in self.partitions),
         )
 
     def with_configs(self, configs: Mapping[str, str]) -> "Topic":

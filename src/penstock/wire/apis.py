@@ -81,7 +81,7 @@ APIS: Final[dict[int, Api]] = {
     61: Api("DescribeProducers", (0, 0), 0, "describe_producers"),
     62: Api("BrokerRegistration", (0, 4), 0, None),
     63: Api("BrokerHeartbeat", (0, 2), 0, "broker_heartbeat"),
-    64: Api("UnregisterBroker", (0, 0), 0, "unregister_broker"),
+    64: Api("UnregisterBroker", (0, 0), 0, None),
     65: Api("DescribeTransactions", (0, 0), 0, "describe_transactions"),
     66: Api("ListTransactions", (0, 2), 0, "list_transactions"),
     67: Api("AllocateProducerIds", (0, 0), 0, "allocate_producer_ids"),
