@@ -70,10 +70,18 @@ class Crash:
     def hold(self) -> None:
         """Say that the point is reached, and wait until others have done their part."""
         Path(self.once).touch()
-        deadline_s = time.monotonic() + _WAIT_S
-        while not Path(self.until).exists():
-            assert time.monotonic() < deadline_s, "nobody let it go on"
-            time.sleep(0.02)  # another process: nothing here could be told
+        _until_there(Path(self.until))
+
+    def wait(self) -> None:
+        """Return when the point is reached, by whoever it is that gets there."""
+        _until_there(Path(self.once))
+
+
+def _until_there(file: Path) -> None:
+    deadline_s = time.monotonic() + _WAIT_S
+    while not file.exists():
+        assert time.monotonic() < deadline_s, f"nobody made {file.name}"
+        time.sleep(0.02)  # another process: nothing here could be told
 
 
 class CrashingSource(PenstockDataSource):
@@ -116,12 +124,16 @@ class CrashingSink(writers.StreamSink):
         return done
 
     def _write_slowly(self, iterator: Iterator[Any], attempt: task.Attempt) -> Any:
-        """The first attempt of the first task stops half-way. Who comes meanwhile is its twin, and leaves a note."""
+        """The first attempt of the first task stops half-way. Who comes before it has ended is its twin, and leaves a
+        note; it may come early, where all is slow, and then waits until the other has stopped.
+        """
         crash, is_first = self._crash, attempt.attempt == 0
         if attempt.partition != 0:
             return super().write(iterator)
-        if not is_first and Path(crash.once).exists() and not crash.is_noted("ended"):
-            crash.note("twin")
+        if not is_first:
+            crash.wait()
+            if not crash.is_noted("ended"):
+                crash.note("twin")
 
         def interrupted() -> Iterator[Any]:
             (whole,) = iterator
