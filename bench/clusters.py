@@ -46,7 +46,6 @@ def cpu_seconds(cluster: Cluster) -> float:
 class View(NamedTuple):
     """What a broker says of topics: whom partitions are led by, and how many of each set are in sync."""
 
-    controller: int
     leaders: list[int]
     in_sync: list[int]  # how many
 
@@ -71,10 +70,14 @@ def view(admin: AdminClient, prefix: str) -> View | None:
         for partition in topic.partitions.values()
     ]
     return View(
-        found.controller_id,
         [partition.leader for partition in partitions],
         [len(partition.isrs) for partition in partitions],
     )
+
+
+def controller_of(admin: AdminClient) -> int:
+    """Whom the cluster calls so; what metadata say is only where to send requests."""
+    return int(admin.describe_cluster().result(PATIENCE_S).controller.id)
 
 
 def until_whole(admin: AdminClient, prefix: str, partitions: int) -> None:

@@ -46,6 +46,12 @@ class PenstockCluster:
     def bootstrap(self) -> str:
         return ",".join(broker.bootstrap for broker in self.brokers.values())
 
+    def start_missing(self) -> None:
+        """Start the brokers that do not run."""
+        for broker in self.brokers.values():
+            if not broker.running:
+                broker.start()
+
     def __enter__(self) -> Self:
         with ExitStack() as stack:
             stack.enter_context(self.zookeeper)

@@ -11,7 +11,7 @@ import time
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from bench.clusters import PATIENCE_S, Cluster, admin_of, cluster_of, until, until_whole, view
+from bench.clusters import PATIENCE_S, Cluster, admin_of, cluster_of, controller_of, until, until_whole, view
 from bench.contestants import PENSTOCK, Contestant
 from bench.rows import Better, Goal, Row
 from bench.scale import Scale
@@ -72,11 +72,11 @@ class _Trial:
         self._write_everywhere()
         time.sleep(_SETTLING_S)
         idle = self._idle_share()
-        controller = self._controller()
+        controller = controller_of(self._admin)
         other = next(node_id for node_id in self._cluster.brokers if node_id != controller)
         restarted = self._restart(other, kill=False)
         recovered = self._restart(other, kill=True)
-        took_over, led = self._fail_over(self._controller())
+        took_over, led = self._fail_over(controller_of(self._admin))
         return {
             f"{NAME}.created": created,
             f"{NAME}.idle": idle,
@@ -115,11 +115,6 @@ class _Trial:
         time.sleep(self._scale.idle_seconds)
         used = [usage.cpu_seconds() - earlier for usage, earlier in zip(usages, before, strict=True)]
         return 100 * max(used) / (time.monotonic() - began_s)
-
-    def _controller(self) -> int:
-        found = view(self._admin, _PREFIX)
-        assert found is not None, "nobody says who the controller is"
-        return found.controller
 
     def _restart(self, node_id: int, *, kill: bool) -> float:
         broker = self._cluster.brokers[node_id]

@@ -1,6 +1,7 @@
 """A broker that is not the controller, and cannot ask it, has no opinion: its metadata may be behind."""
 
 from collections.abc import Iterator
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -80,7 +81,14 @@ REFUSED: list[tuple[Message, Any]] = [
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[RawClient]:
-    with ControlledBroker() as broker, RawClient(broker.bootstrap_servers) as client:
+    with (
+        pytest.MonkeyPatch.context() as patched,
+        ControlledBroker() as broker,
+        RawClient(broker.bootstrap_servers) as client,
+    ):
+        patched.setattr(
+            import_module("penstock.apis.forwarding"), "PATIENCE_S", 0.0
+        )  # nobody will ever be elected
         client.create_topic("t")
         broker.broker.services.controller.resign()
         yield client

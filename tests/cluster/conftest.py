@@ -8,6 +8,7 @@ from peers.cluster import PenstockCluster
 
 @pytest.fixture
 def admin(cluster: PenstockCluster) -> AdminClient:
+    cluster.start_missing()  # a test that failed may have left one dead, and should not fail the next
     return AdminClient({"bootstrap.servers": cluster.bootstrap})
 
 

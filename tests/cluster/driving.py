@@ -52,6 +52,11 @@ def metadata_at(broker: PenstockProcess) -> ClusterMetadata:
     return metadata(AdminClient({"bootstrap.servers": broker.bootstrap}))
 
 
+def controller(admin: AdminClient) -> int:
+    """Whom the cluster calls so; what metadata say is only where to send requests."""
+    return int(admin.describe_cluster(request_timeout=PATIENCE_S).result().controller.id)
+
+
 def create(admin: AdminClient, topic: str, *, partitions: int = 1, replicas: int = 3, **configs: str) -> None:
     settings = {name.replace("_", "."): value for name, value in configs.items()}
     admin.create_topics([NewTopic(topic, partitions, replicas, config=settings)])[topic].result(PATIENCE_S)

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 from peers import tools
 from peers.cluster import PenstockCluster
 from penstock.cli.main import main
-from tests.cluster.driving import PATIENCE_S, Writer, create, metadata
+from tests.cluster.driving import PATIENCE_S, Writer, controller, create, metadata
 
 pytestmark = pytest.mark.foreign
 
@@ -88,10 +88,10 @@ def test_brokers_that_join_leave_or_die_have_their_shares_moved_and_nothing_is_l
     with cluster.broker(4) as joining:
         until(lambda _, holds: holds[4] > 0)
         # Whoever becomes the controller goes on with it.
-        controller = cluster.brokers[metadata(admin).controller_id]
-        controller.kill()
+        died = cluster.brokers[controller(admin)]
+        died.kill()
         until(lambda leads, _: leads[-1] == 0)
-        controller.start()
+        died.start()
         until(even(1, 2, 3, 4))
         with ThreadPoolExecutor() as pool:
             drained = pool.submit(main, ["broker", "drain", "2", "-b", cluster.bootstrap])

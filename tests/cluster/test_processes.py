@@ -22,21 +22,25 @@ from peers.kafka import run_tool
 from peers.penstock import PenstockProcess
 from peers.process import ProcessEndedError
 from penstock.cli.main import main
+from penstock.wire.messages.metadata import MetadataRequest
 from tests.cluster.driving import (
     PATIENCE_S,
     REASSIGN_PARTITIONS,
     Writer,
     change_broker_config,
     change_topic_config,
+    controller,
     create,
     in_sync,
     leader,
+    metadata,
     metadata_at,
     read_all,
     topic_config,
     until,
     watermarks,
 )
+from tests.raw_client import RawClient
 
 pytestmark = pytest.mark.foreign
 
@@ -70,6 +74,24 @@ def test_any_broker_takes_changes_and_all_hear_of_them(cluster, topic):
         assert sorted(seen.brokers) == [1, 2, 3]
         assert seen.controller_id in (1, 2, 3)
         assert len([name for name in seen.topics if name.startswith(topic)]) == 3
+
+
+def test_any_broker_asks_the_controller_for_clients_and_waits_for_the_next_one_when_it_dies(
+    cluster, admin, topic
+):
+    for node_id, broker in cluster.brokers.items():
+        with RawClient(broker.bootstrap) as raw:
+            assert raw.ask(MetadataRequest(topics=[]), 12).controller_id == node_id
+    died = controller(admin)
+    others = [broker for node_id, broker in cluster.brokers.items() if node_id != died]
+    clients = [AdminClient({"bootstrap.servers": broker.bootstrap}) for broker in others]
+    for client in clients:
+        metadata(client)
+    cluster.brokers[died].kill()
+    for number, client in enumerate(clients):
+        create(client, f"{topic}-{number}", replicas=2)
+    assert controller(clients[0]) != died
+    cluster.brokers[died].start()
 
 
 def test_nothing_acknowledged_is_lost_or_doubled_when_each_broker_dies_in_turn(cluster, admin, topic):

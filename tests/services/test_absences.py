@@ -59,15 +59,3 @@ def test_a_broker_seems_dead_until_it_answers_or_the_metadata_say_so_or_it_is_do
     assert absences.seems_dead(2, now=20)
     absences.brokers_changed(image_of(1, 2, fenced=(2,)), now=21)
     assert not absences.seems_dead(2, now=21)
-
-
-def test_a_controller_that_seems_dead_is_not_named():
-    absences = Absences()
-    image = image_of(1, 2, 3)
-    image.controller_id = 3
-    absences.brokers_changed(image, now=0)
-    assert absences.controller(image, own=1, now=0) == 3
-    absences.doubt(3, now=0)
-    assert absences.controller(image, own=1, now=1) == 1
-    image.controller_id = 2
-    assert absences.controller(image, own=1, now=1) == 2

@@ -1,16 +1,21 @@
 """What only the controller may answer goes there, whichever broker a client asks.
 
-The request is sent on as it was understood, and the answer comes back the same way. Where the controller cannot be
-asked, this broker answers itself: its own controller refuses everything, with an error after which clients try again.
+The request is sent on as it was understood, and the answer comes back the same way. While there is no controller, or
+none that can be reached, the request waits for the next one: few clients would try again by themselves. Where none
+comes this broker answers: its own controller refuses everything, with an error after which clients may try again.
 """
 
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from penstock.client.errors import ClientError
+from penstock.client.errors import ClientError, NoAnswerError
 from penstock.schema.words import Message
 from penstock.services.context import Call
 from penstock.services.peers import is_peer
+
+# Longer than a session that expires and an election; shorter than clients wait for an answer.
+PATIENCE_S = 20.0
+_AGAIN_S = 0.1
 
 
 def forwarding(
@@ -19,17 +24,25 @@ def forwarding(
     """A handler that has the controller answer."""
 
     def handle_or_forward(call: Call, request: Any) -> Any:
-        link = call.services.controller_link
-        # What a broker forwarded goes no further: two that each take the other for the controller would never end.
-        if link.is_here or not link.can_ask or is_peer(call.header.client_id):
-            return handle(call, request)
-        return forward(call, request)
+        return handle(call, request) if call.services.controller_link.is_here else forward(call, request)
 
     async def forward(call: Call, request: Any) -> Any:
-        try:
-            return await call.services.controller_link.ask(request, response)
-        except ClientError:
-            answer = handle(call, request)
-            return await answer if isinstance(answer, Coroutine) else answer
+        link, loop = call.services.controller_link, call.services.world.loop
+        deadline_s = loop.time() + PATIENCE_S
+        while not link.is_here and loop.time() < deadline_s:
+            if link.can_ask:
+                # What a broker forwarded goes no further: two that each take the other for the controller would never
+                # end. It waits where this broker is to be the controller, and has yet to take office.
+                if is_peer(call.header.client_id):
+                    break
+                try:
+                    return await link.ask(request, response)
+                except NoAnswerError:
+                    break
+                except ClientError:
+                    pass
+            await loop.sleep(_AGAIN_S)
+        answer = handle(call, request)
+        return await answer if isinstance(answer, Coroutine) else answer
 
     return handle_or_forward

@@ -133,7 +133,9 @@ def _response(call: Call, request: MetadataRequest, topics: list[MetadataRespons
             for b in services.absences.addresses(image, call.client.listener, now=now)
         ],
         cluster_id=image.cluster_id,
-        controller_id=services.absences.controller(image, own=services.node_id, now=now),
+        # Any broker passes on what only the controller may do, and this one answers. Another may be dead before all
+        # have heard of it, and librdkafka waits a minute for a controller that it was told of, and asks no more.
+        controller_id=services.node_id,
         topics=topics,
     )
     if request.include_cluster_authorized_operations:

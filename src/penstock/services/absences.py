@@ -30,12 +30,6 @@ class Absences:
         since = self._doubted_since.get(node_id)
         return since is not None and now - since < _DOUBTED_S
 
-    def controller(self, image: MetadataImage, *, own: int, now: float) -> int:
-        """Whom clients take for the controller. Any broker passes on what they ask of it, so one that seems to be dead
-        is not named: clients would go on trying to reach it long after another one was elected.
-        """
-        return own if self.seems_dead(image.controller_id, now=now) else image.controller_id
-
     def brokers_changed(self, image: MetadataImage, *, now: float) -> None:
         alive = frozenset(image.alive())
         for node_id in sorted(self._alive - alive):

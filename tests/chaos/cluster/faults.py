@@ -115,10 +115,17 @@ class Faults:
             for partition in metadata.topics[topic].partitions.values()
             if partition.leader in self._cluster.brokers
         ]
-        is_controller = self._chance.random() < 0.5 and metadata.controller_id in self._cluster.brokers
-        chosen = metadata.controller_id if is_controller else self._chance.choice(leaders)
-        self._say(f"  broker {chosen}" + (", the controller" if chosen == metadata.controller_id else ""))
+        controller = self._controller()
+        is_controller = self._chance.random() < 0.5 and controller in self._cluster.brokers
+        chosen = controller if is_controller else self._chance.choice(leaders)
+        self._say(f"  broker {chosen}" + (", the controller" if chosen == controller else ""))
         return int(chosen)
+
+    def _controller(self) -> int | None:
+        try:
+            return int(self._admin.describe_cluster(request_timeout=5).result().controller.id)
+        except KafkaException:
+            return None
 
     def _server(self) -> tuple[int, ZooKeeperServer]:
         """A ZooKeeper server, as often as not the one that leads."""
