@@ -114,6 +114,20 @@ def test_a_throttled_replica_is_copied_slowly_while_others_keep_up(
     tell(story, **{rate: 1000})
 
 
+def test_a_replica_that_is_moved_comes_in_small_pieces_which_hold_nobody_up() -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.controller.create(led_by(1, 2, in_sync=(1,))._replace(adding=(2,)))
+        await cluster.stop(2)
+        for _ in range(40):
+            await cluster[1].produce(batch_of(bytes(10_000)), acks=1)
+        await cluster.start(2)
+        await cluster.until(lambda: cluster[2].partition().log.end_offset > 0)
+        # One answer goes over the limit; the next one is years away.
+        assert cluster[2].partition().log.end_offset <= 13
+
+    tell(story, penstock_move_max_bytes_per_second=1)
+
+
 def test_what_only_a_deposed_leader_has_is_cut_off() -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.controller.create(led_by(1, 2, 3))

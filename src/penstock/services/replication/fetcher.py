@@ -58,6 +58,8 @@ log = logging.getLogger("penstock.replication")
 _LATEST: Final = -1
 _EARLIEST: Final = -2
 _RESPONSE_BYTES_MIN: Final = 128 << 20
+# Of a replica that is being moved here: what is in sync, and producers wait for, comes by the same answers.
+_MOVED_BYTES_MAX: Final = 128 << 10
 _THROTTLE_LOOK_S: Final = 1.0  # the rate may have changed by then
 _LOOK_AT_ALL_S: Final = 10.0  # not all that happens to a partition here is told: retention, a failing disk
 
@@ -268,9 +270,10 @@ class Fetcher:
 
     def _wanted(self, followed: _Followed) -> Wanted:
         partition, replica_log = followed.partition, followed.partition.log
+        max_bytes = self._configs.broker[REPLICA_FETCH_MAX_BYTES]
         return Wanted(
             fetch_offset=replica_log.end_offset,
-            max_bytes=self._configs.broker[REPLICA_FETCH_MAX_BYTES],
+            max_bytes=min(_MOVED_BYTES_MAX, max_bytes) if partition.is_being_added else max_bytes,
             current_leader_epoch=followed.leader_epoch,
             last_fetched_epoch=replica_log.epochs.latest_epoch,
             log_start_offset=replica_log.start_offset,
