@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from penstock.base.errors import UserError
+from penstock.base.errors import StorageError, UserError
 from penstock.base.ids import TopicPartition, format_id
 from penstock.sim.disk import SimDisk
 from penstock.storage import checkpoints
@@ -213,6 +213,25 @@ def test_a_recreated_partition_is_not_measured_by_the_old_ones_recovery_point(di
     data = append(log, batch(0, 5))
     directory.close({ORDERS: log})
     log = reopen(take(disk))
+    assert read_all(log) == [data]
+    assert log.end_offset == 5
+
+
+def test_a_recreated_partition_is_not_measured_by_it_after_a_deletion_that_failed() -> None:
+    machine = SimDisk(Random(0))
+    directory = take(machine.mount())
+    log = create(directory)
+    append(log, batch(0, 1000))
+    directory.close_cleanly({ORDERS: log})
+    directory = take(machine.mount())
+    machine.faults.fail_appends()
+    with pytest.raises(StorageError, match="recovery-point-offset-checkpoint"):
+        directory.set_aside([ORDERS], unique=b"\1" * 16)
+    directory.set_aside([ORDERS], unique=b"\2" * 16)
+    log = create(directory)
+    data = append(log, batch(0, 5))
+    machine.crash_process()
+    log = reopen(take(machine.mount()))
     assert read_all(log) == [data]
     assert log.end_offset == 5
 
