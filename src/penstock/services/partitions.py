@@ -15,6 +15,8 @@ from penstock.base.errors import ErrorCode, StorageError
 from penstock.base.ids import TopicPartition
 from penstock.base.settings import Settings
 from penstock.base.topic_settings import FILE_DELETE_DELAY_MS, FLUSH_MESSAGES, PENSTOCK_STORAGE
+from penstock.cluster.leadership import present_replicas
+from penstock.cluster.majorities import counts_majority
 from penstock.cluster.metadata import Topic
 from penstock.core.producers import ProducerStates
 from penstock.services.configs import Configs
@@ -459,11 +461,13 @@ class Partitions:
         """Whether what lies behind a hole that a power cut left is given up.
 
         No follower gets past a hole, and whoever has one must not count as in sync. A replica that is not the only one
-        to have everything gets back what it gives up. An internal topic's coordinator needs all of its log: a hole
-        would keep it from loading for ever. Else a hole stays where every batch was synced before it was answered.
+        to have everything gets back what it gives up; where majorities count, others have all that is safe wherever
+        there is another voter. An internal topic's coordinator needs all of its log: a hole would keep it from loading
+        for ever. Else a hole stays where every batch was synced before it was answered.
         """
         state = topic.partitions[index]
-        if any(member != self._node_id for member in (*state.in_sync, *state.eligible)):
+        have_all = present_replicas(state) if counts_majority(topic) else (*state.in_sync, *state.eligible)
+        if any(member != self._node_id for member in have_all):
             return True
         return (topic.is_internal or len(state.replicas) > 1) and settings[FLUSH_MESSAGES] != 1
 

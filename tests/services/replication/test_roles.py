@@ -8,7 +8,7 @@ import pytest
 from penstock.base.errors import ErrorCode
 from penstock.base.ids import TopicPartition
 from penstock.cluster.metadata import NO_LEADER
-from penstock.storage.checkpoints import HIGH_WATERMARKS, read_offsets, write_offsets
+from penstock.storage.checkpoints import HIGH_WATERMARKS, RECOVERY_POINTS, read_offsets, write_offsets
 from penstock.storage.directory import CLEAN_SHUTDOWN
 from penstock.wire.messages.delete_records import (
     DeleteRecordsPartition,
@@ -24,6 +24,7 @@ from penstock.wire.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from penstock.wire.messages.produce import ProduceResponse
+from penstock.world.disk import read_file, write_file_atomically
 from tests.raw_client import batch_of, produce_request
 from tests.services.replication.cluster import TOPIC, TOPIC_ID, Cluster, Node, led_by
 from tests.services.replication.stories import tell
@@ -201,6 +202,39 @@ def test_a_high_watermark_that_a_crash_took_is_forgotten_at_the_start() -> None:
         assert read_offsets(disk, HIGH_WATERMARKS) == {(TOPIC, 0): 1}
 
     tell(story)
+
+
+@pytest.mark.parametrize(
+    ("followers", "in_sync", "quorum", "is_cut"),
+    [
+        ((2,), (1, 2), "all", True),  # the other one has what is behind the hole
+        ((2,), (1,), "all", False),  # it may have been answered for, and nobody else has it
+        ((2,), (1,), "majority", True),  # what was answered for is on the other one, whoever is in sync
+        ((), (1,), "majority", False),
+    ],
+)
+def test_what_is_behind_a_hole_is_given_up_where_others_have_it(
+    followers: tuple[int, ...], in_sync: tuple[int, ...], quorum: str, is_cut: bool
+) -> None:
+    async def story(cluster: Cluster) -> None:
+        state = led_by(1, *followers, in_sync=in_sync)
+        configs = {"flush_messages": "1", "penstock_ack_quorum": quorum}
+        await cluster.controller.create(state, **configs)
+        node = cluster[1]
+        for value in (b"x", b"y", b"z"):
+            node.partition().append(memoryview(batch_of(value)), now_ms=1)
+        path = node.partition().log.segments[-1].file.path
+        await cluster.controller.elect(NO_LEADER)
+        await cluster.stop(1)
+        node.disk.remove(CLEAN_SHUTDOWN)
+        write_offsets(node.disk, RECOVERY_POINTS, {})
+        content = bytearray(read_file(node.disk, path))
+        assert len(content) % 3 == 0
+        content[len(content) // 2] ^= 1
+        write_file_atomically(node.disk, path, bytes(content))
+        assert (await cluster.start(1)).partition().log.end_offset == (1 if is_cut else 3)
+
+    tell(story, count=1)
 
 
 async def delete_before(node: Node, offset: int, *, timeout_ms: int = 600_000) -> tuple[int, int]:
