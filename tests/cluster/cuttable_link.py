@@ -32,6 +32,11 @@ class CuttableLink:
         for pipe in pipes:
             pipe.abort()
 
+    def fall_silent(self) -> None:
+        """Pass nothing on any more of what the connections that there are say, and tell nobody. New ones work."""
+        for pipe in self._pipes:
+            pipe.fall_silent()
+
     def mend(self) -> None:
         self._cut = False
 
@@ -73,6 +78,11 @@ class _Pipe(asyncio.Protocol):
             self._early.append(data)
         else:
             self.far.write(data)
+
+    def fall_silent(self) -> None:
+        for transport in (self.near, self.far):
+            if transport is not None:
+                transport.pause_reading()
 
     def connection_lost(self, error: Exception | None) -> None:
         self.abort()

@@ -282,6 +282,7 @@ class Broker:
         """Read the metadata, and see who may change it: a broker that is alone, itself."""
         world, node_id = self._world, self._static[NODE_ID]
         self._peers = Peers(world, image, node_id=node_id)
+        applier.on_brokers.append(self._peers.brokers_changed)  # before anybody asks brokers that are new
         link = ControllerLink(image, controller, self._peers, node_id=node_id)
         if self._sessions is None:
             await load_image(world, image)

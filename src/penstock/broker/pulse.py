@@ -54,6 +54,11 @@ class Pulse:
     def _counts(self, broker: Broker | None) -> bool:
         return broker is not None and not broker.fenced and broker.node_id != self._node_id
 
+    def _is_in_life(self, broker: Broker) -> bool:
+        """Whether nothing is known of another life since: that ends connections to the one before (`Peers`)."""
+        known = self._image.brokers.get(broker.node_id)
+        return known is not None and known.epoch == broker.epoch
+
     async def _hold(self, node_id: int) -> None:
         """Be connected to a broker, as long as it counts."""
         try:
@@ -71,9 +76,9 @@ class Pulse:
                     self._absences.answers(node_id)
                     try:
                         await connection.ended()
-                        self._doubt(
-                            node_id
-                        )  # clients ask at once who leads now: no later than this is it known
+                        if self._is_in_life(broker):
+                            # Clients ask at once who leads now: no later than this is it known.
+                            self._doubt(node_id)
                         continue
                     finally:
                         connection.close()

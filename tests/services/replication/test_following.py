@@ -1,5 +1,7 @@
 """Followers copy what leaders have, byte by byte, and cut off what their leader does not have."""
 
+from dataclasses import replace
+
 import pytest
 
 from penstock.base.errors import ErrorCode
@@ -8,8 +10,9 @@ from penstock.records.compression import Codec
 from penstock.records.control import Marker, MarkerType
 from penstock.services.partition import Partition
 from penstock.storage.log import PlacedBatch
+from tests.cluster.cuttable_link import CuttableLink
 from tests.raw_client import batch_of
-from tests.services.replication.cluster import Cluster, led_by
+from tests.services.replication.cluster import LISTENER, Cluster, led_by
 from tests.services.replication.stories import tell
 
 
@@ -64,6 +67,30 @@ def test_a_follower_that_comes_later_gets_everything() -> None:
         await cluster.until(lambda: set(cluster[1].partition().state.in_sync) == {1, 2, 3})
 
     tell(story, 3)
+
+
+def test_a_follower_does_not_wait_for_an_earlier_life_of_its_leader() -> None:
+    """A machine that lost its power says nothing, and comes back before anybody missed it."""
+
+    async def story(cluster: Cluster) -> None:
+        controller = cluster.controller
+        link = CuttableLink("{}:{}".format(*cluster[1].address))
+        await link.open()
+        host, port = link.address.split(":")
+        leader = replace(controller.brokers[1], addresses={LISTENER: (host, int(port))})
+        controller.tell_of(leader)
+        try:
+            await controller.create(led_by(1, 2))
+            await cluster[1].produce(batch_of(b"before"))
+            link.fall_silent()
+            await cluster[1].produce(batch_of(b"after"), acks=1)
+            controller.tell_of(replace(leader, epoch=leader.epoch + 1))
+            cluster[2].peers.brokers_changed()
+            await cluster.until_same(1, 2)
+        finally:
+            await link.close()
+
+    tell(story, replica_socket_timeout_ms="3600000", replica_fetch_backoff_ms="3600000")
 
 
 @pytest.mark.parametrize("partition_count", [1, 5])

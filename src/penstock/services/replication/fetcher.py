@@ -126,6 +126,7 @@ class Fetcher:
         self._looks_at_all_s = 0.0
         self._session = ReplicaSession()
         self._connection: Connection | None = None
+        self._leader_epoch: int | None = None  # the registration of the leader that it is connected to
         self._is_asking = False
         self._news = asyncio.Event()
         self._nudges: dict[asyncio.Task[None], None] = {}
@@ -166,6 +167,9 @@ class Fetcher:
             try:
                 await self._round()
             except ClientError as error:
+                if self._leader_epoch != self._epoch_of_leader():
+                    self._disconnect()  # it has begun another life, and knows nothing of what was asked in this one
+                    continue
                 if self._is_reachable:
                     log.info("broker %d cannot be fetched from: %s", self._leader, error)
                 self._is_reachable = False
@@ -227,8 +231,13 @@ class Fetcher:
                 request_timeout_ms=broker[REPLICA_SOCKET_TIMEOUT_MS] + broker[REPLICA_FETCH_WAIT_MAX_MS],
                 response_bytes_max=max(_RESPONSE_BYTES_MIN, 2 * broker[REPLICA_FETCH_RESPONSE_MAX_BYTES]),
             )
+            self._leader_epoch = self._epoch_of_leader()
             self._connection = await self._peers.connect(self._leader, limits)
         return self._connection
+
+    def _epoch_of_leader(self) -> int | None:
+        broker = self._image.brokers.get(self._leader)
+        return None if broker is None else broker.epoch
 
     # What is asked.
 
