@@ -7,9 +7,13 @@ from collections.abc import Iterator
 import pytest
 
 from penstock.base.errors import UserError
+from penstock.client.addresses import parse_addresses
 from penstock.client.client import Client
+from penstock.client.connection import ConnectionLimits, open_connection
+from penstock.client.errors import ConnectionLostError
 from penstock.sim import Node, NodeCrashedError, Outsider, Simulation
 from penstock.sim.phases import Phase
+from penstock.wire.messages.metadata import MetadataRequest, MetadataResponse
 from tests.sim.stories import PATIENCE_S, as_client, make_topic, read, send
 
 
@@ -189,6 +193,24 @@ def test_who_waits_for_a_node_hears_that_it_crashed(simulation: Simulation, node
         with pytest.raises(NodeCrashedError):
             await stopping
         await node.start()
+
+    simulation.run(story(), seconds_max=PATIENCE_S)
+
+
+def test_a_machine_that_is_back_resets_the_connections_it_had(
+    simulation: Simulation, node: Node, someone: Outsider
+) -> None:
+    async def story() -> None:
+        await node.start()
+        (address,) = parse_addresses(node.address)
+        limits = ConnectionLimits(request_timeout_ms=60_000)
+        opening = open_connection(someone.loop, address, client_id=None, limits=limits)
+        connection = await simulation.loop.spawn(someone.place, opening)
+        node.crash_machine()
+        await node.start()
+        asking = connection.ask(MetadataRequest(topics=[]), MetadataResponse)
+        with pytest.raises(ConnectionLostError, match="closed the connection"):
+            await simulation.loop.spawn(someone.place, asking)
 
     simulation.run(story(), seconds_max=PATIENCE_S)
 

@@ -112,9 +112,11 @@ class Node:
     def crash_machine(self) -> None:
         """Take the power away: the disk keeps what was synced, and a part of the rest; peers hear nothing."""
         self._tell("crash of the machine", self.phases.now.value)
+        self._simulation.network.lose_machine(
+            self.host
+        )  # first: once it is back, it knows no connection, and says so
         self._end_life(silently=True)
         self.disk.crash_machine()
-        self._simulation.network.lose_machine(self.host)
 
     def strike_after(self, steps: int, strike: Callable[[], object]) -> None:
         """Call `strike` (a crash, say) when the broker has made so many callbacks more; nothing if it is down.
