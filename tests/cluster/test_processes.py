@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, ElectionType, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
     NewPartitions,
@@ -21,8 +21,15 @@ from peers.cluster import PenstockCluster
 from peers.kafka import run_tool
 from peers.penstock import PenstockProcess
 from peers.process import ProcessEndedError
+from penstock.base.ids import CONSUMER_OFFSETS
 from penstock.cli.main import main
+from penstock.core.coordination import partition_for
 from penstock.wire.messages.metadata import MetadataRequest
+from penstock.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from tests.cluster.driving import (
     PATIENCE_S,
     REASSIGN_PARTITIONS,
@@ -285,6 +292,77 @@ def _commit_transaction(producer: Producer) -> None:
         return True
 
     until(attempt)
+
+
+def test_a_commit_that_comes_after_its_coordinator_was_fenced_and_is_back_takes_no_group_back(
+    cluster, admin, topic
+):
+    create(admin, topic)
+    place = TopicPartition(topic, 0, 9)
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": topic})
+    consumer.commit(offsets=[TopicPartition(topic, 0, 1)], asynchronous=False)  # there are coordinators now
+    shards = metadata(admin, CONSUMER_OFFSETS).topics[CONSUMER_OFFSETS].partitions
+    shard = partition_for(topic, len(shards))
+    coordinator = shards[shard].replicas[0]
+    lead_again(admin, shard, coordinator)
+    with RawClient(cluster.brokers[coordinator].bootstrap) as client:
+        commit = commit_request(topic, topic, 5)
+        assert client.ask(commit, 8).topics[0].partitions[0].error_code == 0
+        zookeeper = KazooClient(cluster.zookeeper.addresses)
+        zookeeper.start()
+        try:
+            zookeeper.delete(f"/penstock/live/{coordinator}")  # as if its session had expired
+        finally:
+            zookeeper.stop()
+            zookeeper.close()
+        until(lambda: leader(admin, CONSUMER_OFFSETS, shard) not in (coordinator, -1))
+        until(lambda: has_committed(consumer, place))
+        lead_again(admin, shard, coordinator)
+        # The client has long asked another broker; this is what the network had kept.
+        with pytest.raises(ConnectionError):
+            client.ask(commit, 8)
+    consumer.close()
+    # One that asks for the coordinator now: who was it meanwhile may answer before it hears that it is not any more.
+    reader = Consumer({"bootstrap.servers": cluster.brokers[coordinator].bootstrap, "group.id": topic})
+    assert committed(reader, place) == 9
+    reader.close()
+
+
+def lead_again(admin: AdminClient, shard: int, preferred: int) -> None:
+    """Have the preferred broker lead a shard of the groups, when it can."""
+    until(lambda: preferred in in_sync(admin, CONSUMER_OFFSETS, shard))
+    admin.elect_leaders(ElectionType.PREFERRED, [TopicPartition(CONSUMER_OFFSETS, shard)]).result(PATIENCE_S)
+    until(lambda: leader(admin, CONSUMER_OFFSETS, shard) == preferred)
+
+
+def has_committed(consumer: Consumer, place: TopicPartition) -> bool:
+    try:
+        consumer.commit(offsets=[place], asynchronous=False)
+    except KafkaException:
+        return False
+    return True
+
+
+def committed(consumer: Consumer, place: TopicPartition) -> int:
+    """What the coordinator says, as soon as it can be asked."""
+    found: list[TopicPartition] = []
+
+    def look() -> bool:
+        try:
+            found.extend(consumer.committed([place], timeout=5))
+        except KafkaException:
+            return False
+        return True
+
+    until(look)
+    return int(found[0].offset)
+
+
+def commit_request(group: str, topic: str, offset: int) -> OffsetCommitRequest:
+    place = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
+    return OffsetCommitRequest(
+        group_id=group, topics=[OffsetCommitRequestTopic(name=topic, partitions=[place])]
+    )
 
 
 def test_a_second_broker_with_the_same_id_is_refused_and_the_first_goes_on(cluster, admin, topic, tmp_path):

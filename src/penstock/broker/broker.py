@@ -137,6 +137,9 @@ class Broker:
         await services.flusher.settle()
         connections = Connections(services, apis)
         self._connections = connections
+        if self._member is not None:
+            # As after a start: a request from before, sent to another broker since then, must not be served now.
+            self._member.on_return = connections.abort_all
         self._background = Background(services, self._directory, connections)
         try:
             await self._listen(connections)

@@ -4,7 +4,7 @@ while it is the controller. Whenever its session with the metadata store is over
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any
 
@@ -78,9 +78,12 @@ class ClusterMember:
         self._admitted: asyncio.Future[None] | None = None
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._taking_office: asyncio.Task[None] | None = None
+        self._leaving = False
         self._stopped = False
         self._returning = False
         self._pulse_begun = False
+        # Told when others may have led in this broker's place, before it leads again.
+        self.on_return: Callable[[], None] = lambda: None
         applier.on_brokers.append(self._brokers_changed)
         applier.on_features.append(self._features_changed)
 
@@ -98,7 +101,8 @@ class ClusterMember:
         self._pulse.follow()
 
     async def leave(self) -> None:
-        """Before a clean stop: others lead from now on."""
+        """Before a clean stop: others lead from now on, and this broker does not come back."""
+        self._leaving = True
         for attempt in range(_HAND_OVER_ATTEMPTS):
             try:
                 if await self._hand_over() == 0:
@@ -128,6 +132,8 @@ class ClusterMember:
         if self._admitted is None:
             self._applier.leads_nothing_before(registered.epoch)
             self._admitted = self._world.loop.create_future()
+        else:
+            self.on_return()
         self._epoch = registered.epoch
         self._brokers_changed()
 
@@ -140,7 +146,7 @@ class ClusterMember:
                 self._admitted.set_result(None)
             if self._pulse_begun:
                 self._pulse.follow()
-        elif not self._returning and not self._stopped:
+        elif not self._returning and not self._leaving and not self._stopped:
             self._returning = True
             self._begin(self._return_from_fence(self._epoch))
 
@@ -157,7 +163,7 @@ class ClusterMember:
         log.warning("this broker has been fenced, and registers again")
         await self._world.loop.sleep(_BACK_AFTER_S)
         self._returning = False
-        if self._epoch == epoch and not self._stopped:
+        if self._epoch == epoch:
             await self._register_again()
 
     def _hear(self, state: SessionState) -> None:
@@ -180,7 +186,7 @@ class ClusterMember:
 
     async def _register_again(self) -> None:
         """Take the place again; another session may expire over it, which then begins this anew."""
-        while not self._stopped:
+        while not self._leaving and not self._stopped:
             try:
                 await self._register()
                 break

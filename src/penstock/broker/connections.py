@@ -111,13 +111,15 @@ class Connections:
     async def drain(self, *, timeout_ms: int) -> None:
         """Answer what is under way, for at most `timeout_ms`, then close everything."""
         loop = self._services.world.loop
-        timer = loop.call_later(timeout_ms / 1000, self._abort_all)
+        timer = loop.call_later(timeout_ms / 1000, self.abort_all)
         drains = [loop.create_task(connection.drain()) for connection in list(self._open)]
         self._services.partitions.end_waiting_fetches()
         await asyncio.gather(*drains)
         timer.cancel()
-        self._abort_all()
+        self.abort_all()
 
-    def _abort_all(self) -> None:
+    def abort_all(self) -> None:
+        """Close everything at once, and with it what clients have sent and given up, and a network still has on its
+        way."""
         for connection in list(self._open):
             connection.abort()

@@ -5,7 +5,6 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
@@ -19,9 +18,6 @@ from tests.chaos.cluster.recording import Recorder, log_of, number_in
 
 UNTOLD = 2**63 - 1  # librdkafka reads ahead: nobody can say which high watermark came with a record
 LOOK_EVERY_S = 0.5
-# A commit that took longer was perhaps sent again by the client. What was sent the first time may still come: the
-# kernel goes on sending what a closed connection left, and a network that was mended delivers it seconds later.
-AT_ONCE_MS = 500
 
 
 class GroupReader(threading.Thread):
@@ -66,11 +62,10 @@ class GroupReader(threading.Thread):
     def _note_commit(
         self, where: tuple[str, int], offset: int, *, began: int, ended: int, is_known: bool
     ) -> None:
-        commit = Commit(self.group, Place(*where), offset, began, ended, Outcome.OK, self.name)
-        if is_known:
-            self._recorder.history.commits.append(commit)
-        if not is_known or self._recorder.elapsed_ms(began, ended) > AT_ONCE_MS:
-            self._recorder.history.commits.append(replace(commit, outcome=Outcome.UNKNOWN))
+        outcome = Outcome.OK if is_known else Outcome.UNKNOWN
+        self._recorder.history.commits.append(
+            Commit(self.group, Place(*where), offset, began, ended, outcome, self.name)
+        )
 
 
 class Member(GroupReader):

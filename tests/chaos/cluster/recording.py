@@ -41,11 +41,6 @@ class Recorder:
         with self._lock:
             return bisect_left(self._times_ms, time_ms)
 
-    def elapsed_ms(self, began: int, ended: int) -> int:
-        """How long it was from one tick to another; 0 is from before the first."""
-        with self._lock:
-            return self._times_ms[ended - 1] - self._times_ms[max(0, began - 1)]
-
     def number(self) -> int:
         return next(self._numbers)
 

@@ -33,33 +33,25 @@ def acknowledged_by_too_few(recorder: Recorder) -> Iterator[str]:
 def offsets_gone_back(history: History) -> Iterator[str]:
     """Members go on from where their group is: what is said to be committed never becomes less.
 
-    But for a commit that nobody heard of again: if it comes late, the group is back there, and goes on from there.
+    Not even by a commit that a client gave up and a network delivers late: who was cut off until another broker took
+    its place serves no request from before.
     """
     told: dict[tuple[str, TopicPartition], list[tuple[int, int, int]]] = defaultdict(list)
-    late: dict[tuple[str, TopicPartition], list[tuple[int, int]]] = defaultdict(list)
     for commit in history.commits:
         if commit.outcome is Outcome.OK:
             told[commit.group, commit.partition].append((commit.ended, commit.began, commit.offset))
-        else:
-            late[commit.group, commit.partition].append((commit.began, commit.offset))
     for read in history.committed_reads:
         told[read.group, read.partition].append((read.ended, read.began, read.offset))
     for (group, partition), events in told.items():
         by_end = sorted(events)
         highest, at = -1, 0
-        for ended, began, offset in sorted(events, key=lambda event: event[1]):
+        for _, began, offset in sorted(events, key=lambda event: event[1]):
             while by_end[at][0] < began:
                 highest = max(highest, by_end[at][2])
                 at += 1
-            if offset >= highest:
-                continue
-            if any(
-                began_then < ended and offset_then == offset
-                for began_then, offset_then in late[group, partition]
-            ):
-                highest = offset
-            else:
+            if offset < highest:
                 yield f"group {group} had {highest} committed in {partition}, and later {offset}"
+                highest = offset  # told once; from here on it grows again
 
 
 def out_of_order(history: History, final: Mapping[Where, Sequence[int]]) -> Iterator[str]:
