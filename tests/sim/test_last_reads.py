@@ -1,15 +1,20 @@
 """Reading when all is over: a cluster that still moves leaders is read all the same."""
 
 import asyncio
+from collections.abc import Iterable
 
-from penstock.base.ids import TopicPartition
+from penstock.base.ids import TopicPartition, format_id
 from penstock.client.client import Client
+from penstock.client.cluster import Topic
 from penstock.client.fetch import read_batches, read_fetched
 from penstock.client.topics import NewTopic, create_topics
 from penstock.sim import Simulation
 from penstock.sim.shared_store import SharedStore
 from penstock.sim.workload.fetching import fetch_at_last
-from tests.sim.stories import PATIENCE_S, as_client, send
+from penstock.sim.workload.journal import Journal
+from penstock.sim.workload.last_reader import LastReader
+from penstock.sim.workload.watching import WatchingClient
+from tests.sim.stories import PATIENCE_S, PATIENT, as_client, send
 
 TOPIC = "orders"
 
@@ -56,3 +61,37 @@ def test_a_leader_that_has_changed_since_is_looked_up_again() -> None:
 
         assert simulation.run(story(), seconds_max=PATIENCE_S) == [b"one"]
         assert simulation.kernel.problems == []
+
+
+class ForgettingClient(WatchingClient):
+    """Learns right after every listing that something in it was wrong."""
+
+    async def refresh(self, topics: Iterable[str] | None = (), *, create: bool = False) -> list[Topic]:
+        found = await super().refresh(topics, create=create)
+        if topics is None:
+            self.cluster.forget()
+        return found
+
+
+def test_a_log_is_known_by_its_topics_id_when_the_client_has_forgotten_all_topics() -> None:
+    with Simulation(1) as simulation:
+        node = simulation.new_node(1)
+        someone = simulation.new_outsider("client-1")
+        journal = Journal()
+
+        async def talk() -> str:
+            async with ForgettingClient(
+                someone.loop, node.address, entropy=someone.entropy, settings=PATIENT
+            ) as client:
+                await create_topics(client, [NewTopic(TOPIC, partitions=1)])
+                topic_id = format_id((await client.topic(TOPIC)).topic_id)
+                await LastReader(client, journal).read_all()
+                return topic_id
+
+        async def story() -> str:
+            await node.start()
+            return await simulation.loop.spawn(someone.place, talk())
+
+        topic_id = simulation.run(story(), seconds_max=PATIENCE_S)
+        (read,) = journal.history.final_reads
+        assert read.log == (TOPIC, topic_id, 0)

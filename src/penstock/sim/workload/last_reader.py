@@ -1,7 +1,7 @@
 """When all is over: every log that is left is read from its start to its end."""
 
 from penstock.base.errors import ErrorCode
-from penstock.base.ids import TopicPartition
+from penstock.base.ids import TopicPartition, format_id
 from penstock.client.errors import ClientError, describe
 from penstock.client.fetch import Fetched, read_batches, read_fetched
 from penstock.client.offsets import EARLIEST, LATEST, find_offsets
@@ -29,15 +29,15 @@ class LastReader:
         self._journal.topics.listed(sorted(topic.name for topic in topics))
         for topic in sorted(topic for topic in topics if not topic.is_internal):
             for index in range(len(topic.partitions)):
-                partition = TopicPartition(topic.name, index)
+                # Not as the client knows it by then: who meets a leader that has changed forgets all topics.
+                log = LogName(topic.name, format_id(topic.topic_id), index)
                 try:
-                    await self._read(partition)
+                    await self._read(TopicPartition(topic.name, index), log)
                 except (ClientError, CorruptBatchError) as error:
-                    self._journal.unreadable[client.log(partition)] = str(error)
+                    self._journal.unreadable[log] = str(error)
 
-    async def _read(self, partition: TopicPartition) -> None:
+    async def _read(self, partition: TopicPartition, log: LogName) -> None:
         client, history = self._client, self._journal.history
-        log = client.log(partition)
         start = position = (await find_offsets(client, {partition: EARLIEST}))[partition]
         end = (await find_offsets(client, {partition: LATEST}))[partition]
         while position < end:
