@@ -1,5 +1,6 @@
 """What tests of several broker processes do with them: topics, numbers that are sent and read, and waiting."""
 
+import contextlib
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -16,6 +17,9 @@ from confluent_kafka.admin import (
 
 from peers.cluster import PenstockCluster
 from peers.penstock import PenstockProcess
+from penstock.base.errors import ErrorCode
+from penstock.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from tests.raw_client import RawClient
 
 REASSIGN_PARTITIONS = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 
@@ -58,8 +62,14 @@ def controller(admin: AdminClient) -> int:
 
 
 def create(admin: AdminClient, topic: str, *, partitions: int = 1, replicas: int = 3, **configs: str) -> None:
+    """A topic that every broker has heard of: the controller answers when it has, and metadata come from anybody."""
     settings = {name.replace("_", "."): value for name, value in configs.items()}
     admin.create_topics([NewTopic(topic, partitions, replicas, config=settings)])[topic].result(PATIENCE_S)
+    asked = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
+    for broker in metadata(admin).brokers.values():
+        # Who has just died may still be named, and knows nothing.
+        with contextlib.suppress(OSError), RawClient(f"{broker.host}:{broker.port}") as raw:
+            until(lambda at=raw: at.ask(asked, 12).topics[0].error_code == ErrorCode.NONE)
 
 
 def leader(admin: AdminClient, topic: str, partition: int = 0) -> int:
