@@ -348,8 +348,8 @@ def planted_by_name(name: str) -> Planted:
 
 # A seed in which each is seen, of those that have no plan of their own.
 SEEN_FROM: dict[str, int] = {
-    "no_fsync_at_roll": 1181,
-    "torn_tail_accepted": 76,
+    "no_fsync_at_roll": 244,
+    "torn_tail_accepted": 280,
     "index_trusted_after_a_crash": 1188,
     "producers_not_rebuilt": 48,
     "tombstone_dropped_early": 12,
@@ -357,7 +357,7 @@ SEEN_FROM: dict[str, int] = {
     "fetch_past_the_high_watermark": 1,
     "duplicate_sequence_appended": 15,
     "deleted_data_served_to_its_namesake": 6,
-    "acknowledged_before_the_sync": 5,
+    "acknowledged_before_the_sync": 7,
     "failed_sync_taken_for_a_good_one": 67,
     "names_not_synced": 1181,
     "start_not_written_before_segments_go": 174,

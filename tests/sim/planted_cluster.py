@@ -270,7 +270,7 @@ SEEN_FROM: dict[str, int] = {
     "leader_elected_outside_the_in_sync_set": 3,
     "unclean_broker_stays_in_sync": 5,
     "high_watermark_ignores_followers": 1,
-    "divergence_not_cut": 1,
+    "divergence_not_cut": 2,
     "hole_in_a_replica_kept": 21,
     "lost_beginning_of_a_replica_not_seen": 21,
     "drained_broker_keeps_its_replicas": 5,
