@@ -155,6 +155,34 @@ def test_a_replica_that_is_moved_comes_in_small_pieces_which_hold_nobody_up() ->
     tell(story, penstock_move_max_bytes_per_second=1)
 
 
+def test_a_replica_that_has_caught_up_is_not_throttled_though_it_has_not_heard_that_it_is_in_sync() -> None:
+    async def story(cluster: Cluster) -> None:
+        cluster.controller.reachable.clear()
+        await cluster.controller.create(led_by(1, 2, in_sync=(1,))._replace(adding=(2,)))
+        for number in range(3):
+            await cluster[1].produce(batch_of(b"%d" % number), acks=1)
+            await cluster.until(lambda end=number + 1: cluster[2].partition().log.end_offset == end)
+        assert not cluster[2].partition().is_in_sync
+
+    tell(story, penstock_move_max_bytes_per_second=1)
+
+
+def test_a_follower_that_heard_of_an_epoch_before_its_leader_asks_again_soon(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("DEBUG", logger="penstock.replication")
+
+    async def story(cluster: Cluster) -> None:
+        await cluster.controller.create(led_by(1, 2))
+        await cluster.controller.elect(1, to=(2,))
+        await cluster.until(lambda: "it answers UNKNOWN_LEADER_EPOCH" in caplog.text)
+        await cluster.controller.tell(1)
+        assert (await cluster[1].produce(batch_of(b"waited for"))).error_code == 0
+        assert cluster[2].partition().log.end_offset == 1, "it was not given up"
+
+    tell(story, replica_fetch_backoff_ms=3_600_000)
+
+
 def test_what_only_a_deposed_leader_has_is_cut_off() -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.controller.create(led_by(1, 2, 3))

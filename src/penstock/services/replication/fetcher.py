@@ -61,9 +61,11 @@ _RESPONSE_BYTES_MIN: Final = 128 << 20
 # Of a replica that is being moved here: what is in sync, and producers wait for, comes by the same answers.
 _MOVED_BYTES_MAX: Final = 128 << 10
 _THROTTLE_LOOK_S: Final = 1.0  # the rate may have changed by then
+_SHORT_REST_S: Final = 0.005  # the first one; each is twice as long as the one before
 _LOOK_AT_ALL_S: Final = 10.0  # not all that happens to a partition here is told: retention, a failing disk
 
-# The leader, or this broker, has older metadata than the other: that passes.
+# The leader, or this broker, has older metadata than the other: that passes, mostly within milliseconds, for which
+# producers wait.
 _PASSES: Final = (
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
     ErrorCode.FENCED_LEADER_EPOCH,
@@ -76,13 +78,17 @@ _PASSES: Final = (
 class _Followed:
     """A partition that is fetched, and how it was last asked for."""
 
-    __slots__ = ("has_trouble", "is_resting", "leader_epoch", "partition")
+    __slots__ = ("has_trouble", "is_resting", "lags", "leader_epoch", "partition", "rest_s")
 
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
         self.leader_epoch = partition.leader_epoch
         self.is_resting = False  # something was wrong with it: it is asked for again after a while
+        self.rest_s = _SHORT_REST_S
         self.has_trouble = False  # which was told; it is told again when it comes back
+        # It lacks some of what is committed. Who does not is in sync as soon as the leader sees it, and producers wait
+        # for it from then on, before this broker hears of it.
+        self.lags = True
 
     @property
     def is_current(self) -> bool:
@@ -267,9 +273,7 @@ class Fetcher:
             and not followed.is_resting
             and followed.is_current
         }
-        copied = (
-            (key, followed.partition) for key, followed in due.items() if not followed.partition.is_in_sync
-        )
+        copied = ((key, followed.partition) for key, followed in due.items() if followed.lags)
         waits_s = {key: wait_s for key, partition in copied if (wait_s := self._throttle.wait_s(partition))}
         self._throttled.update(dict.fromkeys(waits_s))
         if waits_s and not self._is_waiting_for_throttle:
@@ -335,10 +339,13 @@ class Fetcher:
             if is_void():
                 self._session.restart()
             elif error is ErrorCode.NONE:
-                self._throttle.count(partition, len(data.records or b""))
+                if followed.lags:
+                    self._throttle.count(partition, len(data.records or b""))
                 if not await self._copier.apply(partition, data, is_void):
                     self._session.restart()
+                followed.lags = partition.log.end_offset < data.high_watermark
                 followed.has_trouble = False
+                followed.rest_s = _SHORT_REST_S
             elif error is ErrorCode.OFFSET_OUT_OF_RANGE:
                 await self._copier.meet(partition, partial(self._leader_offsets, partition), is_void)
             else:
@@ -361,7 +368,10 @@ class Fetcher:
         # The timer itself ends the rest: it may come a little before the clock says so, and it comes only once.
         followed.is_resting = True
         self._stirred[_key(followed.partition)] = None
-        self._loop.call_later(self._configs.broker[REPLICA_FETCH_BACKOFF_MS] / 1000, self._rested, followed)
+        longest_s = self._configs.broker[REPLICA_FETCH_BACKOFF_MS] / 1000
+        rest_s = min(followed.rest_s, longest_s) if passes else longest_s
+        followed.rest_s = 2 * rest_s
+        self._loop.call_later(rest_s, self._rested, followed)
 
     def _rested(self, followed: _Followed) -> None:
         followed.is_resting = False
