@@ -274,7 +274,7 @@ SEEN_FROM: dict[str, int] = {
     "hole_in_a_replica_kept": 21,
     "lost_beginning_of_a_replica_not_seen": 21,
     "drained_broker_keeps_its_replicas": 5,
-    "exchange_never_ends": 1,
+    "exchange_never_ends": 4,
     "new_log_knows_the_producers_of_the_one_it_replaces": 141,
 }
 

@@ -3,6 +3,8 @@
 A seed that fails is looked at with `penstock sim run --cluster --seed S`.
 """
 
+from collections import Counter
+
 import pytest
 
 from penstock.sim.cluster_plan import OPERATION_COUNT, make_cluster_plan
@@ -76,6 +78,6 @@ def test_plans_have_topics_with_one_to_five_replicas_and_some_have_groups_and_tr
 
 
 def test_clusters_get_somewhere() -> None:
-    counts = run_plan(make_cluster_plan(1)).counts + run_plan(make_cluster_plan(3)).counts
-    assert counts["send ok"] > 20
+    counts = sum((run_plan(make_cluster_plan(seed)).counts for seed in (3, 4, 5)), Counter[str]())
+    assert counts["send ok"] > 50
     assert counts["read ok"] > 10
