@@ -75,11 +75,6 @@ def view(admin: AdminClient, prefix: str) -> View | None:
     )
 
 
-def controller_of(admin: AdminClient) -> int:
-    """Whom the cluster calls so; what metadata say is only where to send requests."""
-    return int(admin.describe_cluster().result(PATIENCE_S).controller.id)
-
-
 def until_whole(admin: AdminClient, prefix: str, partitions: int) -> None:
     """Return when all replicas of all those partitions are in sync."""
 

@@ -9,8 +9,16 @@ from typing import Self
 from peers.home import Home
 from peers.penstock import PenstockProcess
 from peers.zookeeper import ZooKeeper
+from penstock.client.blocking import BlockingClient
+from penstock.client.topics import describe_cluster
 
 SESSION_TIMEOUT_MS = 6_000
+
+
+def controller_of(bootstrap: str) -> int:
+    """As DescribeCluster has it; what metadata say, and librdkafka with them, is only where to send requests."""
+    with BlockingClient(bootstrap) as blocking:
+        return blocking.run(describe_cluster(blocking.client)).controller_id
 
 
 class PenstockCluster:

@@ -11,11 +11,12 @@ import time
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from bench.clusters import PATIENCE_S, Cluster, admin_of, cluster_of, controller_of, until, until_whole, view
+from bench.clusters import PATIENCE_S, Cluster, admin_of, cluster_of, until, until_whole, view
 from bench.contestants import PENSTOCK, Contestant
 from bench.rows import Better, Goal, Row
 from bench.scale import Scale
 from bench.usage import Usage
+from peers.cluster import controller_of
 
 NAME = "cluster_size"
 TITLE = "three brokers, many partitions"
@@ -72,11 +73,11 @@ class _Trial:
         self._write_everywhere()
         time.sleep(_SETTLING_S)
         idle = self._idle_share()
-        controller = controller_of(self._admin)
+        controller = controller_of(self._cluster.bootstrap)
         other = next(node_id for node_id in self._cluster.brokers if node_id != controller)
         restarted = self._restart(other, kill=False)
         recovered = self._restart(other, kill=True)
-        took_over, led = self._fail_over(controller_of(self._admin))
+        took_over, led = self._fail_over(controller_of(self._cluster.bootstrap))
         return {
             f"{NAME}.created": created,
             f"{NAME}.idle": idle,

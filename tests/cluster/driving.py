@@ -56,11 +56,6 @@ def metadata_at(broker: PenstockProcess) -> ClusterMetadata:
     return metadata(AdminClient({"bootstrap.servers": broker.bootstrap}))
 
 
-def controller(admin: AdminClient) -> int:
-    """Whom the cluster calls so; what metadata say is only where to send requests."""
-    return int(admin.describe_cluster(request_timeout=PATIENCE_S).result().controller.id)
-
-
 def create(admin: AdminClient, topic: str, *, partitions: int = 1, replicas: int = 3, **configs: str) -> None:
     """A topic that every broker has heard of: the controller answers when it has, and metadata come from anybody."""
     settings = {name.replace("_", "."): value for name, value in configs.items()}

@@ -11,9 +11,9 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from peers import tools
-from peers.cluster import PenstockCluster
+from peers.cluster import PenstockCluster, controller_of
 from penstock.cli.main import main
-from tests.cluster.driving import PATIENCE_S, Writer, controller, create, metadata
+from tests.cluster.driving import PATIENCE_S, Writer, create, metadata
 
 pytestmark = pytest.mark.foreign
 
@@ -88,7 +88,7 @@ def test_brokers_that_join_leave_or_die_have_their_shares_moved_and_nothing_is_l
     with cluster.broker(4) as joining:
         until(lambda _, holds: holds[4] > 0)
         # Whoever becomes the controller goes on with it.
-        died = cluster.brokers[controller(admin)]
+        died = cluster.brokers[controller_of(cluster.bootstrap)]
         died.kill()
         until(lambda leads, _: leads[-1] == 0)
         died.start()

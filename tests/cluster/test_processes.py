@@ -17,13 +17,14 @@ from confluent_kafka.admin import (
 from kazoo.client import KazooClient
 
 from peers import tools
-from peers.cluster import PenstockCluster
+from peers.cluster import PenstockCluster, controller_of
 from peers.kafka import run_tool
 from peers.penstock import PenstockProcess
 from peers.process import ProcessEndedError
 from penstock.base.ids import CONSUMER_OFFSETS
 from penstock.cli.main import main
 from penstock.core.coordination import partition_for
+from penstock.wire.messages.delete_topics import DeleteTopicsRequest
 from penstock.wire.messages.metadata import MetadataRequest
 from penstock.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -36,7 +37,6 @@ from tests.cluster.driving import (
     Writer,
     change_broker_config,
     change_topic_config,
-    controller,
     create,
     in_sync,
     leader,
@@ -89,7 +89,11 @@ def test_any_broker_asks_the_controller_for_clients_and_waits_for_the_next_one_w
     for node_id, broker in cluster.brokers.items():
         with RawClient(broker.bootstrap) as raw:
             assert raw.ask(MetadataRequest(topics=[]), 12).controller_id == node_id
-    died = controller(admin)
+            # An old version says in another field what is to be deleted.
+            create(admin, f"{topic}-old")
+            deleting = DeleteTopicsRequest(topic_names=[f"{topic}-old"], timeout_ms=PATIENCE_S * 1000)
+            assert [each.error_code for each in raw.ask(deleting, 4).responses] == [0]
+    died = controller_of(cluster.bootstrap)
     others = [broker for node_id, broker in cluster.brokers.items() if node_id != died]
     clients = [AdminClient({"bootstrap.servers": broker.bootstrap}) for broker in others]
     for client in clients:
@@ -97,7 +101,7 @@ def test_any_broker_asks_the_controller_for_clients_and_waits_for_the_next_one_w
     cluster.brokers[died].kill()
     for number, client in enumerate(clients):
         create(client, f"{topic}-{number}", replicas=2)
-    assert controller(clients[0]) != died
+    assert controller_of(others[0].bootstrap) != died
     cluster.brokers[died].start()
 
 

@@ -36,7 +36,8 @@ def forwarding(
                 if is_peer(call.header.client_id):
                     break
                 try:
-                    return await link.ask(request, response)
+                    # In no other version than it came: what one says in one field another may say elsewhere.
+                    return await link.ask(request, response, version_max=call.version)
                 except NoAnswerError:
                     break
                 except ClientError:

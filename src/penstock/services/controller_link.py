@@ -48,11 +48,11 @@ class ControllerLink:
         """Whether there is another broker that seems to be the controller."""
         return self._image.controller_id not in (-1, self._node_id)
 
-    async def ask(self, request: Message, response: type[R]) -> R:
+    async def ask(self, request: Message, response: type[R], *, version_max: int | None = None) -> R:
         """Another broker's answer; a ClientError if there is none."""
         if not self.can_ask:
             raise UnreachableError("there is no controller now; one is being elected")
-        return await self._peers.ask(self._image.controller_id, request, response)
+        return await self._peers.ask(self._image.controller_id, request, response, version_max=version_max)
 
     async def alter_partition(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
         """Another in-sync set for partitions that this broker leads."""

@@ -47,10 +47,12 @@ class Peers:
         self._lent: dict[Connection, _Life] = {}
         self._closed = False
 
-    async def ask(self, node_id: int, request: Message, response: type[R]) -> R:
+    async def ask(
+        self, node_id: int, request: Message, response: type[R], *, version_max: int | None = None
+    ) -> R:
         """A broker's answer; a ClientError if there is none."""
         connection = await self._connection(self._life(node_id))
-        return await connection.ask(request, response)
+        return await connection.ask(request, response, version_max=version_max)
 
     async def connect(self, node_id: int, limits: ConnectionLimits = _LIMITS) -> Connection:
         """A connection for the caller alone, who closes it; a ClientError if there is none to be had."""

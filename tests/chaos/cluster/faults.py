@@ -8,8 +8,10 @@ from collections.abc import Callable, Sequence
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, ClusterMetadata
 
+from peers.cluster import controller_of
 from peers.zookeeper import ZooKeeperServer
 from penstock.base.ids import CONSUMER_OFFSETS, TRANSACTION_STATE
+from penstock.client.errors import ClientError
 from tests.chaos.cluster.faulty import SESSION_S, FaultyCluster, zookeeper_name
 from tests.chaos.cluster.namespaces import OUTSIDE
 from tests.chaos.cluster.producing import CLIENT_SETTINGS
@@ -123,8 +125,8 @@ class Faults:
 
     def _controller(self) -> int | None:
         try:
-            return int(self._admin.describe_cluster(request_timeout=5).result().controller.id)
-        except KafkaException:
+            return controller_of(self._cluster.bootstrap)
+        except ClientError:
             return None
 
     def _server(self) -> tuple[int, ZooKeeperServer]:
