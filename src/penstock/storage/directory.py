@@ -192,12 +192,15 @@ class DataDirectory:
             known: dict[TopicPartition, int] = getattr(self, attribute)
             if any(partition in known for partition in partitions):
                 left = {known_one: known[known_one] for known_one in known if known_one not in partitions}
+                setattr(self, attribute, left)
                 try:
                     checkpoints.write_offsets(self.disk, name, left)
                 except OSError as error:
+                    # The file still has them, and others may have changed the rest meanwhile: who comes again after
+                    # this finds them to be forgotten.
+                    kept = {partition: known[partition] for partition in partitions if partition in known}
+                    setattr(self, attribute, {**kept, **getattr(self, attribute)})
                     raise StorageError(f"cannot write {name}: {error}") from error
-                # Not before the disk has: who comes again after a failure would find nothing to do.
-                setattr(self, attribute, left)
 
     # ---- how far all logs are safe
 
