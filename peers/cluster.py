@@ -62,11 +62,15 @@ class PenstockCluster:
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
+            self._surround(stack)
             stack.enter_context(self.zookeeper)
             for broker in self.brokers.values():
                 stack.enter_context(broker)
             self._stack = stack.pop_all()
         return self
+
+    def _surround(self, stack: ExitStack) -> None:
+        """For clusters that need something around them: what is there before all others and goes after them."""
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -7,10 +7,9 @@ connections to a broker together, and only for what is sent to it.
 import asyncio
 import multiprocessing
 from collections.abc import Mapping
+from contextlib import ExitStack
 from multiprocessing.sharedctypes import Synchronized
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from peers.cluster import PenstockCluster
 from peers.penstock import PenstockProcess
@@ -61,22 +60,10 @@ class CappedCluster(PenstockCluster):
         """For each broker from now on; 0: none."""
         self._limit.value = bytes_per_second
 
-    def __enter__(self) -> Self:
+    def _surround(self, stack: ExitStack) -> None:
         self._links.start()
-        try:
-            assert self._ready.wait(_READY_S), "the links do not start"
-            return super().__enter__()
-        except BaseException:
-            self._end_links()
-            raise
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            super().__exit__(kind, error, trace)
-        finally:
-            self._end_links()
+        stack.callback(self._end_links)
+        assert self._ready.wait(_READY_S), "the links do not start"
 
     def _end_links(self) -> None:
         self._links.terminate()

@@ -1,9 +1,8 @@
 """The cluster where nobody is root: its processes reach each other through links. Clients need none."""
 
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from peers.penstock import PenstockProcess
 from peers.ports import free_ports
@@ -46,21 +45,8 @@ class LinkedCluster(FaultyCluster):
             self._zookeeper_links = ",".join(f"127.0.0.1:{port}" for port in ports)
         return self._zookeeper_links
 
-    def __enter__(self) -> Self:
-        self._links.__enter__()
-        try:
-            return super().__enter__()
-        except BaseException:
-            self._links.__exit__(None, None, None)
-            raise
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            super().__exit__(kind, error, trace)
-        finally:
-            self._links.__exit__(kind, error, trace)
+    def _surround(self, stack: ExitStack) -> None:
+        stack.enter_context(self._links)
 
     def cut(self, one: str, other: str) -> None:
         self._links.cut(one, other)

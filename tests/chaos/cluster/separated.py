@@ -1,9 +1,8 @@
 """The cluster where one is root: every broker and every ZooKeeper server in a network namespace of its own."""
 
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from peers.penstock import PenstockProcess
 from tests.chaos.cluster.faulty import BROKERS, ZOOKEEPERS, FaultyCluster, zookeeper_name
@@ -34,20 +33,8 @@ class SeparatedCluster(FaultyCluster):
             prefix=home.prefix,
         )
 
-    def __enter__(self) -> Self:
-        try:
-            return super().__enter__()
-        except BaseException:
-            self._namespaces.close()
-            raise
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            super().__exit__(kind, error, trace)
-        finally:
-            self._namespaces.close()
+    def _surround(self, stack: ExitStack) -> None:
+        stack.callback(self._namespaces.close)
 
     def cut(self, one: str, other: str) -> None:
         self._namespaces.cut(one, other)
