@@ -344,6 +344,15 @@ class Leadership:
         return self._followers[node_id].broker_epoch
 
     @property
+    def is_leaving(self) -> bool:
+        """Whether the leader has asked to be out, and nobody knows yet what became of it."""
+        return (
+            self.pending is not None
+            and self._node_id not in self.pending.in_sync
+            and self._node_id in self.agreed.in_sync
+        )
+
+    @property
     def to_send(self) -> Proposal | None:
         """What the controller is to be asked, or asked again."""
         return None if self._waits_for_metadata else self.pending

@@ -392,7 +392,8 @@ class Partition:
         `verification` is what was taken before the coordinator was asked whether a transaction may begin here. None
         if the check takes too long for the loop; then ask the intake off it, and come again with what it said.
         """
-        if self.log.failed or not self.is_leader:
+        leadership = self.leadership
+        if self.log.failed or leadership is None or leadership.is_leaving:
             return self._refuse_append()
         taken = checked or self.intake.check(records, now_ms=now_ms)
         if taken is None or isinstance(taken, Refused):
@@ -402,6 +403,10 @@ class Partition:
             verdict = self.producers.check(header, verified=self._is_verified(header, verification))
             if isinstance(verdict, Duplicate):
                 return self._answer_duplicate(verdict)
+            if verdict is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and self.lacks_room:
+                # The gap is of our making. A client that is told of one begins a new epoch, in which nobody knows
+                # again what it sent before: that may lie with the next leader already.
+                return Refused(ErrorCode.KAFKA_STORAGE_ERROR, reached_log=False)
             if verdict is not ErrorCode.NONE:
                 return Refused(verdict)
         return self._write(header, batch, now_ms)
@@ -432,7 +437,9 @@ class Partition:
         return self._write(read_header(batch), memoryview(batch), now_ms)
 
     def _refuse_append(self) -> Refused:
-        code = ErrorCode.KAFKA_STORAGE_ERROR if self.log.failed else ErrorCode.NOT_LEADER_OR_FOLLOWER
+        leaves = self.leadership is not None and self.leadership.is_leaving
+        cannot = leaves or self.log.failed is not None
+        code = ErrorCode.KAFKA_STORAGE_ERROR if cannot else ErrorCode.NOT_LEADER_OR_FOLLOWER
         return Refused(code, reached_log=False)
 
     def _write(self, header: BatchHeader, batch: memoryview, now_ms: int) -> Appended | Refused:

@@ -5,6 +5,7 @@ rules of AlterPartition, as the real one does, and tells every broker what is so
 """
 
 import asyncio
+import errno
 import threading
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -57,12 +58,18 @@ PATIENCE_S = 60.0
 
 
 class HeldDisk(MemoryDisk):
-    """A disk whose syncs can be held up."""
+    """A disk whose syncs can be held up, and that can be full."""
 
     def __init__(self) -> None:
         super().__init__(size_max=1 << 30)
         self.may_sync = threading.Event()
         self.may_sync.set()
+        self.is_full = False
+
+    def claim(self, count: int, *, path: str) -> None:
+        if self.is_full:
+            raise OSError(errno.ENOSPC, "no space left", path)
+        super().claim(count, path=path)
 
     def sync_dir(self, path: str) -> None:
         assert self.may_sync.wait(PATIENCE_S)

@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import replace
 
 from penstock.base.errors import ErrorCode
+from penstock.services.partition import Partition
 from tests.raw_client import batch_of
 from tests.services.replication.cluster import Cluster, led_by
 from tests.services.replication.stories import tell
@@ -72,6 +73,59 @@ def test_a_leader_without_room_that_is_alone_in_sync_lets_a_follower_join_and_th
         await cluster.until(lambda: proposed(cluster)[-2:] == [[1, 2], [2]])
 
     tell(story, replica_lag_time_max_ms=LAG_MS)
+
+
+def test_behind_a_batch_that_found_no_room_nothing_is_out_of_order() -> None:
+    """A client that heard of a gap would begin a new epoch, and send again what the next leader has already."""
+
+    async def story(cluster: Cluster) -> None:
+        await cluster.controller.create(led_by(1, 2))
+        await cluster.until_same(1, 2)
+        leader, follower = cluster[1], cluster[2]
+        await follower.replication.stop()
+        waits = asyncio.create_task(leader.produce(numbered(0)))
+        await cluster.until(lambda: leader.partition().log.end_offset == 1)
+        cluster.controller.reachable.clear()
+        leader.disk.is_full = True
+        codes = [(await leader.produce(numbered(sequence))).error_code for sequence in (1, 2)]
+        await cluster.until(lambda: is_leaving(leader.partition()))
+        leader.disk.is_full = False  # too late: it has asked to be out, and may be already
+        codes += [(await leader.produce(numbered(sequence))).error_code for sequence in (2, 1)]
+        assert codes == [ErrorCode.KAFKA_STORAGE_ERROR] * 4
+        cluster.controller.reachable.set()
+        await cluster.until(lambda: cluster.controller.topics["orders"].partitions[0].in_sync == (2,))
+        follower.replication.start()
+        await cluster.until_same(1, 2)
+        await cluster.controller.elect(2)
+        await waits  # whatever it hears, it sends the same again
+        again = [(await follower.produce(numbered(sequence), acks=1)).base_offset for sequence in range(3)]
+        assert again == [0, 1, 2]
+
+    tell(story)
+
+
+def test_a_gap_is_of_the_leaders_making_only_while_it_has_no_room() -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.controller.create(led_by(1))
+        leader = cluster[1]
+        assert (await leader.produce(numbered(0))).error_code == 0
+        leader.disk.is_full = True
+        full = [(await leader.produce(numbered(sequence))).error_code for sequence in (1, 2)]
+        leader.disk.is_full = False
+        again = [(await leader.produce(numbered(sequence))).error_code for sequence in (1, 3)]
+        assert full == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
+        assert again == [ErrorCode.NONE, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER]
+
+    tell(story, 1)
+
+
+def is_leaving(partition: Partition) -> bool:
+    return partition.leadership is not None and partition.leadership.is_leaving
+
+
+def numbered(sequence: int) -> bytes:
+    """A record of an idempotent producer."""
+    return batch_of(b"x", producer_id=7, producer_epoch=0, base_sequence=sequence)
 
 
 def proposed(cluster: Cluster) -> list[list[int]]:
