@@ -326,6 +326,10 @@ def _prepare(call: Call, read: _Read) -> bool:
         read.error = fetch_offset_error(
             wanted.fetch_offset, start_offset=found.log.start_offset, end_offset=found.log.end_offset
         )
+    if not found.is_leader and (read.error is ErrorCode.OFFSET_OUT_OF_RANGE or read.diverging is not None):
+        # The log of a replica that does not lead may end before that of its leader. Who takes it for the leader would
+        # begin somewhere else; it is to look for the leader, and hear what that one says.
+        read.error, read.diverging = ErrorCode.NOT_LEADER_OR_FOLLOWER, None
     if reader.rack and read.error is ErrorCode.NONE:
         read.preferred_replica = _closest(call, found, read)
     return not read.must_be_told

@@ -37,6 +37,7 @@ def asking(
     offset: int = 0,
     *,
     epoch: int = -1,
+    last_epoch: int = -1,
     max_wait_ms: int = 0,
     rack: str = "",
     replica: tuple[int, int] | None = None,
@@ -44,7 +45,11 @@ def asking(
 ) -> FetchRequest:
     """A fetch of one partition, by a consumer or by a replica (node id and broker epoch)."""
     asked = FetchPartition(
-        partition=0, fetch_offset=offset, current_leader_epoch=epoch, partition_max_bytes=1 << 20
+        partition=0,
+        fetch_offset=offset,
+        current_leader_epoch=epoch,
+        last_fetched_epoch=last_epoch,
+        partition_max_bytes=1 << 20,
     )
     return FetchRequest(
         replica_state=None
@@ -352,6 +357,25 @@ def test_a_consumer_reads_from_a_follower_up_to_its_high_watermark() -> None:
         # Clients that know of leaders only are sent to the leader.
         old = await cluster[2].fetch(asking(), version=10)
         assert old.responses[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    tell(story)
+
+
+def test_only_a_leader_says_that_a_consumer_has_gone_too_far() -> None:
+    """Who takes another replica for the leader, and hears that, begins anew, or skips what it has not read."""
+
+    async def story(cluster: Cluster) -> None:
+        await cluster.controller.create(led_by(1, 2))
+        await cluster[1].produce(batch_of(b"x"))
+        await cluster.until_same(1, 2)
+        for last_epoch in (-1, 0):
+            asked = asking(5, epoch=0, last_epoch=last_epoch)
+            leader, other = [(await cluster[each].fetch(asked)).responses[0].partitions[0] for each in (1, 2)]
+            diverging = last_epoch == 0
+            assert (leader.error_code == ErrorCode.OFFSET_OUT_OF_RANGE) is not diverging
+            assert (leader.diverging_epoch is not None) is diverging
+            assert other.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+            assert other.diverging_epoch is None
 
     tell(story)
 
