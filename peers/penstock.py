@@ -84,6 +84,11 @@ class PenstockProcess:
         assert self._process is not None, "never started"
         return self._process.kill()
 
+    def wait(self, *, timeout_s: float) -> int:
+        """The exit code of a broker that ends by itself."""
+        assert self._process is not None, "never started"
+        return self._process.wait(timeout_s=timeout_s)
+
     def restart(self) -> None:
         self.stop()
         self.start()

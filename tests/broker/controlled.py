@@ -167,15 +167,19 @@ class ControlledBroker:
             return
         ready.set_result(None)
         await self._stop.wait()
-        await self.broker.stop()
+        if self.broker.failure.done():
+            await self.broker.abandon()
+            self._work.close()  # the end of a process would do it
+        else:
+            await self.broker.stop()
 
     async def _start(self) -> Broker:
         entropy = RealEntropy()
         directory = DataDirectory.open(self.disk, node_id=self._settings[NODE_ID], entropy=entropy)
         self._shifted = ShiftedLoop()
-        work = RealWork(threads=2)
-        store = EmbeddedStore.open(self.disk, "__metadata", loop=self._shifted, work=work)
-        world = World(self._shifted, self.disk, store, work, entropy)
+        work = self._work = RealWork(threads=2)
+        store = EmbeddedStore.open(directory.disk, "__metadata", loop=self._shifted, work=work)
+        world = World(self._shifted, directory.disk, store, work, entropy)
         broker = Broker(world, directory, self._settings, log_dir="controlled")
         await broker.start()
         return broker

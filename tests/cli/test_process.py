@@ -45,6 +45,23 @@ def test_following_shows_new_records_and_ends_cleanly_with_ctrl_c(
         assert process.stderr.read() == b""
 
 
+def test_a_broker_whose_data_directory_fails_says_so_ends_and_can_be_started_again(
+    penstock: Penstock, topic: str
+) -> None:
+    with PenstockProcess(settings={"log.flush.offset.checkpoint.interval.ms": 100}) as broker:
+        penstock("topic", "create", topic, "-b", broker.bootstrap)
+        penstock("produce", topic, "-b", broker.bootstrap, stdin=b"kept\n")
+        in_the_way = broker.data / "recovery-point-offset-checkpoint.tmp"
+        in_the_way.mkdir()  # no new checkpoint can be written
+        assert broker.wait(timeout_s=60) == 1
+        assert f"CRITICAL penstock.broker: {broker.data}: the data directory has failed" in broker.output
+        assert "start the broker again" in broker.output
+        assert "Traceback" not in broker.output.partition("CRITICAL")[0]
+        in_the_way.rmdir()
+        broker.start()
+        assert penstock("consume", topic, "-n", "1", "-b", broker.bootstrap).out == "kept\n"
+
+
 def test_following_goes_on_when_the_broker_comes_back(penstock: Penstock, topic: str) -> None:
     with PenstockProcess() as broker:
         penstock("topic", "create", topic, "-b", broker.bootstrap)

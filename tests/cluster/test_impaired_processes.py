@@ -139,6 +139,28 @@ def test_a_leader_whose_disk_fails_gives_up_and_another_one_leads(cluster, admin
     until(lambda: in_sync(admin, "failing") == {1, 2, 3})
 
 
+def test_a_broker_whose_data_directory_fails_ends_and_others_lead(cluster, admin):
+    create_led_by(admin, "directory", 2, 1, 3, min_insync_replicas="2")
+    writer = Writer(cluster, "directory", **{"enable.idempotence": True})
+    writer.send(100)
+    writer.flush()
+    broker = cluster.brokers[2]
+    in_the_way = broker.data / "replication-offset-checkpoint.tmp"
+    in_the_way.mkdir()  # no new checkpoint can be written
+    writer.send(100)
+    writer.flush()
+    assert broker.wait(timeout_s=PATIENCE_S) == 1
+    assert f"{broker.data}: the data directory has failed" in broker.output
+    writer.send(100)
+    writer.flush()
+    assert not writer.errors
+    until(lambda: in_sync(admin, "directory") == {1, 3})
+    in_the_way.rmdir()
+    broker.start()
+    until(lambda: in_sync(admin, "directory") == {1, 2, 3})
+    assert read_all(cluster, "directory", 300) == Counter(range(300))
+
+
 def test_a_leader_without_room_gives_up_and_another_one_leads(cluster, admin):
     create_led_by(admin, "full", 1, 2, 3, penstock_storage="memory")
     writer = Writer(cluster, "full", **{"enable.idempotence": True})

@@ -1,5 +1,6 @@
 """The data directory: who owns it, what a start finds in it, and what a stop leaves."""
 
+import errno
 from random import Random
 
 import pytest
@@ -224,7 +225,7 @@ def test_a_recreated_partition_is_not_measured_by_it_after_a_deletion_that_faile
     append(log, batch(0, 1000))
     directory.close_cleanly({ORDERS: log})
     directory = take(machine.mount())
-    machine.faults.fail_appends()
+    machine.faults.fail_appends(errno.ENOSPC)
     with pytest.raises(StorageError, match="recovery-point-offset-checkpoint"):
         directory.set_aside([ORDERS], unique=b"\1" * 16)
     directory.set_aside([ORDERS], unique=b"\2" * 16)
@@ -234,6 +235,50 @@ def test_a_recreated_partition_is_not_measured_by_it_after_a_deletion_that_faile
     log = reopen(take(machine.mount()))
     assert read_all(log) == [data]
     assert log.end_offset == 5
+
+
+def test_a_partition_that_checkpoints_remember_is_not_created_before_it_is_forgotten(
+    disk: MemoryDisk,
+) -> None:
+    directory = take(disk)
+    log = create(directory)
+    append(log, batch(0, 5))
+    directory.close_cleanly({ORDERS: log})
+    disk.remove_tree(str(ORDERS))
+    directory = take(disk)
+    assert directory.remembers(ORDERS)
+    with pytest.raises(AssertionError, match="predecessor"):
+        create(directory)
+    directory.forget([ORDERS])
+    assert not directory.remembers(ORDERS)
+    create(directory)
+    directory.close({})
+    assert not take(disk).remembers(ORDERS)
+
+
+def test_a_directory_that_has_failed_is_not_left_as_if_it_had_been_closed_cleanly() -> None:
+    machine = SimDisk(Random(0))
+    directory = take(machine.mount())
+    log = create(directory)
+    append(log, batch(0, 5))
+    machine.faults.fail_appends(errno.EIO)
+    with pytest.raises(OSError):
+        directory.write_checkpoints()
+    assert directory.disk.failed is not None
+    with pytest.raises(OSError, match="has failed before"):
+        directory.close_cleanly({ORDERS: log})
+    assert not take(machine.mount()).was_closed_cleanly
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC])
+def test_a_logs_failure_is_not_the_directorys(number: int) -> None:
+    machine = SimDisk(Random(0))
+    directory = take(machine.mount())
+    log = create(directory)
+    machine.faults.fail_appends(number)
+    with pytest.raises(StorageError):
+        append(log, batch(0, 5))
+    assert directory.disk.failed is None
 
 
 def test_a_deleted_partition_moves_aside_and_goes_later(disk: MemoryDisk) -> None:

@@ -1,7 +1,9 @@
 """Starts and stops of the embedded broker that do not go as they should: nobody hangs, nothing is swallowed."""
 
 import asyncio
+import time
 from concurrent.futures import Future
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
@@ -9,8 +11,11 @@ import pytest
 from penstock.base.errors import UserError
 from penstock.broker.broker import Broker
 from penstock.testing import EmbeddedBroker, embedded
+from tests.raw_client import RawClient, batch_of
 
 T = TypeVar("T")
+
+PATIENCE_S = 60
 
 
 def test_a_loop_that_cannot_be_made_is_told_to_who_starts_the_broker(monkeypatch: pytest.MonkeyPatch):
@@ -49,6 +54,29 @@ def test_a_stop_that_was_not_clean_is_told_once(monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(OSError, match="the device is broken"):
         broker.stop()
     broker.stop()
+
+
+def produce_for_long(client: RawClient) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        client.produce("t", batch_of(b"x"))
+
+
+def test_a_broker_whose_data_directory_fails_answers_nobody_and_who_stops_it_is_told(tmp_path: Path):
+    settings = {"log.flush.offset.checkpoint.interval.ms": 100}
+    broker = EmbeddedBroker(data_dir=tmp_path, settings=settings).start()
+    with RawClient(broker.bootstrap_servers) as client:
+        client.create_topic("t")
+        client.produce("t", batch_of(b"x"))
+        in_the_way = tmp_path / "recovery-point-offset-checkpoint.tmp"
+        in_the_way.mkdir()  # no new checkpoint can be written
+        with pytest.raises(OSError):
+            produce_for_long(client)
+    with pytest.raises(OSError, match="has failed before"):
+        broker.stop()
+    in_the_way.rmdir()
+    with EmbeddedBroker(data_dir=tmp_path) as again, RawClient(again.bootstrap_servers) as client:
+        assert b"x" in bytes(client.fetch("t", 0).records)
 
 
 def test_one_that_runs_on_a_loop_cannot_be_started_again():

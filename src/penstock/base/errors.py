@@ -4,7 +4,8 @@
     ├── PeerError        somebody else sent something wrong: that connection is closed, and the log says why
     ├── UserError        a person asked for something that cannot be: shown as one line, without a traceback
     │   └── SettingError     an unknown setting or a value it does not take
-    └── StorageError     the disk failed or lied: the partition concerned goes offline
+    └── StorageError     the disk failed or lied: the partition concerned goes offline (where the data directory
+                         itself fails, the broker ends: storage.watched_disk)
 
 An expected answer is none of these: it is an `ErrorCode`, returned as a value.
 """

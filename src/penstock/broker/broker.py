@@ -69,6 +69,7 @@ from penstock.world import World
 from penstock.world.loop import Server
 
 NEVER = -1  # an epoch that no registration has
+_GOODBYE_S = 2.0
 
 log = logging.getLogger("penstock.broker")
 
@@ -78,7 +79,11 @@ class AddressInUseError(UserError):
 
 
 class Broker:
-    """One node. `start` returns when clients are answered, `stop` when everything is safely closed."""
+    """One node. `start` returns when clients are answered, `stop` when everything is safely closed.
+
+    `failure` is done, with the reason, once the data directory has failed: then whoever runs the broker calls `abandon`
+    and ends the process.
+    """
 
     def __init__(
         self,
@@ -109,6 +114,8 @@ class Broker:
         self._problem: str | None = "starting"
         self.listeners: tuple[Listener, ...] = ()
         self.metrics_address: str | None = None
+        self.failure: asyncio.Future[str] = world.loop.create_future()
+        directory.disk.on_failed = lambda why: world.loop.call_from_thread(self._fail, why)
 
     @property
     def services(self) -> Services:
@@ -386,6 +393,36 @@ class Broker:
         finally:
             self._close_servers()
             self._world.work.close()
+
+    def _fail(self, why: str) -> None:
+        """The data directory cannot be written any more. Nobody could rely on what this broker would note from now on:
+        which partitions it has, how far they are, and, if it is alone, what the metadata are.
+        """
+        if not self.failure.done():
+            self._problem = f"the data directory has failed: {why}"
+            log.critical(
+                "%s: the data directory has failed: %s. What is written there from now on cannot be relied on, so this "
+                "broker ends; what others have copies of, they serve. Look for the reason in the system's log, and "
+                "start the broker again when the disk is sound",
+                self._log_dir,
+                why,
+            )
+            self.failure.set_result(why)
+
+    async def abandon(self) -> None:
+        """Leave the cluster without touching the disk, which has failed: the process is to end at once."""
+        self._close_servers()
+        if self._connections is not None:
+            self._connections.abort_all()
+        if self._member is not None:
+            goodbye = self._world.loop.create_task(self._say_goodbye(self._member))
+            timer = self._world.loop.call_later(_GOODBYE_S, goodbye.cancel)
+            await asyncio.gather(goodbye, return_exceptions=True)  # else its session ends later
+            timer.cancel()
+
+    async def _say_goodbye(self, member: ClusterMember) -> None:
+        await member.stop()
+        await self._world.store.close()
 
     async def _close_data(self) -> None:
         await self._world.store.close()  # changes of metadata that still come are refused

@@ -57,8 +57,8 @@ async def _start_alone(parts: WorldParts, settings: Settings, log_dir: str) -> B
     directory = _open_directory(parts, settings, log_dir)
     work = parts.make_work()
     try:
-        store = EmbeddedStore.open(parts.disk, METADATA, loop=parts.loop, work=work)
-        world = World(parts.loop, parts.disk, store, work, parts.entropy)
+        store = EmbeddedStore.open(directory.disk, METADATA, loop=parts.loop, work=work)
+        world = World(parts.loop, directory.disk, store, work, parts.entropy)
         broker = Broker(world, directory, settings, log_dir=log_dir)
         await broker.start()
     except BaseException:
@@ -79,7 +79,7 @@ async def _start_member(
     try:
         directory = await _directory_of_cluster(parts, settings, log_dir, store)
         try:
-            world = World(parts.loop, parts.disk, store, work, parts.entropy)
+            world = World(parts.loop, directory.disk, store, work, parts.entropy)
             broker = Broker(world, directory, settings, log_dir=log_dir, sessions=store)
             await broker.start()
         except BaseException:

@@ -16,6 +16,7 @@ from penstock.base.listeners import render_address
 from penstock.base.load_settings import load_broker_settings, parse_toml
 from penstock.base.settings import Settings
 from penstock.base.version import VERSION
+from penstock.cli.main import FAILED
 
 DEFAULT_LISTEN = "127.0.0.1:9092"
 PORTS_TRIED = 100
@@ -48,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Serve until SIGTERM or Ctrl-C; 0 after a clean stop."""
+    """Serve until SIGTERM or Ctrl-C; 0 after a clean stop. Where the data directory fails, end by itself, with 1."""
     started_at = time.monotonic()
     if not __debug__:
         raise UserError("python -O switches off the assertions that guard your data; run without -O")
@@ -118,7 +119,12 @@ async def _serve(arguments: argparse.Namespace, settings: Settings, started_at: 
         f"cluster {broker.services.image.cluster_id}, data {data_directory(settings)}, {took_ms} ms)",
         flush=True,
     )
+    broker.failure.add_done_callback(lambda _: stopping.set())
     await stopping.wait()
+    if broker.failure.done():
+        await broker.abandon()
+        # As after kill -9: nothing that is still under way may write or answer anything on its way out.
+        os._exit(FAILED)
     print("stopping", flush=True)
     await broker.stop()
     return 0

@@ -258,6 +258,14 @@ class Partitions:
 
         await self._in_turn(set_aside)
 
+    async def _forget(self, partition: TopicPartition) -> None:
+        """Have the checkpoints say nothing about a partition any more."""
+
+        async def forget() -> None:
+            await self._world.work.run(partial(self._directory.forget, [partition]))
+
+        await self._in_turn(forget)
+
     # What is written down about all logs. Deleting writes there too, so everybody takes turns: what an older
     # view says of a deleted partition must not come back and be taken for a new one's of the same name.
 
@@ -501,6 +509,8 @@ class Partitions:
             await self._discard([partition])
         elif self._world.disk.exists(str(partition)):
             await self._discard([partition])  # of a namesake, or of an attempt that failed
+        if self._directory.remembers(partition):
+            await self._forget(partition)
         return self._directory.create_log(
             partition, topic_id=topic.topic_id, config=config, producers=producers, now_ms=now_ms
         )

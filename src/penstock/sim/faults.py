@@ -55,6 +55,7 @@ class Storm:
         self._problem: BaseException | None = None
         self._waiting: list[entries.Fault] = []
         self._node.phases.listener = self._see
+        self._node.on_exit = self._exited
         self._slack_ms = (0, 0)  # how far the node's clock was behind and ahead at most
         self.struck: Counter[tuple[str, Phase]] = Counter()  # by kind of fault and what the node was about
         self.failed_starts: list[str] = []
@@ -89,6 +90,10 @@ class Storm:
         else:
             self._node.crash_machine()
         self._go(self._start(down_s))
+
+    def _exited(self) -> None:
+        self._note_crash(CrashKind.PROCESS)
+        self._go(self._start(_START_AGAIN_S))
 
     def _note_crash(self, kind: CrashKind) -> None:
         self._history.crash(kind)

@@ -32,6 +32,8 @@ class SimLoop:
     def call_soon(self, callback: Callable[..., object], *args: Any) -> object:
         return self._loop.kernel.call_soon(self.place, self.place.context.copy(), callback, *args)
 
+    call_from_thread = call_soon
+
     def call_later(self, delay_s: float, callback: Callable[..., object], *args: Any) -> Timer:
         when = self.place.clock.time() + delay_s
         return self._loop.call_at(when, callback, *args, context=self.place.context.copy())

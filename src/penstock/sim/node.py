@@ -64,6 +64,9 @@ class Node:
         )
         self._make_store = make_store
         self._work: SimWork | None = None
+        # Told when the broker has ended by itself, as a process that exits: a supervisor would start it again.
+        self.on_exit: Callable[[], None] = _nobody_supervises
+        self._is_stopping = False
         self._outcomes: dict[asyncio.Future[Any], None] = {}
         simulation.network.know_host(self.host)
 
@@ -83,19 +86,22 @@ class Node:
         place = self._simulation.new_place(f"{self.host}.{self.lives}", host=self.host, clock=self.clock)
         place.watcher = self
         self.place = place
+        self._is_stopping = False
         self.phases.starts()
         try:
-            self.broker = await self._outcome(self._live(place))
+            self.broker = broker = await self._outcome(self._live(place))
         except BaseException:
             if self.place is place:
                 self.crash_process()  # it could not start, as a process that exits with an error
             raise
         self.phases.serves()
+        self._simulation.loop.spawn(place, self._exit_by_itself(place, broker))
 
     async def stop(self) -> None:
         """A clean stop."""
         assert self.broker is not None, f"{self.host} does not run"
         self._tell("stop")
+        self._is_stopping = True
         self.phases.stops()
         place = self.place
         try:
@@ -139,6 +145,21 @@ class Node:
         make_store = self._make_store
         open_store = None if make_store is None else lambda loop, _: make_store(loop)
         return await start_on(parts, self._settings, log_dir=self.host, open_store=open_store)
+
+    async def _exit_by_itself(self, place: Place, broker: Broker) -> None:
+        """As `penstock serve` does it."""
+        await broker.failure
+        if self._is_stopping:
+            return  # that fails, and ends it too
+        await broker.abandon()
+        loop = self._simulation.loop
+        loop.home.enter(loop.call_soon, self._exit, place)
+
+    def _exit(self, place: Place) -> None:
+        if self.place is place:  # else it has crashed meanwhile
+            self._tell("exit", self.phases.now.value)
+            self._end_life(silently=False)
+            self.on_exit()
 
     def _begin_work(self, loop: SimLoop, disk: MountedDisk) -> SimWork:
         chance = self._simulation.kernel.random(f"{loop.place.name}/work")
@@ -200,3 +221,7 @@ class Node:
         self.phases.watch(operation, path, count)
         if operation in CHANGES:
             self._simulation.kernel.note(StepKind.WRITE, self.host, operation.value, path, count)
+
+
+def _nobody_supervises() -> None:
+    """It stays down until somebody starts it."""

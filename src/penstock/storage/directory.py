@@ -7,7 +7,8 @@ partition leaves the checkpoints before a new one of the same name can come, or 
 the old one's recovery point. A recovery point or high watermark that has to go down goes down on disk before the
 log is cut, and a start that has gone up is on disk before the segments below it go.
 
-What says that it may block goes through `Work`, one call at a time.
+What says that it may block goes through `Work`, one call at a time. Where the directory itself fails, that is final:
+`storage.watched_disk` says what that means.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -19,6 +20,7 @@ from penstock.storage import checkpoints
 from penstock.storage.config import LogConfig
 from penstock.storage.log import Log, ProducerMemory, RecoveryReport
 from penstock.storage.meta_properties import MetaProperties, read_or_create, with_data_version
+from penstock.storage.watched_disk import WatchedDisk
 from penstock.world.disk import Disk, Lock, write_file_atomically
 from penstock.world.entropy import Entropy
 
@@ -33,7 +35,13 @@ class DataDirectory:
     """The logs below one disk's root."""
 
     def __init__(
-        self, disk: Disk, *, lock: Lock, meta: MetaProperties, was_closed_cleanly: bool, names: list[str]
+        self,
+        disk: WatchedDisk,
+        *,
+        lock: Lock,
+        meta: MetaProperties,
+        was_closed_cleanly: bool,
+        names: list[str],
     ) -> None:
         self.disk = disk
         self.meta = meta
@@ -59,9 +67,10 @@ class DataDirectory:
         data_version_max: int = SUPPORTED[PENSTOCK_VERSION].highest,
     ) -> "DataDirectory":
         """Take the directory, or say with a UserError why that cannot be. May block."""
+        watched = WatchedDisk(disk, is_of_log=_is_of_log)
         try:
-            disk.make_dir("")
-            lock = disk.lock(LOCK)
+            watched.make_dir("")
+            lock = watched.lock(LOCK)
         except BlockingIOError as error:
             raise UserError(
                 "the data directory is in use by another broker: stop it, or choose another"
@@ -70,18 +79,18 @@ class DataDirectory:
             raise UserError(f"the data directory cannot be written to: {error}") from error
         try:
             meta = read_or_create(
-                disk,
+                watched,
                 node_id=node_id,
                 cluster_id=cluster_id,
                 entropy=entropy,
                 data_version_max=data_version_max,
             )
-            names = disk.list("")
+            names = watched.list("")
             was_closed_cleanly = CLEAN_SHUTDOWN in names
-            directory = cls(disk, lock=lock, meta=meta, was_closed_cleanly=was_closed_cleanly, names=names)
+            directory = cls(watched, lock=lock, meta=meta, was_closed_cleanly=was_closed_cleanly, names=names)
             # From here on a crash must not look like a clean stop.
-            disk.remove(CLEAN_SHUTDOWN)
-            disk.sync_dir("")
+            watched.remove(CLEAN_SHUTDOWN)
+            watched.sync_dir("")
         except OSError as error:
             lock.release()
             raise UserError(f"the data directory cannot be used: {error}") from error
@@ -112,8 +121,8 @@ class DataDirectory:
         producers: ProducerMemory,
         now_ms: int,
     ) -> Log:
-        """A new, empty log."""
-        self._forget([partition])
+        """A new, empty log, of a partition that is forgotten."""
+        assert not self.remembers(partition), "it would be measured by its predecessor's offsets"
         return Log.create(
             self.disk, str(partition), topic_id=topic_id, config=config, producers=producers, now_ms=now_ms
         )
@@ -137,12 +146,24 @@ class DataDirectory:
         """Below which everything was committed when it was last written down; a crash may have taken some of it."""
         return self._high_watermarks.get(partition, 0)
 
+    def remembers(self, partition: TopicPartition) -> bool:
+        """Whether a checkpoint names a partition, from whatever lay here under this name before."""
+        return any(
+            partition in known
+            for known in (
+                self._recovery_points,
+                self._start_offsets,
+                self.cleaner_offsets,
+                self._high_watermarks,
+            )
+        )
+
     def set_aside(self, partitions: Collection[TopicPartition], *, unique: bytes) -> list[str]:
         """Take partitions out, whose logs are closed; names for `remove_deleted` to free later. May block.
 
         `unique` keeps them apart from what was deleted under the same name before.
         """
-        self._forget(frozenset(partitions))
+        self.forget(frozenset(partitions))
         suffix = f".{unique.hex()}{_DELETE_SUFFIX}"
         names = []
         try:
@@ -182,7 +203,8 @@ class DataDirectory:
             self.note_high_watermarks({partition: offset})
             self.write_high_watermarks()
 
-    def _forget(self, partitions: Collection[TopicPartition]) -> None:
+    def forget(self, partitions: Collection[TopicPartition]) -> None:
+        """Take partitions out of the checkpoints. May block."""
         for name, attribute in (
             (checkpoints.RECOVERY_POINTS, "_recovery_points"),
             (checkpoints.START_OFFSETS, "_start_offsets"),
@@ -289,6 +311,12 @@ class DataDirectory:
         for log in logs.values():
             log.close()
         self._lock.release()
+
+
+def _is_of_log(directory: str) -> bool:
+    """Whether a directory is a partition's, or was one's that is deleted."""
+    name = directory.partition("/")[0]
+    return name.endswith(_DELETE_SUFFIX) or _partition_of(name) is not None
 
 
 def _partition_of(name: str) -> TopicPartition | None:

@@ -25,6 +25,8 @@ class Life:
         self._loop = loop
         self._work = work
         self._faults = faults
+        self._ending: asyncio.Task[None] | None = None
+        broker.failure.add_done_callback(self._fail)
 
     @classmethod
     async def begin(cls, disk: Disk, settings: Settings, faults: Faults, *, log_dir: str) -> "Life":
@@ -44,6 +46,10 @@ class Life:
             faults.detach()
             raise
         return cls(broker, mortal, loop, work[0], faults)
+
+    def _fail(self, _failure: "asyncio.Future[str]") -> None:
+        """The directory has failed: nobody is answered any more. Who stops or kills it sees to the rest."""
+        self._ending = asyncio.get_running_loop().create_task(self.broker.abandon())
 
     async def stop(self) -> None:
         """End it cleanly."""

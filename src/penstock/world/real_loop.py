@@ -53,6 +53,9 @@ class RealLoop:
     def call_soon(self, callback: Callable[..., object], *args: Any) -> object:
         return self._loop.call_soon(callback, *args)
 
+    def call_from_thread(self, callback: Callable[..., object], *args: Any) -> object:
+        return self._loop.call_soon_threadsafe(callback, *args)
+
     def call_later(self, delay_s: float, callback: Callable[..., object], *args: Any) -> Timer:
         return self._loop.call_later(delay_s, callback, *args)
 

@@ -58,7 +58,9 @@ class SimulatedBroker:
         self._node.disk.faults.sync_delay_s = delay_s
 
     def fail_syncs(self) -> None:
-        """Let the next sync fail: what was to be synced is offline until the broker is started again."""
+        """Let the next sync fail: the log that was to be synced is offline until the broker is started again. Was it
+        one of the broker's own files, the broker ends.
+        """
         self._node.disk.faults.fail_syncs()
 
     def set_clock_ahead(self, milliseconds: int) -> None:
