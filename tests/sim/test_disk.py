@@ -11,6 +11,7 @@ from penstock.sim.disk_faults import Revoked
 from penstock.sim.disk_operations import Operation
 from penstock.sim.mounted_disk import MountedDisk
 from penstock.world.disk import Disk, File, read_file, write_file_atomically
+from tests.raw_client import batch_of
 from tests.world.disk_contract import DiskContract, filled
 
 SEEDS = range(300)
@@ -339,6 +340,19 @@ def test_a_flipped_bit_is_read_and_survives_every_crash() -> None:
     assert sum(byte.bit_count() for byte in flipped) == 1
     disk.crash_machine()
     assert disk.content("a.log") == flipped
+
+
+def test_no_bit_flips_where_nobody_could_tell() -> None:
+    batch = batch_of(b"x")
+    seen = set()
+    for seed in range(1_000):
+        disk = SimDisk(Random(seed))
+        synced(disk.mount(), "a.log", batch * 2)
+        disk.flip_bit()
+        flipped = disk.content("a.log")
+        seen |= {position for position in range(len(flipped)) if flipped[position] != (batch * 2)[position]}
+    bare = {*range(8), *range(12, 16)}
+    assert seen == set(range(2 * len(batch))) - bare - {len(batch) + position for position in bare}
 
 
 def test_a_strike_comes_in_the_middle_of_an_append_and_tears_it() -> None:

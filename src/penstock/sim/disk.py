@@ -12,6 +12,7 @@ raises `Revoked`.
 
 from random import Random
 
+from penstock.sim.decay import can_be_noticed
 from penstock.sim.disk_device import Device, FileNode, path_of
 from penstock.sim.disk_faults import DiskFaults
 from penstock.sim.disk_operations import Operation, Watcher
@@ -95,7 +96,11 @@ class SimDisk:
         if not settled:
             return None
         file = self.random.choice(settled)
-        file.content.flip_bit(self.random.randrange(file.content.size), self.random.randrange(8))
+        content = file.content
+        position = self.random.randrange(content.size)
+        while not can_be_noticed(file.name, content.cached, position):
+            position = self.random.randrange(content.size)
+        content.flip_bit(position, self.random.randrange(8))
         return path_of(file)
 
     def content(self, path: str) -> bytes:
