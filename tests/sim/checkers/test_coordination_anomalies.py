@@ -88,6 +88,9 @@ def test_an_offset_that_nobody_committed_is_told() -> None:
     story.commit(9, Outcome.FAILED)
     story.read(9)
     assert story.found == [AnomalyKind.LOST_COMMIT]
+    story = Story()
+    story.read(9)
+    assert story.found == [AnomalyKind.LOST_COMMIT]
 
 
 def test_a_commit_that_nobody_heard_of_may_count_at_any_time_or_never() -> None:

@@ -1,6 +1,7 @@
 """What groups keep and deal out: the last offset that was committed, and each partition to one member only."""
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
 
 from penstock.base.ids import TopicPartition
@@ -10,31 +11,57 @@ from penstock.sim.checkers.history import NO_OFFSET, Commit, CommittedRead, Hist
 
 def find_lost_commits(history: History) -> Iterator[Anomaly]:
     """What a group is said to have committed is what was set last, or may have been set since."""
+    reads: dict[tuple[str, TopicPartition], list[CommittedRead]] = defaultdict(list)
+    for read in history.committed_reads:
+        reads[read.group, read.partition].append(read)
     for where, commits in _by_partition(history).items():
-        for read in history.committed_reads:
-            if (read.group, read.partition) == where and not _may_be_read(read, commits):
-                last = max(
-                    (commit for commit in commits if _is_done_before(commit, read.began)),
-                    key=lambda commit: commit.ended,
+        setting: dict[int, list[Commit]] = defaultdict(list)
+        for commit in commits:
+            setting[commit.offset].append(commit)
+        done = _Done(commits, lambda commit: commit.began)
+        for read in sorted(reads[where], key=lambda each: each.began):
+            newest = done.highest_before(read.began)
+            if not _may_be_read(read, setting[read.offset], newest):
+                last = max(done.before, key=lambda commit: commit.ended, default=None)
+                told = (
+                    "nobody was told anything"
+                    if last is None
+                    else f"{last.actor} was told that {last.offset}"
                 )
-                what = f"{last.actor} was told that {last.offset} is committed; later it was {read.offset}"
+                what = f"{told} is committed; later it was {read.offset}"
                 yield Anomaly(AnomalyKind.LOST_COMMIT, log_of(*where), what)
 
 
-def _may_be_read(read: CommittedRead, commits: Sequence[Commit]) -> bool:
-    done = [commit for commit in commits if _is_done_before(commit, read.began)]
+def _may_be_read(read: CommittedRead, setting: Sequence[Commit], newest: Commit | None) -> bool:
+    """`setting`: the commits of that offset. `newest`: of those that were done before the read, who began last."""
     if read.offset == NO_OFFSET:
-        return not done
-    for commit in commits:
-        if commit.offset != read.offset or commit.outcome is Outcome.FAILED or commit.began > read.ended:
-            continue
-        if commit.outcome is Outcome.UNKNOWN or not any(later.began > commit.ended for later in done):
-            return True
-    return False
+        return newest is None
+    return any(
+        commit.outcome is Outcome.UNKNOWN
+        or (commit.outcome is Outcome.OK and (newest is None or newest.began <= commit.ended))
+        for commit in setting
+        if commit.began <= read.ended
+    )
 
 
-def _is_done_before(commit: Commit, moment: int) -> bool:
-    return commit.outcome is Outcome.OK and commit.ended < moment
+class _Done:
+    """Commits that were told to be done, by when: moments are asked for in their order."""
+
+    def __init__(self, commits: Sequence[Commit], rank: Callable[[Commit], int]) -> None:
+        done = [commit for commit in commits if commit.outcome is Outcome.OK]
+        self._ending = sorted(done, key=lambda commit: commit.ended, reverse=True)
+        self._rank = rank
+        self._highest: Commit | None = None
+        self.before: list[Commit] = []  # the moment that was asked for last
+
+    def highest_before(self, moment: int) -> Commit | None:
+        """Of the commits that were done before a moment, the one with the highest rank."""
+        while self._ending and self._ending[-1].ended < moment:
+            commit = self._ending.pop()
+            self.before.append(commit)
+            if self._highest is None or self._rank(commit) > self._rank(self._highest):
+                self._highest = commit
+        return self._highest
 
 
 def find_backward_commits(history: History) -> Iterator[Anomaly]:
@@ -43,16 +70,13 @@ def find_backward_commits(history: History) -> Iterator[Anomaly]:
     But for a commit that nobody heard of again: it may have come late, and have taken the group back itself.
     """
     for where, commits in _by_partition(history).items():
-        done = [commit for commit in commits if commit.outcome is Outcome.OK]
         late = [commit for commit in commits if commit.outcome is Outcome.UNKNOWN]
-        for commit in done:
-            before = max(
-                (each for each in done if each.ended < commit.began),
-                key=lambda each: each.offset,
-                default=commit,
-            )
-            came_late = any(each.offset < before.offset and each.began < commit.ended for each in late)
-            if before.offset > commit.offset and not came_late:
+        done = _Done(commits, lambda commit: commit.offset)
+        for commit in sorted(commits, key=lambda each: each.began):
+            before = done.highest_before(commit.began)
+            if commit.outcome is not Outcome.OK or before is None or before.offset <= commit.offset:
+                continue
+            if not any(each.offset < before.offset and each.began < commit.ended for each in late):
                 what = f"{commit.actor} set {commit.offset} after {before.actor} had set {before.offset}"
                 yield Anomaly(AnomalyKind.BACKWARD_COMMIT, log_of(*where), what)
 

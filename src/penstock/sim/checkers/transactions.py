@@ -1,11 +1,12 @@
 """Transactions as a whole: who reads committed data sees all of one, in the end, or nothing."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from penstock.sim.checkers.anomalies import Anomaly, AnomalyKind
 from penstock.sim.checkers.excuses import Excuses
-from penstock.sim.checkers.history import Outcome, Send
-from penstock.sim.checkers.log_view import LogView
+from penstock.sim.checkers.history import Outcome, Poll
+from penstock.sim.checkers.log_view import Acked, LogView
 
 
 def find_torn_transactions(logs: Sequence[LogView]) -> Iterator[Anomaly]:
@@ -17,37 +18,48 @@ def find_torn_transactions(logs: Sequence[LogView]) -> Iterator[Anomaly]:
                 if poll.committed_only and sent is not None and sent.send.transaction is not None:
                     shown.setdefault(sent.send.transaction, seen.message.number)
     for view in logs:
-        for send in view.sends:
-            if send.transaction in shown:
-                yield from _hidden(view, send, shown)
+        visible = _seen_by_committed_readers(view)
+        for acked in view.acked:
+            if acked.send.transaction in shown:
+                yield from _hidden(view, acked, visible[acked.era], shown)
 
 
-def _hidden(view: LogView, send: Send, shown: dict[int, int]) -> Iterator[Anomaly]:
+def _seen_by_committed_readers(view: LogView) -> dict[int, set[int]]:
+    """The messages, per era."""
+    found: dict[int, set[int]] = defaultdict(set)
+    for era, poll in view.read:
+        if poll.committed_only:
+            found[era].update(seen.message.number for seen in poll.seen)
+    return found
+
+
+def _hidden(view: LogView, acked: Acked, visible: set[int], shown: dict[int, int]) -> Iterator[Anomaly]:
     """Messages of the send that committed readers passed over, with the transaction shown elsewhere."""
+    era, send = acked
     assert send.transaction is not None
     transaction = view.transactions.get(send.transaction)
     if transaction is None or transaction.outcome is Outcome.FAILED:
         return  # told as aborted reads
     excuses = Excuses(view)
-    for acked in view.acked:
-        if acked.send is not send:
+    for offset, message in enumerate(send.messages, send.base_offset):
+        if message.number in visible:
             continue
-        for offset, message in enumerate(send.messages, send.base_offset):
-            passing = [
-                poll
-                for era, poll in view.read
-                if era == acked.era and poll.committed_only and poll.position <= offset < poll.next_position
-            ]
-            visible = any(seen.message.number == message.number for poll in passing for seen in poll.seen)
-            if not passing or visible:
-                continue
-            last = passing[-1]
-            if offset < last.log_start or excuses.compacted(
-                acked.era, offset, message, send, now_ms=last.now_ms
-            ):
-                continue
-            what = (
-                f"message {shown[send.transaction]} of transaction {send.transaction} is visible, "
-                f"message {message.number} at offset {offset} is not"
-            )
-            yield Anomaly(AnomalyKind.TORN_TRANSACTION, view.log, what)
+        last = _last_passing(view, era, offset)
+        if last is None or offset < last.log_start:
+            continue
+        if excuses.compacted(era, offset, message, send, now_ms=last.now_ms):
+            continue
+        what = (
+            f"message {shown[send.transaction]} of transaction {send.transaction} is visible, "
+            f"message {message.number} at offset {offset} is not"
+        )
+        yield Anomaly(AnomalyKind.TORN_TRANSACTION, view.log, what)
+
+
+def _last_passing(view: LogView, era: int, offset: int) -> Poll | None:
+    """The last poll of committed data that went past an offset."""
+    found = None
+    for each, poll in view.read:
+        if each == era and poll.committed_only and poll.position <= offset < poll.next_position:
+            found = poll
+    return found
