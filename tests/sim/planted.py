@@ -348,9 +348,9 @@ def planted_by_name(name: str) -> Planted:
 
 # A seed in which each is seen, of those that have no plan of their own.
 SEEN_FROM: dict[str, int] = {
-    "no_fsync_at_roll": 244,
+    "no_fsync_at_roll": 267,
     "torn_tail_accepted": 280,
-    "index_trusted_after_a_crash": 1188,
+    "index_trusted_after_a_crash": 95,
     "producers_not_rebuilt": 48,
     "tombstone_dropped_early": 12,
     "retention_deletes_the_active_segment": 23,
@@ -358,9 +358,9 @@ SEEN_FROM: dict[str, int] = {
     "duplicate_sequence_appended": 15,
     "deleted_data_served_to_its_namesake": 6,
     "acknowledged_before_the_sync": 7,
-    "failed_sync_taken_for_a_good_one": 67,
+    "failed_sync_taken_for_a_good_one": 177,
     "names_not_synced": 1181,
-    "start_not_written_before_segments_go": 174,
+    "start_not_written_before_segments_go": 164,
     "start_not_written_before_compaction": 1250,
     "compaction_keeps_the_oldest": 8,
 }

@@ -156,7 +156,7 @@ SEEN_FROM: dict[str, int] = {
     "epoch_not_bumped": 0,
     "verification_skipped": 0,
     "generation_not_bumped": 8,
-    "offsets_count_before_their_transaction_is_committed": 63,
+    "offsets_count_before_their_transaction_is_committed": 137,
     "ends_of_transactions_not_loaded": 8,
     "holes_kept_in_logs_of_coordinators": 448,
 }

@@ -13,12 +13,13 @@ from tests.sim.histories import hash_in_another_process
 from tests.sim.planted import Planted
 from tests.sim.planted_coordination import PLANTED, SEEDS_MAX, SEEN_FROM
 
-SEEDS = range(40)
 PER_TEST = 5
+# 97: members whose polls go on with what earlier ones have asked for.
+FIRST_SEEDS = (*range(0, 40, PER_TEST), 97)
 PLANS = [make_coordination_plan(seed) for seed in range(200)]
 
 
-@pytest.mark.parametrize("first", SEEDS[::PER_TEST])
+@pytest.mark.parametrize("first", FIRST_SEEDS)
 def test_no_promise_of_a_coordinator_is_broken(first: int) -> None:
     for seed in range(first, first + PER_TEST):
         outcome = run_plan(make_coordination_plan(seed))

@@ -50,6 +50,7 @@ class Member:
         self._answers = 0
         self._sessions = 0
         self._stands: dict[TopicPartition, tuple[int, int]] = {}  # session, next position
+        self._asked_since = 0  # when what is answered next may have been asked for, at the earliest
 
     async def join(self, entry: JoinGroup) -> None:
         self._commit_every = entry.commit_every
@@ -92,6 +93,7 @@ class Member:
             committed_only=True,
         )
         self._stands.clear()
+        self._asked_since = self.journal.history.tick()
         try:
             await self.begin()
             while True:
@@ -104,8 +106,11 @@ class Member:
 
     async def _poll(self, consumer: GroupConsumer, logs: dict[str, str]) -> None:
         history = self.journal.history
-        began = history.tick()
+        began = self._asked_since
         answers = await consumer.poll()
+        if answers:
+            # A poll may return without them, and the next one go on with what was asked.
+            self._asked_since = history.tick()
         self._note_holding(consumer)
         polls: dict[TopicPartition, Poll] = {}
         for fetched in answers:
