@@ -31,6 +31,11 @@ from penstock.wire.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from penstock.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
 from tests.cluster.driving import (
     PATIENCE_S,
     REASSIGN_PARTITIONS,
@@ -330,6 +335,40 @@ def test_a_commit_that_comes_after_its_coordinator_was_fenced_and_is_back_takes_
     reader = Consumer({"bootstrap.servers": cluster.brokers[coordinator].bootstrap, "group.id": topic})
     assert committed(reader, place) == 9
     reader.close()
+
+
+def test_a_coordinator_that_was_paused_until_another_took_its_place_tells_nothing_old(cluster, admin, topic):
+    create(admin, topic)
+    first = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": topic})
+    first.commit(offsets=[TopicPartition(topic, 0, 1)], asynchronous=False)
+    first.close()
+    shards = metadata(admin, CONSUMER_OFFSETS).topics[CONSUMER_OFFSETS].partitions
+    shard = partition_for(topic, len(shards))
+    coordinator = leader(admin, CONSUMER_OFFSETS, shard)
+    broker = cluster.brokers[coordinator]
+    others = {node_id: each for node_id, each in cluster.brokers.items() if each is not broker}
+    asked = OffsetFetchRequestTopics(name=topic, partition_indexes=[0])
+    fetch = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=topic, topics=[asked])])
+    with RawClient(broker.bootstrap) as client:
+        told = client.ask(fetch, 8).groups[0].topics[0].partitions[0]
+        assert (told.error_code, told.committed_offset) == (0, 1)
+        broker.pause()
+        try:
+            until(lambda: any(commits(each, topic, 9) for each in others.values()))
+            client.send(fetch, 8)  # it lies in the broker's socket
+        finally:
+            broker.resume()
+        with pytest.raises(ConnectionError):
+            client.receive_frame()
+    assert "this broker stood still" in broker.output
+    lead_again(admin, shard, shards[shard].replicas[0])
+
+
+def commits(broker: PenstockProcess, topic: str, offset: int) -> bool:
+    """Whether the broker is the coordinator of the group that is called as its topic, and has the offset committed."""
+    with RawClient(broker.bootstrap) as client:
+        answer = client.ask(commit_request(topic, topic, offset), 8)
+    return bool(answer.topics[0].partitions[0].error_code == 0)
 
 
 def lead_again(admin: AdminClient, shard: int, preferred: int) -> None:

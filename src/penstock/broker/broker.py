@@ -28,6 +28,7 @@ from penstock.base.cluster_settings import (
     INTER_BROKER_LISTENER_NAME,
     LEADER_REPLICATION_THROTTLED_RATE,
     PENSTOCK_FEATURE_LEVELS_MAX,
+    ZOOKEEPER_SESSION_TIMEOUT_MS,
 )
 from penstock.base.errors import UserError
 from penstock.base.features import PENSTOCK_VERSION, lowered
@@ -146,7 +147,7 @@ class Broker:
         self._connections = connections
         if self._member is not None:
             # As after a start: a request from before, sent to another broker since then, must not be served now.
-            self._member.on_return = connections.abort_all
+            self._member.on_doubt = connections.standstill.doubt
         self._background = Background(services, self._directory, connections)
         try:
             await self._listen(connections)
@@ -181,6 +182,9 @@ class Broker:
             self.services.image.apply_broker(own)
         else:
             await self._member.join(own)
+            assert self._connections is not None
+            session_s = settings[ZOOKEEPER_SESSION_TIMEOUT_MS] / 1000
+            self._connections.standstill.watch(session_s / 2, self._member.confirm_place)
             assert self._replication is not None
             self._replication.start()
             assert self._balancer is not None
@@ -376,6 +380,7 @@ class Broker:
                 await self._services.coordinators.stop()
                 await self._services.transactions.stop()
             if self._connections is not None:
+                self._connections.standstill.stop()
                 await self._connections.drain(timeout_ms=self._static[PENSTOCK_DRAIN_TIMEOUT_MS])
             if self._http is not None:
                 self._http.close()

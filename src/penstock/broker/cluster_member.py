@@ -17,7 +17,7 @@ from penstock.cluster.election import Elected, Election
 from penstock.cluster.features import refusal_to_join, unsupported
 from penstock.cluster.following import MetadataFollower
 from penstock.cluster.membership import register
-from penstock.cluster.metadata import Broker, MetadataImage
+from penstock.cluster.metadata import LIVE, Broker, MetadataImage
 from penstock.cluster.publishing import Publisher
 from penstock.cluster.sessions import RenewableStore
 from penstock.cluster.suspicion import Suspicions
@@ -82,8 +82,8 @@ class ClusterMember:
         self._stopped = False
         self._returning = False
         self._pulse_begun = False
-        # Told when others may have led in this broker's place, before it leads again.
-        self.on_return: Callable[[], None] = lambda: None
+        # Told when others may lead in this broker's place, and again before it leads itself.
+        self.on_doubt: Callable[[], None] = lambda: None
         applier.on_brokers.append(self._brokers_changed)
         applier.on_features.append(self._features_changed)
 
@@ -133,7 +133,7 @@ class ClusterMember:
             self._applier.leads_nothing_before(registered.epoch)
             self._admitted = self._world.loop.create_future()
         else:
-            self.on_return()
+            self.on_doubt()
         self._epoch = registered.epoch
         self._brokers_changed()
 
@@ -177,6 +177,7 @@ class ClusterMember:
             case SessionState.EXPIRED:
                 log.warning("the session with the metadata store has expired; beginning another")
                 self._controller.resign()
+                self.on_doubt()
                 self._begin(self._return())
 
     async def _return(self) -> None:
@@ -196,6 +197,19 @@ class ClusterMember:
                 log.info("this broker could not register again: %s", error)
             await self._world.loop.sleep(_TRY_AGAIN_S)
         self._look_at_everything()
+
+    async def confirm_place(self) -> None:
+        """Return when this broker has its place, and knows all that was decided before it was asked."""
+        assert self._broker is not None
+        while True:
+            try:
+                holder = await self._store.get(f"{LIVE}/{self._node_id}")
+                if holder.data.decode() == self._broker.incarnation:
+                    await self._follower.catch_up()
+                    return
+            except StoreError:
+                pass  # out of reach, or it has lost its place, and registers again
+            await self._world.loop.sleep(_TRY_AGAIN_S)
 
     def _look_at_everything(self) -> None:
         self._follower.follow()

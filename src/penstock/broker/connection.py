@@ -20,6 +20,7 @@ from penstock.apis import Api, ApiTable
 from penstock.base.buffers import Buffer
 from penstock.base.errors import PeerError
 from penstock.broker.request_memory import RequestMemory
+from penstock.broker.standstill import Standstill
 from penstock.broker.turns import Turns
 from penstock.schema.codec import decode, encode
 from penstock.services.context import Call, ConnectedClient, Held, Late, Services, Soon
@@ -57,6 +58,7 @@ class Connection(asyncio.Protocol):
         elements_max: int,
         memory: RequestMemory,
         turns: Turns,
+        standstill: Standstill,
         on_made: Callable[["Connection"], bool],
         on_lost: Callable[["Connection"], None],
     ) -> None:
@@ -69,6 +71,7 @@ class Connection(asyncio.Protocol):
         self._elements_max = elements_max
         self._memory = memory
         self._turns = turns
+        self._standstill = standstill
         self._arriving_bytes = 0  # of a request that is not complete, as far as `memory` knows
         self._on_made = on_made
         self._on_lost = on_lost
@@ -119,6 +122,10 @@ class Connection(asyncio.Protocol):
         if self._closing:
             return
         self.active_at = self._loop.time()
+        if self.active_at > self._standstill.trusted_until:
+            self._standstill.look()
+            self.abort()
+            return
         try:
             self._backlog.extend(self._reader.feed(data))
             if self._reader.buffered != self._arriving_bytes:

@@ -21,6 +21,7 @@ from penstock.base.errors import PeerError
 from penstock.base.settings import Settings
 from penstock.broker.connection import Connection
 from penstock.broker.request_memory import RequestMemory
+from penstock.broker.standstill import Standstill
 from penstock.broker.turns import Turns
 from penstock.services.context import Services
 
@@ -36,6 +37,7 @@ class Connections:
         self._open: dict[Connection, None] = {}
         self._per_address: Counter[str] = Counter()
         self._memory = RequestMemory(services.configs.broker[QUEUED_MAX_REQUEST_BYTES])
+        self.standstill = Standstill(services.world.loop, end_connections=self.abort_all)
         self._turns = Turns(services.world.loop, slice_ms=services.configs.broker[PENSTOCK_LOOP_SLICE_MS])
         services.metrics.gauge(
             "penstock_patient_requests",
@@ -66,6 +68,7 @@ class Connections:
             elements_max=settings[PENSTOCK_REQUEST_ELEMENTS_MAX],
             memory=self._memory,
             turns=self._turns,
+            standstill=self.standstill,
             on_made=self._admit,
             on_lost=self._forget,
         )

@@ -172,9 +172,14 @@ class Node:
 
     async def produce(self, batch: bytes, *, acks: int = -1, index: int = 0) -> Any:
         """The answer to one batch."""
+        return await self.produce_on(await self.connection(), batch, acks=acks, index=index)
+
+    async def produce_on(
+        self, connection: Connection, batch: bytes, *, acks: int = -1, index: int = 0
+    ) -> Any:
         request: ProduceRequest = produce_request(TOPIC, batch, partition=index, acks=acks)
         request.timeout_ms = int(PATIENCE_S * 1000)
-        answer = await (await self.connection()).ask(request, ProduceResponse, version_max=12)
+        answer = await connection.ask(request, ProduceResponse, version_max=12)
         return answer.responses[0].partition_responses[0]
 
     async def fetch(self, request: FetchRequest, *, version: int = 12) -> FetchResponse:

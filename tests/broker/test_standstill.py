@@ -1,0 +1,53 @@
+"""A process that stood still serves nobody until it knows what became of its place."""
+
+import asyncio
+import time
+
+import pytest
+
+from penstock.client.errors import ClientError
+from tests.raw_client import batch_of
+from tests.services.replication.cluster import Cluster, led_by
+from tests.services.replication.stories import tell
+
+LIMIT_S = 1.0
+
+
+def test_what_came_while_the_process_stood_still_is_not_served() -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.controller.create(led_by(1))
+        node = cluster[1]
+        place = node.loop.create_future()
+        node.connections.standstill.watch(LIMIT_S, lambda: place)
+        assert (await node.produce(batch_of(b"x"))).error_code == 0
+        connection = await node.connection()
+        sent = node.loop.time()
+        produced = asyncio.create_task(node.produce_on(connection, batch_of(b"old")))
+        await asyncio.sleep(0)  # it lies in the socket
+        time.sleep(LIMIT_S + 0.1 - (node.loop.time() - sent))
+        with pytest.raises(ClientError):
+            await produced
+        with pytest.raises(ClientError):  # nor is anything that comes before the place is known
+            await node.produce(batch_of(b"early"))
+        assert node.partition().log.end_offset == 1
+        place.set_result(None)
+        await cluster.until(lambda: node.connections.standstill.trusted_until > node.loop.time())
+        assert (await node.produce(batch_of(b"new"))).base_offset == 1
+        node.connections.standstill.stop()
+
+    tell(story, 1)
+
+
+def test_who_does_not_stand_still_is_trusted_for_ever() -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.controller.create(led_by(1))
+        node = cluster[1]
+        node.connections.standstill.watch(LIMIT_S, node.loop.create_future)
+        connection = await node.connection()
+        ends = node.loop.time() + 2 * LIMIT_S
+        while node.loop.time() < ends:
+            assert (await node.produce_on(connection, batch_of(b"x"))).error_code == 0
+            await asyncio.sleep(LIMIT_S / 10)
+        node.connections.standstill.stop()
+
+    tell(story, 1)
