@@ -349,7 +349,6 @@ def planted_by_name(name: str) -> Planted:
 # A seed in which each is seen, of those that have no plan of their own.
 SEEN_FROM: dict[str, int] = {
     "no_fsync_at_roll": 267,
-    "torn_tail_accepted": 280,
     "index_trusted_after_a_crash": 95,
     "producers_not_rebuilt": 48,
     "tombstone_dropped_early": 12,

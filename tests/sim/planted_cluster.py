@@ -270,7 +270,7 @@ def new_log_knows_the_producers_of_the_one_it_replaces(patch: pytest.MonkeyPatch
 SEEN_FROM: dict[str, int] = {
     "leader_elected_outside_the_in_sync_set": 3,
     "unclean_broker_stays_in_sync": 5,
-    "high_watermark_ignores_followers": 1,
+    "high_watermark_ignores_followers": 0,
     "divergence_not_cut": 4,
     "hole_in_a_replica_kept": 21,
     "lost_beginning_of_a_replica_not_seen": 21,
