@@ -6,6 +6,7 @@ name behind a test's. So the groups are read from the files: a whole module is i
 
 import os
 import re
+import signal
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,11 @@ settings.load_profile("any machine")
 # minutes: with these options, modules that were measured took a fifth to two fifths less of the processor.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", SHORT_LIVED)
 os.environ.setdefault("SPARK_LAUNCHER_OPTS", SHORT_LIVED)
+
+
+# A shell has what it runs in the background ignore Ctrl-C, and so would the processes that tests interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc, unused-ignore]
