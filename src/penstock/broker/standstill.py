@@ -35,7 +35,6 @@ class Standstill:
         """`confirm` returns when what this broker knows of its place is what the store says."""
         self._limit_s = limit_s
         self._confirm = confirm
-        self._trust()
         self._look_again()
 
     def stop(self) -> None:

@@ -31,6 +31,15 @@ _DELETE_SUFFIX = "-delete"
 _NAME_LENGTH_MAX = 255
 
 
+# What a directory remembers of its partitions: each checkpoint, and the attribute that has the same.
+_OFFSETS = {
+    checkpoints.RECOVERY_POINTS: "_recovery_points",
+    checkpoints.START_OFFSETS: "_start_offsets",
+    checkpoints.CLEANER_OFFSETS: "cleaner_offsets",
+    checkpoints.HIGH_WATERMARKS: "_high_watermarks",
+}
+
+
 class DataDirectory:
     """The logs below one disk's root."""
 
@@ -148,15 +157,7 @@ class DataDirectory:
 
     def remembers(self, partition: TopicPartition) -> bool:
         """Whether a checkpoint names a partition, from whatever lay here under this name before."""
-        return any(
-            partition in known
-            for known in (
-                self._recovery_points,
-                self._start_offsets,
-                self.cleaner_offsets,
-                self._high_watermarks,
-            )
-        )
+        return any(partition in getattr(self, attribute) for attribute in _OFFSETS.values())
 
     def set_aside(self, partitions: Collection[TopicPartition], *, unique: bytes) -> list[str]:
         """Take partitions out, whose logs are closed; names for `remove_deleted` to free later. May block.
@@ -205,12 +206,7 @@ class DataDirectory:
 
     def forget(self, partitions: Collection[TopicPartition]) -> None:
         """Take partitions out of the checkpoints. May block."""
-        for name, attribute in (
-            (checkpoints.RECOVERY_POINTS, "_recovery_points"),
-            (checkpoints.START_OFFSETS, "_start_offsets"),
-            (checkpoints.CLEANER_OFFSETS, "cleaner_offsets"),
-            (checkpoints.HIGH_WATERMARKS, "_high_watermarks"),
-        ):
+        for name, attribute in _OFFSETS.items():
             known: dict[TopicPartition, int] = getattr(self, attribute)
             if any(partition in known for partition in partitions):
                 left = {known_one: known[known_one] for known_one in known if known_one not in partitions}

@@ -14,31 +14,20 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from penstock.base.buffers import Buffer
-from penstock.world.disk import Disk, File
+from penstock.world.disk import Disk, File, FileReading
 
 _MAY_PASS = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 _GONE = (errno.ENOENT, errno.EBADF)  # somebody has removed or closed that file
 
 
-class WatchedFile:
+class WatchedFile(FileReading):
     """One of the directory's own files."""
 
-    __slots__ = ("_disk", "_file", "close", "read", "read_cached")
+    __slots__ = ("_disk",)
 
     def __init__(self, disk: "WatchedDisk", file: File) -> None:
+        super().__init__(file)
         self._disk = disk
-        self._file = file
-        self.read = file.read
-        self.read_cached = file.read_cached
-        self.close = file.close
-
-    @property
-    def path(self) -> str:
-        return self._file.path
-
-    @property
-    def size(self) -> int:
-        return self._file.size
 
     def append(self, data: Sequence[Buffer]) -> None:
         with self._disk.changing(self.path, _GONE):

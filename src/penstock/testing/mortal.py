@@ -11,31 +11,21 @@ from weakref import WeakSet
 
 from penstock.base.buffers import Buffer
 from penstock.testing.faults import Faults
-from penstock.world.disk import Disk, DiskUsage, File, Lock
+from penstock.world.disk import Disk, DiskUsage, File, FileReading, Lock
 
 
 class Killed(BaseException):
     """Somebody who is dead wants to change a disk. No OSError: nothing of the broker may take it for a fault."""
 
 
-class MortalFile:
+class MortalFile(FileReading):
     """A handle that changes nothing once the broker is dead."""
 
-    __slots__ = ("__weakref__", "_disk", "_file", "read", "read_cached")
+    __slots__ = ("__weakref__", "_disk")
 
     def __init__(self, disk: "MortalDisk", file: File) -> None:
+        super().__init__(file)
         self._disk = disk
-        self._file = file
-        self.read = file.read
-        self.read_cached = file.read_cached
-
-    @property
-    def path(self) -> str:
-        return self._file.path
-
-    @property
-    def size(self) -> int:
-        return self._file.size
 
     def append(self, data: Sequence[Buffer]) -> None:
         self._disk.require_life()
@@ -49,9 +39,6 @@ class MortalFile:
     def sync(self) -> None:
         self._disk.require_life()
         self._file.sync()
-
-    def close(self) -> None:
-        self._file.close()
 
 
 class MortalDisk:

@@ -61,6 +61,28 @@ class File(Protocol):
         ...
 
 
+class FileReading:
+    """What a handle passes on as it is, if it looks after nothing but changes of its file."""
+
+    __slots__ = ("_file", "read", "read_cached")
+
+    def __init__(self, file: File) -> None:
+        self._file = file
+        self.read = file.read
+        self.read_cached = file.read_cached
+
+    @property
+    def path(self) -> str:
+        return self._file.path
+
+    @property
+    def size(self) -> int:
+        return self._file.size
+
+    def close(self) -> None:
+        self._file.close()
+
+
 class Lock(Protocol):
     """Held until released, or until the process ends."""
 
