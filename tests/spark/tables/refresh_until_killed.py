@@ -21,6 +21,7 @@ from penstock.spark.tables.manifest import Manifest, replace_manifest
 def main(warehouse: str, before: str, after: str) -> None:
     replaced: Counter[str] = Counter()
     both_there = threading.Barrier(2)
+    one_is_in = threading.Event()
 
     def deadly(folder: Path, manifest: Manifest) -> None:
         replaced[folder.name] += 1
@@ -28,6 +29,7 @@ def main(warehouse: str, before: str, after: str) -> None:
         if is_second and folder.name == before:
             _die(both_there)
         replace_manifest(folder, manifest)
+        one_is_in.set()
         if is_second and folder.name == after:
             _die(both_there)
 
@@ -41,8 +43,13 @@ def main(warehouse: str, before: str, after: str) -> None:
             )
             for name in (before, after)
         ]
-        for each in refreshes:
-            each.start()
+        first, second = refreshes
+        first.start()
+        # Two queries that begin at one moment may tear a map that Spark 4.3 completes while it plans the first and
+        # serialises the second: all attempts of a task then fail with an OptionalDataException.
+        while first.is_alive() and not one_is_in.wait(0.1):
+            pass
+        second.start()
         for each in refreshes:
             each.join()
 
