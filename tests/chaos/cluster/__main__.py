@@ -13,8 +13,9 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=180)
     parser.add_argument("--seed", type=int, default=None, help="which faults, in which order")
     parser.add_argument("--only", action="append", default=[], metavar="KIND", help="this fault, once")
-    parser.add_argument("--logs", type=Path, metavar="DIR", help="where to keep what the brokers said")
+    parser.add_argument("--logs", type=Path, metavar="DIR", help="where to keep what was said and written")
     parser.add_argument("--proxy", action="store_true", help="cut by the proxy, even where one is root")
+    parser.add_argument("--majority", action="store_true", help="of replicas counts, not the in-sync sets")
     arguments = parser.parse_args()
     seed = random.randrange(2**32) if arguments.seed is None else arguments.seed
     started_s = time.monotonic()
@@ -25,6 +26,7 @@ def main() -> int:
         kinds=arguments.only,
         logs=arguments.logs,
         by_proxy=arguments.proxy,
+        quorum="majority" if arguments.majority else "all",
         say=lambda words: print(f"{time.monotonic() - started_s:7.1f}  {words}", flush=True),
     )
     print(report)

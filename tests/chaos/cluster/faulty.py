@@ -1,5 +1,6 @@
 """The cluster under test: what can befall its brokers, however they are joined. Clients connect from outside."""
 
+import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -73,10 +74,11 @@ class FaultyCluster(PenstockCluster, ABC):
             yield node_id, broker.output
 
     def keep_logs(self, folder: Path) -> None:
-        """Write down what brokers said, one file for each of their lives."""
-        folder.mkdir(parents=True, exist_ok=True)
+        """Write down what brokers said, one file for each of their lives, and what they have."""
         for number, (node_id, output) in enumerate(self.said()):
             (folder / f"broker-{node_id}-{number:03}.log").write_text(output)
+        for node_id, broker in self.brokers.items():
+            shutil.copytree(broker.data, folder / f"data-{node_id}", dirs_exist_ok=True)
 
 
 def zookeeper_name(number: int) -> str:

@@ -1,11 +1,14 @@
 """The load: producers that send unique numbers and remember which were acknowledged, and where."""
 
 import json
+import logging
 import random
 import subprocess
 import tempfile
 import threading
 import time
+from collections import deque
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -37,7 +40,29 @@ PRODUCER_SETTINGS: dict[str, Any] = {
     "message.timeout.ms": 0,
     "request.timeout.ms": 5_000,
     "linger.ms": 5,
+    # What becomes of sequence numbers and epochs: few lines, and without them a doubled record stays a riddle.
+    "debug": "eos",
+    "log_level": 7,
 }
+LINES_KEPT = 200_000
+
+
+class Said(logging.Handler):
+    """The last lines of a client's log."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: deque[str] = deque(maxlen=LINES_KEPT)
+        self.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(self.format(record))
+
+    def logger(self, name: str) -> logging.Logger:
+        """One that nobody else hears."""
+        logger = logging.Logger(name)
+        logger.addHandler(self)
+        return logger
 
 
 class Sender(threading.Thread):
@@ -48,12 +73,17 @@ class Sender(threading.Thread):
         self._recorder = recorder
         self._topic = topic
         self._is_idempotent = bool(settings.get("enable.idempotence", False))
+        self._said = Said()
         self._settings = {**settings, "error_cb": self._heard_error}
-        self._producer = Producer(self._settings)
+        self._producer = Producer(self._settings, logger=self._said.logger(name))
         self._stopping = threading.Event()
 
     def stop(self) -> None:
         self._stopping.set()
+
+    def keep_log(self, folder: Path) -> None:
+        """Write down what the client said."""
+        (folder / f"{self.name}.log").write_text("\n".join(self._said.lines))
 
     def run(self) -> None:
         try:

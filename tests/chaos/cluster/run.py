@@ -1,6 +1,8 @@
 """The run: load, faults, and when all is whole again, a verdict."""
 
 import contextlib
+import pickle
+import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Sequence
@@ -49,22 +51,26 @@ class Report:
     commits: int = 0
     faults: list[str] = field(default_factory=list)
     logs: str = ""
+    kept: str = ""
 
     def __str__(self) -> str:
         happened = (
             f"{len(self.befell)} faults ({', '.join(self.befell)}); {self.acknowledged} records acknowledged, "
             f"{self.transactions} transactions, {self.read} records read by groups, {self.commits} commits"
         )
-        return "\n".join([happened, *self.faults[:50], *([self.logs] if self.faults else [])])
+        words = [*self.faults[:50], self.logs] if self.faults else []
+        return "\n".join([happened, *words, *([self.kept] if self.kept else [])])
 
 
 class Run:
-    def __init__(self, *, seed: int, say: Say, by_proxy: bool) -> None:
+    def __init__(self, *, seed: int, say: Say, by_proxy: bool, quorum: str) -> None:
         self._seed = seed
         self._by_proxy = by_proxy
+        self._quorum = quorum
         self._say = say
         self._recorder = Recorder()
         self._report = Report()
+        self._sending: list[Sender] = []
 
     def run(self, seconds: float, kinds: Sequence[str], logs: Path | None) -> Report:
         with self._cluster() as cluster:
@@ -77,13 +83,23 @@ class Run:
                 self._report.logs = _last_words(cluster)
             for broker in cluster.brokers.values():
                 broker.stop()
-            if logs is not None:
-                cluster.keep_logs(logs)
             self._report.faults += verdicts.own_bugs(cluster.said())
             directories = [broker.data for broker in cluster.brokers.values()]
             names = [log_of(topic, index) for topic in TOPICS for index in range(PARTITIONS)]
             self._report.faults += verdicts.unlike_copies(directories, names)
+            if logs is not None or self._report.faults:
+                self._keep(cluster, logs)
         return self._report
+
+    def _keep(self, cluster: FaultyCluster, logs: Path | None) -> None:
+        """What brokers and clients said, what brokers have, and the history: a run cannot be had a second time."""
+        folder = logs or Path(tempfile.mkdtemp(prefix="penstock-chaos-"))
+        folder.mkdir(parents=True, exist_ok=True)
+        cluster.keep_logs(folder)
+        for sender in self._sending:
+            sender.keep_log(folder)
+        (folder / "history.pickle").write_bytes(pickle.dumps(self._recorder.history))
+        self._report.kept = f"what was said and written is kept in {folder}"
 
     def _cluster(self) -> FaultyCluster:
         if self._by_proxy:
@@ -95,14 +111,14 @@ class Run:
             return LinkedCluster()
 
     def _with_load(self, cluster: FaultyCluster, seconds: float, kinds: Sequence[str]) -> None:
-        create_topics(cluster.bootstrap)
+        create_topics(cluster.bootstrap, quorum=self._quorum)
         faults = Faults(cluster, self._recorder, seed=self._seed, say=self._say)
         self._report.befell = faults.done
         members = self._members(cluster.bootstrap)
         observer = Observer(
             self._recorder, GROUPS, consumer_settings(cluster.bootstrap, "observer"), partitions=PARTITIONS
         )
-        senders = self._senders(cluster.bootstrap)
+        senders = self._sending = self._senders(cluster.bootstrap)
         with JavaSender(self._recorder, JAVA, cluster.bootstrap) as java, contextlib.ExitStack() as stack:
             for thread in (*senders, *members, observer):
                 thread.start()
@@ -182,9 +198,10 @@ class Run:
         self._report.faults += verdicts.not_read_by_groups(_seen_by(members), GROUPS, final)
 
 
-def create_topics(bootstrap: str) -> None:
+def create_topics(bootstrap: str, *, quorum: str) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    wanted = [NewTopic(topic, PARTITIONS, 3, config={"min.insync.replicas": "2"}) for topic in TOPICS]
+    configs = {"min.insync.replicas": "2", "penstock.ack.quorum": quorum}
+    wanted = [NewTopic(topic, PARTITIONS, 3, config=configs) for topic in TOPICS]
     for created in admin.create_topics(wanted).values():
         created.result(PATIENCE_S)
 
@@ -211,6 +228,8 @@ def run(
     kinds: Sequence[str] = (),
     logs: Path | None = None,
     by_proxy: bool = False,
+    quorum: str = "all",
 ) -> Report:
-    """Faults for so many seconds; with `kinds`, each of these once instead. What brokers said goes to `logs`."""
-    return Run(seed=seed, say=say, by_proxy=by_proxy).run(seconds, kinds, logs)
+    """Faults for so many seconds; with `kinds`, each of these once instead. What was said and
+    written is kept in `logs`; where that is None, in a new folder if something is wrong."""
+    return Run(seed=seed, say=say, by_proxy=by_proxy, quorum=quorum).run(seconds, kinds, logs)
