@@ -10,7 +10,7 @@ from penstock.base.errors import ErrorCode
 from penstock.core.producers import BATCHES_REMEMBERED, Duplicate, ProducerStates
 from penstock.records.batch import CONTROL, TRANSACTIONAL, BatchHeader
 from penstock.records.control import Marker, MarkerType
-from penstock.records.producer import ProducerEntry
+from penstock.records.producer import EarlierBatch, ProducerEntry
 
 NONE = ErrorCode.NONE
 OUT_OF_ORDER = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -49,83 +49,83 @@ def having(*headers, **options):
 
 def test_sequences_follow_each_other():
     states = having(batch(0, count=3))
-    assert states.check(batch(3)) is NONE
-    assert states.check(batch(4)) is OUT_OF_ORDER
-    assert states.check(batch(2)) is OUT_OF_ORDER
+    assert states.check(batch(3), now_ms=0) is NONE
+    assert states.check(batch(4), now_ms=0) is OUT_OF_ORDER
+    assert states.check(batch(2), now_ms=0) is OUT_OF_ORDER
 
 
 def test_checking_remembers_nothing():
     states = ProducerStates()
-    states.check(batch(0))
+    states.check(batch(0), now_ms=0)
     assert len(states) == 0
 
 
 def test_an_unknown_producer_may_begin_anywhere():
-    assert ProducerStates().check(batch(41)) is NONE
+    assert ProducerStates().check(batch(41), now_ms=0) is NONE
     states = having(batch(41))
-    assert states.check(batch(42)) is NONE
-    assert states.check(batch(44)) is OUT_OF_ORDER
+    assert states.check(batch(42), now_ms=0) is NONE
+    assert states.check(batch(44), now_ms=0) is OUT_OF_ORDER
 
 
 def test_each_of_the_last_five_batches_is_recognised_and_the_sixth_is_not():
     states = having(*(batch(2 * n, count=2, offset=100 + 2 * n, timestamp=n) for n in range(7)))
-    assert states.check(batch(2, count=2)) is OUT_OF_ORDER
+    assert states.check(batch(2, count=2), now_ms=0) is OUT_OF_ORDER
     for n in range(2, 7):
         place = Duplicate(base_offset=100 + 2 * n, last_offset=101 + 2 * n, timestamp=n)
-        assert states.check(batch(2 * n, count=2)) == place
+        assert states.check(batch(2 * n, count=2), now_ms=0) == place
 
 
 def test_part_of_a_remembered_batch_is_not_a_repetition():
     states = having(batch(0, count=4))
-    assert states.check(batch(0, count=3)) is OUT_OF_ORDER
-    assert states.check(batch(1, count=3)) is OUT_OF_ORDER
+    assert states.check(batch(0, count=3), now_ms=0) is OUT_OF_ORDER
+    assert states.check(batch(1, count=3), now_ms=0) is OUT_OF_ORDER
 
 
 def test_sequences_start_again_after_the_largest():
     states = having(batch(LAST))
-    assert states.check(batch(0)) is NONE
+    assert states.check(batch(0), now_ms=0) is NONE
     around = having(batch(LAST - 1, count=3, offset=17))
-    assert around.check(batch(1)) is NONE
-    assert around.check(batch(0)) is OUT_OF_ORDER
-    assert around.check(batch(LAST - 1, count=3)) == Duplicate(17, 19, 1000)
+    assert around.check(batch(1), now_ms=0) is NONE
+    assert around.check(batch(0), now_ms=0) is OUT_OF_ORDER
+    assert around.check(batch(LAST - 1, count=3), now_ms=0) == Duplicate(17, 19, 1000)
 
 
 def test_a_newer_epoch_begins_at_zero_and_fences_the_older():
     states = having(batch(0), batch(1))
-    assert states.check(batch(2, epoch=1)) is OUT_OF_ORDER
-    assert states.check(batch(0, epoch=1)) is NONE
+    assert states.check(batch(2, epoch=1), now_ms=0) is OUT_OF_ORDER
+    assert states.check(batch(0, epoch=1), now_ms=0) is NONE
     states.replay(batch(0, epoch=1))
-    assert states.check(batch(1, epoch=1)) is NONE
-    assert states.check(batch(2, epoch=0)) is OLD_EPOCH
-    assert states.check(batch(1, epoch=0)) is OLD_EPOCH, "even what is in the log already"
+    assert states.check(batch(1, epoch=1), now_ms=0) is NONE
+    assert states.check(batch(2, epoch=0), now_ms=0) is OLD_EPOCH
+    assert states.check(batch(1, epoch=0), now_ms=0) is OLD_EPOCH, "even what is in the log already"
 
 
 def test_the_batches_of_an_older_epoch_are_no_longer_recognised():
     states = having(batch(0), batch(1), batch(2), batch(0, epoch=1))
-    assert states.check(batch(2, epoch=1)) is OUT_OF_ORDER
+    assert states.check(batch(2, epoch=1), now_ms=0) is OUT_OF_ORDER
 
 
 def test_producers_do_not_disturb_each_other():
     states = having(batch(0, producer=1), batch(10, producer=2))
-    assert states.check(batch(1, producer=1)) is NONE
-    assert states.check(batch(11, producer=2)) is NONE
+    assert states.check(batch(1, producer=1), now_ms=0) is NONE
+    assert states.check(batch(11, producer=2), now_ms=0) is NONE
 
 
 def test_a_marker_raises_the_epoch_and_the_next_batch_begins_at_zero():
     states = having(batch(0))
     states.replay_marker(batch(-1, epoch=1, attributes=CONTROL), abort(epoch=1))
-    assert states.check(batch(1, epoch=0)) is OLD_EPOCH
-    assert states.check(batch(1, epoch=1)) is OUT_OF_ORDER
-    assert states.check(batch(0, epoch=1)) is NONE
+    assert states.check(batch(1, epoch=0), now_ms=0) is OLD_EPOCH
+    assert states.check(batch(1, epoch=1), now_ms=0) is OUT_OF_ORDER
+    assert states.check(batch(0, epoch=1), now_ms=0) is NONE
 
 
 def test_a_marker_of_the_same_epoch_leaves_the_sequence_alone():
     states = having(batch(0))
     states.replay_marker(batch(-1, attributes=CONTROL), abort())
-    assert states.check(batch(1)) is NONE
+    assert states.check(batch(1), now_ms=0) is NONE
 
 
-def test_a_snapshot_knows_the_last_batch_only():
+def test_a_snapshot_knows_the_last_batches():
     states = having(batch(0, offset=10), batch(1, count=2, offset=11, timestamp=5))
     (entry,) = states.entries()
     assert entry == ProducerEntry(
@@ -137,20 +137,35 @@ def test_a_snapshot_knows_the_last_batch_only():
         timestamp=5,
         coordinator_epoch=-1,
         current_txn_first_offset=-1,
+        earlier=(EarlierBatch(0, 0, 10, 10, 1000),),
     )
     restored = having(batch(99, producer=99))
     restored.restore([entry])
     assert restored.entries() == [entry]
-    assert restored.check(batch(1, count=2)) == Duplicate(11, 12, 5)
-    assert restored.check(batch(0)) is OUT_OF_ORDER
-    assert restored.check(batch(3)) is NONE
+    assert restored.check(batch(1, count=2), now_ms=0) == Duplicate(11, 12, 5)
+    assert restored.check(batch(0), now_ms=0) == Duplicate(10, 10, 1000)
+    assert restored.check(batch(3), now_ms=0) is NONE
+
+
+def test_a_snapshot_of_kafka_knows_the_last_batch_only():
+    restored = ProducerStates()
+    restored.restore([ProducerEntry(7, 0, 2, 12, 1, 5, -1, -1)])
+    assert restored.check(batch(1, count=2), now_ms=0) == Duplicate(11, 12, 5)
+    assert restored.check(batch(0), now_ms=0) is OUT_OF_ORDER
+    assert restored.check(batch(3), now_ms=0) is NONE
+
+
+def test_a_snapshot_of_very_many_producers_knows_the_earlier_batches_of_those_who_wrote_last():
+    states = having(*(batch(n, producer=producer) for producer in range(1_002) for n in range(2)))
+    earlier = [len(entry.earlier) for entry in states.entries()]
+    assert earlier == [0, 0, *[1] * 1_000]
 
 
 def test_a_restored_batch_that_went_around_the_largest_sequence_is_recognised():
     states = having(batch(LAST, count=3, offset=5))
     restored = ProducerStates()
     restored.restore(states.entries())
-    assert restored.check(batch(LAST, count=3)) == Duplicate(5, 7, 1000)
+    assert restored.check(batch(LAST, count=3), now_ms=0) == Duplicate(5, 7, 1000)
 
 
 def test_what_transactions_keep_in_an_entry_survives():
@@ -158,8 +173,8 @@ def test_what_transactions_keep_in_an_entry_survives():
     states = ProducerStates()
     states.restore([entry])
     assert states.entries() == [entry]
-    assert states.check(batch(1, epoch=3, attributes=TRANSACTIONAL)) is OUT_OF_ORDER
-    assert states.check(batch(0, epoch=3, attributes=TRANSACTIONAL)) is NONE
+    assert states.check(batch(1, epoch=3, attributes=TRANSACTIONAL), now_ms=0) is OUT_OF_ORDER
+    assert states.check(batch(0, epoch=3, attributes=TRANSACTIONAL), now_ms=0) is NONE
 
 
 def test_a_silent_producer_is_forgotten_after_the_expiration_and_may_write_on():
@@ -168,8 +183,8 @@ def test_a_silent_producer_is_forgotten_after_the_expiration_and_may_write_on():
     states.replay(batch(1, producer=8))
     assert states.expire(1_000_099, 100) == []
     assert states.expire(1_000_100, 100) == [7]
-    assert states.check(batch(5)) is NONE
-    assert states.check(batch(5, producer=8)) is OUT_OF_ORDER
+    assert states.check(batch(5), now_ms=0) is NONE
+    assert states.check(batch(5, producer=8), now_ms=0) is OUT_OF_ORDER
     assert states.expire(1_000_199, 100) == [8]
 
 
@@ -249,8 +264,6 @@ def test_any_sequence_of_batches_is_answered_as_by_a_model_that_keeps_everything
     for producer, epoch_step, choice, back, count, restart in steps:
         if restart:
             states.restore(states.entries())
-            for slow in model.values():
-                slow.batches = slow.batches[-1:]
         slow = model[producer]
         epoch = max((taken[0] for taken in slow.batches), default=3) + epoch_step
         sequence = first_sequence
@@ -264,7 +277,7 @@ def test_any_sequence_of_batches_is_answered_as_by_a_model_that_keeps_everything
         elif choice == "zero" or epoch_step > 0:
             sequence = 0
         header = batch(sequence, count=count, producer=producer, epoch=epoch, offset=offset, timestamp=offset)
-        answer = states.check(header)
+        answer = states.check(header, now_ms=0)
         assert answer == slow.answer(epoch, sequence, count)
         if answer is NONE:
             states.replay(header)
@@ -278,7 +291,7 @@ def test_a_producer_that_repeats_itself_writes_everything_once_and_in_order(retr
     for n in range(50):
         for _ in range(1 + retries):
             header = batch(n, offset=len(log))
-            if states.check(header) is NONE:
+            if states.check(header, now_ms=0) is NONE:
                 states.replay(header)
                 log.append(n)
     assert log == list(range(50))

@@ -89,17 +89,17 @@ def test_an_entry_of_the_index_knows_the_last_stable_offset_after_it(partition: 
 
 def test_a_transaction_must_be_verified_before_it_begins(partition: Partition):
     states = partition.states
-    assert states.check(header(0), verified=False) is ErrorCode.INVALID_TXN_STATE
-    assert states.check(header(0), verified=True) is NONE
+    assert states.check(header(0), verified=False, now_ms=0) is ErrorCode.INVALID_TXN_STATE
+    assert states.check(header(0), verified=True, now_ms=0) is NONE
     partition.write(7)
-    assert states.check(header(0, sequence=1), verified=False) is NONE
-    assert states.check(header(0, sequence=0), verified=False) == Duplicate(0, 0, 1000)
+    assert states.check(header(0, sequence=1), verified=False, now_ms=0) is NONE
+    assert states.check(header(0, sequence=0), verified=False, now_ms=0) == Duplicate(0, 0, 1000)
 
 
 def test_a_repetition_of_the_last_batch_is_recognised_after_the_end_of_its_transaction(partition: Partition):
     partition.write(7)
     partition.mark(COMMIT, 7)
-    assert partition.states.check(header(5), verified=False) == Duplicate(0, 0, 1000)
+    assert partition.states.check(header(5), verified=False, now_ms=0) == Duplicate(0, 0, 1000)
 
 
 def test_a_marker_between_question_and_batch_takes_the_verification_away(partition: Partition):
@@ -132,23 +132,25 @@ def test_a_batch_does_not_overtake_an_earlier_one_that_is_still_being_verified(p
     states = partition.states
     states.verifications.begin(7, epoch=0, sequence=3, bumps_epochs=False)
     states.verifications.begin(7, epoch=0, sequence=2, bumps_epochs=False)
-    assert states.check(header(0, sequence=3)) is OUT_OF_ORDER
-    assert states.check(header(0, sequence=2)) is NONE
+    assert states.check(header(0, sequence=3), now_ms=0) is OUT_OF_ORDER
+    assert states.check(header(0, sequence=2), now_ms=0) is NONE
 
 
 def test_a_producer_of_version_2_that_nobody_knows_begins_with_sequence_0(partition: Partition):
     states = partition.states
     states.verifications.begin(7, epoch=0, sequence=5, bumps_epochs=True)
-    assert states.check(header(0, sequence=5)) is OUT_OF_ORDER
+    assert states.check(header(0, sequence=5), now_ms=0) is OUT_OF_ORDER
     states.verifications.begin(8, epoch=0, sequence=5, bumps_epochs=False)
-    assert states.check(header(0, producer=8, sequence=5)) is NONE
+    assert states.check(header(0, producer=8, sequence=5), now_ms=0) is NONE
 
 
 def test_a_record_outside_of_the_transaction_cannot_come_within_it(partition: Partition):
     partition.write(7)
-    assert partition.states.check(header(1, sequence=1, attributes=0)) is ErrorCode.INVALID_TXN_STATE
+    assert (
+        partition.states.check(header(1, sequence=1, attributes=0), now_ms=0) is ErrorCode.INVALID_TXN_STATE
+    )
     partition.mark(COMMIT, 7)
-    assert partition.states.check(header(1, sequence=1, attributes=0)) is NONE
+    assert partition.states.check(header(1, sequence=1, attributes=0), now_ms=0) is NONE
 
 
 def test_a_marker_of_an_older_epoch_or_coordinator_is_refused(partition: Partition):
@@ -169,9 +171,9 @@ def test_in_version_2_a_marker_has_a_newer_epoch_than_the_records(partition: Par
     assert states.check_marker(Marker(COMMIT, 7, 3, 0), version=2) is NONE
     partition.mark(COMMIT, 7, epoch=3)
     # What comes late under the old epoch opens no transaction, and the next one counts from 0.
-    assert states.check(header(9, epoch=2, sequence=1)) is ErrorCode.INVALID_PRODUCER_EPOCH
-    assert states.check(header(9, epoch=3, sequence=1)) is OUT_OF_ORDER
-    assert states.check(header(9, epoch=3, sequence=0)) is NONE
+    assert states.check(header(9, epoch=2, sequence=1), now_ms=0) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert states.check(header(9, epoch=3, sequence=1), now_ms=0) is OUT_OF_ORDER
+    assert states.check(header(9, epoch=3, sequence=0), now_ms=0) is NONE
 
 
 def test_a_snapshot_knows_open_transactions_and_who_ended_the_last_one(partition: Partition):

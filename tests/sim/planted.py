@@ -6,7 +6,7 @@ instead (`found/`, `test_found`).
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import pytest
@@ -342,8 +342,8 @@ def compaction_keeps_the_oldest(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(OffsetMap, "supersedes", supersedes)
 
 
-def planted_by_name(name: str) -> Planted:
-    return next(each for each in PLANTED if each.name == name)
+def planted_by_name(name: str, faults: Sequence[Planted] = PLANTED) -> Planted:
+    return next(each for each in faults if each.name == name)
 
 
 # A seed in which each is seen, of those that have no plan of their own.

@@ -12,7 +12,9 @@ from penstock.sim.entries import CLUSTERED, FAULTS, CutPeers, FlipBit
 from penstock.sim.plan import Plan
 from penstock.sim.run import run_plan
 from tests.sim.histories import hash_in_another_process
+from tests.sim.planted import planted_by_name
 from tests.sim.planted_cluster import NOT_SEEN_YET, PLANTED, SEEDS_MAX, SEEN_FROM
+from tests.sim.test_found import FOUND
 
 SEEDS = range(30)
 PER_TEST = 5
@@ -29,7 +31,7 @@ def test_no_promise_of_a_cluster_is_broken_and_it_comes_to_agree(first: int) -> 
 
 @pytest.mark.parametrize("name", SEEN_FROM)
 def test_a_fault_planted_in_a_cluster_is_seen(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    (fault,) = (fault for fault in PLANTED if fault.name == name)
+    fault = planted_by_name(name, PLANTED)
     plan = make_cluster_plan(SEEN_FROM[name])
     assert run_plan(plan).ok
     fault.plant(monkeypatch)
@@ -37,7 +39,8 @@ def test_a_fault_planted_in_a_cluster_is_seen(name: str, monkeypatch: pytest.Mon
 
 
 def test_every_planted_fault_is_seen_in_time_or_known_not_to_be() -> None:
-    assert sorted([*SEEN_FROM, *NOT_SEEN_YET]) == sorted(fault.name for fault in PLANTED)
+    names = [fault.name for fault in PLANTED]
+    assert sorted([*SEEN_FROM, *NOT_SEEN_YET, *(name for name in FOUND if name in names)]) == sorted(names)
     assert all(seed < SEEDS_MAX for seed in SEEN_FROM.values())
 
 
@@ -66,10 +69,18 @@ def test_together_plans_try_everything_that_befalls_clusters_and_every_fault_but
 def test_faults_strike_nodes_that_there_are_and_cut_them_from_others() -> None:
     for plan in PLANS:
         assert 3 <= plan.nodes <= 5
-        assert len(plan.operations) == OPERATION_COUNT
+        bursts = any(writer.pipelines for writer in plan.writers)
+        assert len(plan.operations) == OPERATION_COUNT or (bursts and len(plan.operations) > OPERATION_COUNT)
         for fault in plan.faults:
             assert 1 <= fault.node <= plan.nodes
             assert not isinstance(fault, CutPeers) or fault.node != fault.other <= plan.nodes
+
+
+def test_some_writers_have_several_batches_under_way_and_all_of_those_are_idempotent() -> None:
+    pipelining = [writer for plan in PLANS for writer in plan.writers if writer.pipelines]
+    assert pipelining
+    assert all(writer.idempotent for writer in pipelining)
+    assert any(writer.idempotent and not writer.pipelines for plan in PLANS for writer in plan.writers)
 
 
 def test_plans_have_topics_with_one_to_five_replicas_and_some_have_groups_and_transactions() -> None:

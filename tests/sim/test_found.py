@@ -1,6 +1,7 @@
 """Bugs that were found, each as a small plan that shows it (`found/*.json`), all fixed.
 
-A plan has the name of the planted fault that brings its bug back (`planted.py`): it has to see it.
+A plan has the name of the planted fault that brings its bug back (`planted.py` or `planted_cluster.py`): it has to see
+it.
 """
 
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 
 from penstock.sim.plan import Plan
 from penstock.sim.run import run_plan
+from tests.sim import planted, planted_cluster
 from tests.sim.planted import planted_by_name
 
 FOUND = {path.stem: path for path in sorted((Path(__file__).parent / "found").glob("*.json"))}
@@ -23,7 +25,7 @@ def test_a_bug_that_was_found_stays_fixed(name: str) -> None:
 def test_the_plan_that_is_kept_of_a_bug_would_see_it_again(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    planted_by_name(name).plant(monkeypatch)
+    planted_by_name(name, [*planted.PLANTED, *planted_cluster.PLANTED]).plant(monkeypatch)
     assert not run_plan(Plan.from_json(FOUND[name].read_text())).ok
 
 

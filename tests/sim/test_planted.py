@@ -17,6 +17,7 @@ def test_a_planted_fault_is_seen(name: str, seed: int, monkeypatch: pytest.Monke
 
 
 def test_every_planted_fault_is_seen_in_time() -> None:
-    assert sorted([*SEEN_FROM, *FOUND]) == sorted(fault.name for fault in PLANTED)
+    names = [fault.name for fault in PLANTED]
+    assert sorted([*SEEN_FROM, *(name for name in FOUND if name in names)]) == sorted(names)
     assert all(seed < SEEDS_MAX for seed in SEEN_FROM.values())
     assert len(SEEN_FROM) >= 10

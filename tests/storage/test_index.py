@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.records.producer import ProducerEntry
+from penstock.records.producer import EarlierBatch, ProducerEntry
 from penstock.sim.disk import SimDisk
 from penstock.storage import names
 from penstock.storage.epochs import decode_epochs
@@ -136,7 +136,8 @@ def test_an_epoch_checkpoint_reads_back() -> None:
 
 
 def test_a_snapshot_reads_back_and_a_broken_one_does_not() -> None:
-    entries = [ProducerEntry(5, 1, 2, 3, 4, 5, -1, -1), ProducerEntry(1 << 50, 0, 9, 8, 7, 6, 5, 4)]
+    earlier = (EarlierBatch(3, 4, 1, 2, 5), EarlierBatch(5, 5, 3, 3, 6))
+    entries = [ProducerEntry(5, 1, 2, 3, 4, 5, -1, -1), ProducerEntry(1 << 50, 0, 9, 8, 7, 6, 5, 4, earlier)]
     content = encode_snapshot(entries)
     assert decode_snapshot(content) == entries
     assert decode_snapshot(encode_snapshot([])) == []

@@ -111,8 +111,10 @@ def _beginning_transactions(call: Call, request: ProduceRequest) -> dict[Identit
                 continue
             header = read_header(records)
             partition = _find(call, topic, data)
-            if isinstance(partition, ErrorCode) or partition.producers.is_in_transaction(
-                header.producer_id, header.producer_epoch
+            if (
+                isinstance(partition, ErrorCode)
+                or not partition.is_leader
+                or partition.producers.is_in_transaction(header.producer_id, header.producer_epoch)
             ):
                 continue
             if call.version >= ADDING_SINCE or partition.intake.verifies_transactions:
@@ -136,7 +138,13 @@ async def _append_postponed(call: Call, request: ProduceRequest, appends: _Appen
         check = partial(partition.intake.check, records, now_ms=world.loop.now_ms(), off_loop=True)
         checked = await world.work.run(check)
         now_ms = world.loop.now_ms()
-        outcome = partition.append(records, now_ms=now_ms, checked=checked, verification=verification)
+        outcome = partition.append(
+            records,
+            now_ms=now_ms,
+            is_for_all=request.acks == ACKS_ALL,
+            checked=checked,
+            verification=verification,
+        )
         assert outcome is not None
         _tell(answer, outcome, partition, request, appends)
     return await _when_safe(call, request.acks, appends)
@@ -212,14 +220,17 @@ def _append(
         return _refuse(appends, answer, Refused(partition))
     records = data.records
     assert records is None or isinstance(records, memoryview)  # as the codec reads them
-    refusal = _request_refusal(call, request, records, partition)
+    refusal = _request_refusal(call, request, records)
     if refusal is not None:
         return _refuse(appends, answer, Refused(*refusal))
     verification = appends.verified.get(partition) if appends.verified else None
     if isinstance(verification, ErrorCode):
-        known = call.version >= ABORTABLE_SINCE
-        return _refuse(appends, answer, Refused(*produce_refusal(verification, knows_abortable=known)))
-    outcome = partition.append(records, now_ms=now_ms, verification=verification)
+        refusal = produce_refusal(verification, knows_abortable=call.version >= ABORTABLE_SINCE)
+        partition.note_refusal(records, refusal.code, now_ms=now_ms)
+        return _refuse(appends, answer, Refused(*refusal))
+    outcome = partition.append(
+        records, now_ms=now_ms, is_for_all=request.acks == ACKS_ALL, verification=verification
+    )
     if outcome is None:
         assert records is not None
         appends.postponed.append((answer, partition, records))
@@ -229,10 +240,11 @@ def _append(
 
 
 def _find(call: Call, topic: TopicProduceData, data: PartitionProduceData) -> Partition | ErrorCode:
+    """Whether this broker leads it or not: a replica remembers whom it turned away."""
     partitions = call.services.partitions
     if call.version >= TOPIC_IDS_SINCE:
-        return partitions.find_by_id(topic.topic_id, data.index)
-    return partitions.find(topic.name, data.index)
+        return partitions.find_replica_by_id(topic.topic_id, data.index)
+    return partitions.find_replica(topic.name, data.index)
 
 
 def _tell(
@@ -251,17 +263,12 @@ def _tell(
         appends.waits.append((answer, partition.wait_for(next_offset, timeout_ms=request.timeout_ms)))
 
 
-def _request_refusal(
-    call: Call, request: ProduceRequest, records: memoryview | None, partition: Partition
-) -> Refusal | None:
+def _request_refusal(call: Call, request: ProduceRequest, records: memoryview | None) -> Refusal | None:
     if request.transactional_id is None and records is not None and _is_transactional(records):
         return Refusal(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if call.version < ZSTD_SINCE and _is_zstd(records):
         return Refusal(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7 or later")
-    acks = request.acks
-    if acks == ACKS_ALL:
-        return partition.in_sync_refusal()
-    if acks not in (ACKS_NONE, ACKS_LEADER):
+    if request.acks not in (ACKS_ALL, ACKS_NONE, ACKS_LEADER):
         return Refusal(ErrorCode.INVALID_REQUIRED_ACKS)
     return None
 

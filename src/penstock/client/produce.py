@@ -14,6 +14,7 @@ from penstock.base.buffers import Buffer
 from penstock.base.errors import Refusal
 from penstock.base.ids import ZERO_ID, TopicPartition
 from penstock.client.client import Client
+from penstock.client.connection import Connection
 from penstock.client.errors import AnsweredError, ClientError, refusal_of
 from penstock.client.topics import by_topic
 from penstock.wire.messages.produce import (
@@ -97,6 +98,27 @@ async def _produce_to(
     transactional_id: str | None,
     version_max: int | None,
 ) -> dict[TopicPartition, Appended | Refusal]:
+    connection = await client.node_connection(node_id)
+    return await produce_on(
+        client,
+        connection,
+        batches,
+        acks=acks,
+        transactional_id=transactional_id,
+        version_max=version_max,
+    )
+
+
+async def produce_on(
+    client: Client,
+    connection: Connection,
+    batches: Mapping[TopicPartition, Buffer],
+    *,
+    acks: int = ACKS_ALL,
+    transactional_id: str | None = None,
+    version_max: int | None = None,
+) -> dict[TopicPartition, Appended | Refusal]:
+    """One request, sent once, behind whatever else was sent on the connection."""
     request = ProduceRequest(
         transactional_id=transactional_id,
         acks=acks,
@@ -115,7 +137,6 @@ async def _produce_to(
     )
     if any(topic.topic_id == ZERO_ID for topic in request.topic_data):
         version_max = min(version_max or _LAST_VERSION_BY_NAME, _LAST_VERSION_BY_NAME)
-    connection = await client.node_connection(node_id)
     if acks == ACKS_NONE:
         await connection.tell(request, version_max=version_max)
         return dict.fromkeys(batches, Appended(NO_OFFSET))

@@ -14,6 +14,9 @@ What Apache Kafka 4.3.1 answers, found by asking it, and so do we:
     newer epoch, other sequence                   OUT_OF_ORDER_SEQUENCE_NUMBER
     older epoch, even with a remembered batch     INVALID_PRODUCER_EPOCH
 
+But what comes right behind a batch that was turned away for a passing reason, and would be out of order or begin with a
+producer nobody knows, is turned away for the same reason (`turned_away` says why; Kafka does not do that).
+
 And of transactions:
 
     first batch of one, not verified              INVALID_TXN_STATE
@@ -30,19 +33,22 @@ An open transaction keeps its producer from being forgotten.
 
 from collections import deque
 from collections.abc import Sequence
+from itertools import islice
 from typing import NamedTuple, TypeAlias
 
 from penstock.base.errors import ErrorCode
 from penstock.core.open_transactions import OpenTransactions
+from penstock.core.turned_away import TurnedAway
 from penstock.core.verification import Verifications
-from penstock.records.batch import TRANSACTIONAL, BatchHeader
+from penstock.records.batch import TRANSACTIONAL, BatchHeader, following_sequence
 from penstock.records.control import Marker
-from penstock.records.producer import NO_TRANSACTION, AbortedTransaction, ProducerEntry
+from penstock.records.producer import NO_TRANSACTION, AbortedTransaction, EarlierBatch, ProducerEntry
 
 BATCHES_REMEMBERED = 5
 PRODUCERS_MAX_DEFAULT = 10_000
 
 _SEQUENCE_MAX = 2**31 - 1
+_PRODUCERS_WITH_EARLIER = 1_000  # in a snapshot, which is made on the loop
 _NO_EPOCH = -1
 _NO_COORDINATOR = -1
 _NO_TIMESTAMP = -1
@@ -57,7 +63,7 @@ class Duplicate(NamedTuple):
     timestamp: int
 
 
-# Base sequence, last sequence, and the three fields of a Duplicate; a plain tuple, as one is made per batch.
+# The fields of an EarlierBatch; a plain tuple, as one is made per batch.
 _Batch: TypeAlias = tuple[int, int, int, int, int]
 
 
@@ -109,13 +115,23 @@ class ProducerStates:
         self.producers_max = producers_max
         self.transactions = OpenTransactions()
         self.verifications = Verifications()
+        self.turned_away = TurnedAway()
         self._producers: dict[int, _Producer] = {}
 
     def __len__(self) -> int:
         return len(self._producers)
 
-    def check(self, header: BatchHeader, *, verified: bool = True) -> Duplicate | ErrorCode:
+    def check(self, header: BatchHeader, *, now_ms: int, verified: bool = True) -> Duplicate | ErrorCode:
         """NONE if the batch is to be appended next; `verified` says whether it may begin a transaction."""
+        verdict = self._check(header, verified)
+        if len(self.turned_away) and (
+            verdict is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+            or (verdict is ErrorCode.NONE and header.producer_id not in self._producers)
+        ):
+            return self.turned_away.reason(header, now_ms=now_ms) or verdict
+        return verdict
+
+    def _check(self, header: BatchHeader, verified: bool) -> Duplicate | ErrorCode:
         producer = self._producers.get(header.producer_id)
         if header.attributes & TRANSACTIONAL:
             if not self.is_in_transaction(header.producer_id, header.producer_epoch):
@@ -205,7 +221,7 @@ class ProducerStates:
         return producer
 
     def restore(self, entries: Sequence[ProducerEntry]) -> None:
-        """Forget everything and begin with a snapshot, which knows the last batch of each producer only."""
+        """Forget everything and begin with a snapshot, which may know the last batch of each producer only."""
         self._producers = {}
         for entry in sorted(entries, key=lambda entry: entry.timestamp):
             producer = _Producer(entry.producer_epoch)
@@ -213,6 +229,7 @@ class ProducerStates:
             producer.first_offset_of_transaction = entry.current_txn_first_offset
             producer.idle_since_ms = producer.timestamp = entry.timestamp
             if entry.last_sequence >= 0:
+                producer.batches.extend(entry.earlier)
                 base_sequence = (entry.last_sequence - entry.offset_delta) & _SEQUENCE_MAX
                 place = entry.last_offset - entry.offset_delta, entry.last_offset, entry.timestamp
                 producer.batches.append((base_sequence, entry.last_sequence, *place))
@@ -227,8 +244,12 @@ class ProducerStates:
         self.verifications = Verifications()
 
     def entries(self) -> list[ProducerEntry]:
-        """The lines of a snapshot."""
-        return [_entry(producer_id, producer) for producer_id, producer in self._producers.items()]
+        """The lines of a snapshot. Only those who wrote last may still repeat what they wrote before that."""
+        silent = len(self._producers) - _PRODUCERS_WITH_EARLIER
+        return [
+            _entry(producer_id, producer, knows_earlier=number >= silent)
+            for number, (producer_id, producer) in enumerate(self._producers.items())
+        ]
 
     def expire(self, now_ms: int, expiration_ms: int) -> list[int]:
         """Forget the producers that have been silent for `expiration_ms`; their ids.
@@ -268,7 +289,7 @@ def _check_sequence(header: BatchHeader, producer: _Producer) -> Duplicate | Err
         return ErrorCode.INVALID_PRODUCER_EPOCH
     if header.producer_epoch > producer.epoch or not producer.batches:
         return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER if header.base_sequence else ErrorCode.NONE
-    if header.base_sequence == _following(producer.batches[-1][1]):
+    if header.base_sequence == following_sequence(producer.batches[-1][1]):
         return ErrorCode.NONE
     sequences = header.base_sequence, header.last_sequence
     for batch in producer.batches:
@@ -277,13 +298,14 @@ def _check_sequence(header: BatchHeader, producer: _Producer) -> Duplicate | Err
     return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-def _following(sequence: int) -> int:
-    return (sequence + 1) & _SEQUENCE_MAX
-
-
-def _entry(producer_id: int, producer: _Producer) -> ProducerEntry:
+def _entry(producer_id: int, producer: _Producer, *, knows_earlier: bool) -> ProducerEntry:
     last_sequence, last_offset, offset_delta = -1, -1, 0
+    earlier: tuple[EarlierBatch, ...] = ()
     if producer.batches:
+        if knows_earlier:
+            earlier = tuple(
+                EarlierBatch(*batch) for batch in islice(producer.batches, len(producer.batches) - 1)
+            )
         _, last_sequence, base_offset, last_offset, _ = producer.batches[-1]
         offset_delta = last_offset - base_offset
     return ProducerEntry(
@@ -295,4 +317,5 @@ def _entry(producer_id: int, producer: _Producer) -> ProducerEntry:
         timestamp=producer.timestamp,
         coordinator_epoch=producer.coordinator_epoch,
         current_txn_first_offset=producer.first_offset_of_transaction,
+        earlier=earlier,
     )

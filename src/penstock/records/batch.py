@@ -101,6 +101,11 @@ class BatchHeader(NamedTuple):
         return (self.base_sequence + self.last_offset_delta) & _SEQUENCE_MAX
 
     @property
+    def next_sequence(self) -> int:
+        """The sequence number that the producer's next batch begins with."""
+        return following_sequence(self.last_sequence)
+
+    @property
     def codec(self) -> Codec:
         number = self.attributes & CODEC_MASK
         if number >= len(_CODECS):
@@ -131,6 +136,10 @@ class BatchHeader(NamedTuple):
     def has_producer(self) -> bool:
         """Whether an idempotent producer sent this, so that its sequence numbers count."""
         return self.producer_id > NO_PRODUCER
+
+
+def following_sequence(sequence: int) -> int:
+    return (sequence + 1) & _SEQUENCE_MAX
 
 
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:

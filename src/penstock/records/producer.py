@@ -9,8 +9,18 @@ from typing import NamedTuple
 NO_TRANSACTION = -1
 
 
+class EarlierBatch(NamedTuple):
+    """A batch that a producer wrote before its newest one, to be known again when it is repeated."""
+
+    base_sequence: int
+    last_sequence: int
+    base_offset: int
+    last_offset: int
+    timestamp: int  # its newest record's, in ms
+
+
 class ProducerEntry(NamedTuple):
-    """One line of a producer-state snapshot, with Kafka's fields in Kafka's order."""
+    """One line of a producer-state snapshot, with Kafka's fields in Kafka's order, and what Kafka forgets."""
 
     producer_id: int
     producer_epoch: int
@@ -20,6 +30,7 @@ class ProducerEntry(NamedTuple):
     timestamp: int  # that batch's newest record, in ms
     coordinator_epoch: int  # of the coordinator that wrote the last marker; -1 if none did
     current_txn_first_offset: int  # where the open transaction began; NO_TRANSACTION if none is open
+    earlier: tuple[EarlierBatch, ...] = ()  # of the same epoch, the oldest first
 
 
 class AbortedTransaction(NamedTuple):

@@ -22,8 +22,9 @@ from penstock.core.partition import NO_EPOCH, epoch_error
 from penstock.core.producers import Duplicate, ProducerStates
 from penstock.core.replication import UNKNOWN, Leadership
 from penstock.core.throttling import names_replica
+from penstock.core.turned_away import PASSING
 from penstock.core.verification import Verification, Verifications
-from penstock.records.batch import NO_PRODUCER, TRANSACTIONAL, BatchHeader, place, read_header
+from penstock.records.batch import HEADER_SIZE, NO_PRODUCER, TRANSACTIONAL, BatchHeader, place, read_header
 from penstock.records.control import Marker, build_leader_change, build_marker
 from penstock.records.producer import AbortedTransaction
 from penstock.services.flusher import Flusher
@@ -384,31 +385,57 @@ class Partition:
         records: memoryview | None,
         *,
         now_ms: int,
+        is_for_all: bool = False,
         checked: Taken | Refused | None = None,
         verification: Verification | None = None,
     ) -> Appended | Refused | None:
         """Check, place and write what a producer sent. Runs on the loop, to the end.
 
-        `verification` is what was taken before the coordinator was asked whether a transaction may begin here. None
-        if the check takes too long for the loop; then ask the intake off it, and come again with what it said.
+        `is_for_all`: all in-sync replicas shall have it, and be enough. `verification` is what was taken before the
+        coordinator was asked whether a transaction may begin here. None if the check takes too long for the loop;
+        then ask the intake off it, and come again with what it said.
         """
+        outcome = self._check_and_write(
+            records, now_ms=now_ms, is_for_all=is_for_all, checked=checked, verification=verification
+        )
+        if isinstance(outcome, Refused):
+            self.note_refusal(records, outcome.code, now_ms=now_ms)
+        return outcome
+
+    def note_refusal(self, records: memoryview | None, reason: ErrorCode, *, now_ms: int) -> None:
+        """What a producer sent was not taken. If the reason passes, what it sends next has a gap before it then."""
+        if reason in PASSING and records is not None and len(records) >= HEADER_SIZE:
+            header = read_header(records)
+            if header.producer_id > NO_PRODUCER:
+                self.producers.turned_away.note(header, reason, now_ms=now_ms)
+
+    def _check_and_write(
+        self,
+        records: memoryview | None,
+        *,
+        now_ms: int,
+        is_for_all: bool,
+        checked: Taken | Refused | None,
+        verification: Verification | None,
+    ) -> Appended | Refused | None:
         leadership = self.leadership
         if self.log.failed or leadership is None or leadership.is_leaving:
             return self._refuse_append()
+        if is_for_all:
+            refusal = self.in_sync_refusal()
+            if refusal is not None:
+                return Refused(*refusal, reached_log=False)
         taken = checked or self.intake.check(records, now_ms=now_ms)
         if taken is None or isinstance(taken, Refused):
             return taken
         header, batch = taken
         if header.producer_id > NO_PRODUCER:
-            verdict = self.producers.check(header, verified=self._is_verified(header, verification))
+            verified = self._is_verified(header, verification)
+            verdict = self.producers.check(header, verified=verified, now_ms=now_ms)
             if isinstance(verdict, Duplicate):
                 return self._answer_duplicate(verdict)
-            if verdict is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and self.lacks_room:
-                # The gap is of our making. A client that is told of one begins a new epoch, in which nobody knows
-                # again what it sent before: that may lie with the next leader already.
-                return Refused(ErrorCode.KAFKA_STORAGE_ERROR, reached_log=False)
             if verdict is not ErrorCode.NONE:
-                return Refused(verdict)
+                return Refused(verdict, reached_log=verdict not in PASSING)
         return self._write(header, batch, now_ms)
 
     def _is_verified(self, header: BatchHeader, verification: Verification | None) -> bool:

@@ -4,17 +4,18 @@ A family of its own beside `plan`, with seeds of its own. Whatever the faults, n
 acks=all may be lost, but for logs of which every in-sync machine was without power at once (`power`). One plan in three
 has groups and transactions, whose coordinators move with the leaders of their topics. In most of them an operator
 moves replicas, has leaders elected, drains brokers and takes that back, while the cluster balances itself. One plan in
-three has topics of which a majority of the replicas counts, with up to five of them.
+three has topics of which a majority of the replicas counts, with up to five of them; one in two, writers that have
+several batches under way.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from random import Random
 
 from penstock.base.ids import CONSUMER_OFFSETS, TRANSACTION_STATE
 from penstock.sim import entries as kinds
 from penstock.sim.coordination_plan import CoordinationDrawing
-from penstock.sim.entries import Fault, Operation
+from penstock.sim.entries import Entry, Fault, Operation
 from penstock.sim.plan import OPERATOR, Drawing, Plan, WriterPlan
 from penstock.sim.topic_plans import FOREVER, TopicPlan
 
@@ -26,6 +27,8 @@ _NODES = (3, 3, 3, 4, 5)
 _FACTORS = (1, 2, 3, 3, 3, 3)
 _COORDINATED_ONE_IN = 3
 _MAJORITIES_ONE_IN = 3
+_PIPELINING_ONE_IN = 2
+_BURST_MAX = 6
 _QUIET_MS = 2_500  # at the beginning: with a broker less, topics cannot be created with all their replicas
 
 
@@ -35,7 +38,10 @@ def make_cluster_plan(seed: int, *, operation_count: int = OPERATION_COUNT) -> P
     plan = (_CoordinatedCluster if is_coordinated else _Cluster)(seed).plan(operation_count)
     # Drawn apart, so that all else about a seed is as it would be without.
     chance = Random(f"majorities/{seed}")
-    return _with_majorities(plan, chance) if chance.randrange(_MAJORITIES_ONE_IN) == 0 else plan
+    if chance.randrange(_MAJORITIES_ONE_IN) == 0:
+        plan = _with_majorities(plan, chance)
+    chance = Random(f"pipelining/{seed}")
+    return _with_pipelining(plan, chance) if chance.randrange(_PIPELINING_ONE_IN) == 0 else plan
 
 
 def _with_majorities(plan: Plan, chance: Random) -> Plan:
@@ -53,6 +59,24 @@ def _with_majorities(plan: Plan, chance: Random) -> Plan:
             for topic in plan.topics
         ),
     )
+
+
+def _with_pipelining(plan: Plan, chance: Random) -> Plan:
+    """The same plan with most of its idempotent writers sending several batches where they sent one."""
+    writers = [
+        replace(writer, pipelines=writer.idempotent and chance.random() < 0.8) for writer in plan.writers
+    ]
+    pipelining = [writer.name for writer in writers if writer.pipelines]
+    entries = [
+        entry
+        for entry in plan.entries
+        for _ in range(chance.randint(1, _BURST_MAX) if _is_by(pipelining, entry) else 1)
+    ]
+    return replace(plan, writers=tuple(writers), entries=tuple(entries))
+
+
+def _is_by(actors: Collection[str], entry: Entry) -> bool:
+    return isinstance(entry, Operation) and entry.actor in actors
 
 
 class _OfCluster(Drawing):

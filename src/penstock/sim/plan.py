@@ -36,6 +36,7 @@ class WriterPlan:
     name: str
     idempotent: bool
     acks: int
+    pipelines: bool = False  # has several batches under way, as librdkafka does
 
 
 @dataclass(frozen=True, slots=True)

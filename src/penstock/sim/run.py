@@ -32,6 +32,7 @@ from penstock.sim.workload.last_look import LastLook
 from penstock.sim.workload.last_reader import LastReader
 from penstock.sim.workload.member import Member
 from penstock.sim.workload.operator import Operator
+from penstock.sim.workload.pipelining import PipeliningWriter
 from penstock.sim.workload.promises import Promises
 from penstock.sim.workload.reader import Reader
 from penstock.sim.workload.recording import RecordingClient
@@ -48,6 +49,8 @@ _SECONDS_MAX = 3600.0
 
 # Clients of a run are impatient: what a fault makes them wait for ends as unknown, and they go on.
 _IMPATIENT = ConnectionLimits(connect_timeout_ms=1_000, request_timeout_ms=2_000)
+# Requests that have to wait for their turn may be sent in another order than they were asked for.
+_IN_ORDER = _IMPATIENT._replace(in_flight_max=1_000)
 _HELD_BACK = ConnectionLimits(connect_timeout_ms=1_000, request_timeout_ms=5_000)  # by a rebalance
 _PATIENCE_MS = 6_000
 
@@ -63,6 +66,7 @@ class Finding(NamedTuple):
 
 
 UNREADABLE = "unreadable log"
+FORGOTTEN = "forgotten producer"
 LOST_TOPIC = "lost topic"
 UNCAUGHT = "uncaught exception"
 COMPLAINT = "complaint of the broker"
@@ -150,9 +154,22 @@ class _Run:
 
     def _actors(self) -> Iterator[tuple[Place, Coroutine[Any, Any, None]]]:
         for writer_plan in self._plan.writers:
-            client, place = self._client(writer_plan.name)
-            writer = Writer(writer_plan, client, self._journal)
-            yield place, self._act(writer_plan.name, client, {entries.SendBatch: writer.send})
+            if writer_plan.pipelines:
+                client, place = self._client_of(WatchingClient, writer_plan.name, _IN_ORDER)
+                pipelining = PipeliningWriter(writer_plan, client, self._journal)
+                yield (
+                    place,
+                    self._act(
+                        writer_plan.name,
+                        client,
+                        {entries.SendBatch: pipelining.send},
+                        finish=pipelining.finish,
+                    ),
+                )
+            else:
+                client, place = self._client(writer_plan.name)
+                writer = Writer(writer_plan, client, self._journal)
+                yield place, self._act(writer_plan.name, client, {entries.SendBatch: writer.send})
         for name in self._plan.readers:
             client, place = self._client(name)
             reader = Reader(name, client, self._journal)
@@ -248,8 +265,11 @@ class _Run:
     @property
     def _lost_unsynced(self) -> bool:
         """Whether what coordinators had answered may be gone."""
-        lost_power = any(crash.kind is CrashKind.MACHINE for crash in self._journal.history.crashes)
-        return lost_power and FLUSHES_ALWAYS not in self._plan.broker
+        return self._lost_power and FLUSHES_ALWAYS not in self._plan.broker
+
+    @property
+    def _lost_power(self) -> bool:
+        return any(crash.kind is CrashKind.MACHINE for crash in self._journal.history.crashes)
 
     def _anomalies(self) -> list[Anomaly]:
         history = self._journal.history
@@ -272,6 +292,7 @@ class _Run:
             history.keeping[log.topic_id] = self._promises.of(log.topic)
         outcome.problems += [Finding(each.kind, f"{each.log}: {each.what}") for each in self._anomalies()]
         outcome.problems += self._unreadable_logs()
+        outcome.problems += self._forgotten_producers()
         outcome.problems += [
             Finding(LOST_TOPIC, f"{topic} was created: {why}")
             for topic, why in self._journal.topics.lost.items()
@@ -291,11 +312,20 @@ class _Run:
         history = self._journal.history
         damaged = {damage.log for damage in history.damages}
         unreadable = list(self._journal.unreadable.items())
-        if all(crash.kind is not CrashKind.MACHINE for crash in history.crashes):
+        if not self._lost_power:
             unreadable += [
                 (each.log, f"nothing at offset {each.first_offset}") for each in history.unreadable
             ]
         return [Finding(UNREADABLE, f"{log}: {why}") for log, why in unreadable if log not in damaged]
+
+    def _forgotten_producers(self) -> list[Finding]:
+        """Nothing but a power cut excuses a log that calls a batch out of order: nobody left anything out."""
+        if self._lost_power:
+            return []
+        return [
+            Finding(FORGOTTEN, f"{log}: {what} is out of order")
+            for log, what in self._journal.out_of_order.items()
+        ]
 
 
 @contextmanager

@@ -3,9 +3,14 @@
 `<offset>.snapshot` is Kafka's: version 1, a CRC-32C of what follows, the number of entries, the entries.
 One is taken at the beginning of every segment but the first, and one at the end of the log when it is
 closed, so that a log that was closed cleanly has nothing to replay.
+
+Kafka's entries know the newest batch of a producer, and one that has several under way may repeat any of them: told
+that it is out of order, librdkafka gives up, and Java's producer sends it as a new one. So the earlier batches stand
+behind the entries, where Kafka does not look: their number, and each with its producer's id.
 """
 
 from bisect import insort
+from collections import defaultdict
 from collections.abc import Collection, Sequence
 from struct import Struct
 from typing import Protocol
@@ -14,7 +19,7 @@ from crc32c import crc32c
 
 from penstock.records.batch import BatchHeader
 from penstock.records.control import Marker
-from penstock.records.producer import AbortedTransaction, ProducerEntry
+from penstock.records.producer import AbortedTransaction, EarlierBatch, ProducerEntry
 from penstock.storage import names
 from penstock.world.disk import Disk, File, read_file
 
@@ -22,6 +27,9 @@ _VERSION = 1
 _HEAD = Struct(">hIi")
 _CRC_END = 6  # the CRC covers everything behind itself
 _ENTRY = Struct(">qhiqiqiq")
+_ENTRY_FIELDS = 8
+_EARLIER_COUNT = Struct(">i")
+_EARLIER = Struct(">qiiqqq")
 
 
 class ProducerMemory(Protocol):
@@ -43,7 +51,10 @@ class ProducerMemory(Protocol):
 
 
 def encode_snapshot(entries: Sequence[ProducerEntry]) -> bytes:
-    body = b"".join(_ENTRY.pack(*entry) for entry in entries)
+    body = b"".join(_ENTRY.pack(*entry[:_ENTRY_FIELDS]) for entry in entries)
+    earlier = [_EARLIER.pack(entry.producer_id, *batch) for entry in entries for batch in entry.earlier]
+    if earlier:
+        body += _EARLIER_COUNT.pack(len(earlier)) + b"".join(earlier)
     count = len(entries).to_bytes(4, "big")
     return _HEAD.pack(_VERSION, crc32c(count + body), len(entries)) + body
 
@@ -55,10 +66,27 @@ def decode_snapshot(content: bytes) -> list[ProducerEntry] | None:
     version, crc, count = _HEAD.unpack_from(content)
     if version != _VERSION or crc != crc32c(content[_CRC_END:]):
         return None
-    body = content[_HEAD.size :]
-    if len(body) != count * _ENTRY.size:
+    entries_end = _HEAD.size + count * _ENTRY.size
+    earlier = _decode_earlier(content[entries_end:])
+    if count < 0 or len(content) < entries_end or earlier is None:
         return None
-    return [ProducerEntry(*fields) for fields in _ENTRY.iter_unpack(body)]
+    found = (ProducerEntry(*fields) for fields in _ENTRY.iter_unpack(content[_HEAD.size : entries_end]))
+    return [entry._replace(earlier=tuple(earlier.get(entry.producer_id, ()))) for entry in found]
+
+
+def _decode_earlier(content: bytes) -> dict[int, list[EarlierBatch]] | None:
+    """By producer; None if it is not whole. Snapshots of Kafka, and of earlier versions, end before it."""
+    found: defaultdict[int, list[EarlierBatch]] = defaultdict(list)
+    if not content:
+        return found
+    if len(content) < _EARLIER_COUNT.size:
+        return None
+    (count,) = _EARLIER_COUNT.unpack_from(content)
+    if len(content) != _EARLIER_COUNT.size + count * _EARLIER.size:
+        return None
+    for producer_id, *batch in _EARLIER.iter_unpack(content[_EARLIER_COUNT.size :]):
+        found[producer_id].append(EarlierBatch(*batch))
+    return found
 
 
 class ProducerSnapshots:

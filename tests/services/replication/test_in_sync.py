@@ -6,7 +6,7 @@ from dataclasses import replace
 from penstock.base.errors import ErrorCode
 from penstock.services.partition import Partition
 from tests.raw_client import batch_of
-from tests.services.replication.cluster import Cluster, led_by
+from tests.services.replication.cluster import Cluster, Node, led_by
 from tests.services.replication.stories import tell
 
 # Long enough for a follower that fetches on a slow machine, short enough to wait for.
@@ -104,19 +104,64 @@ def test_behind_a_batch_that_found_no_room_nothing_is_out_of_order() -> None:
     tell(story)
 
 
-def test_a_gap_is_of_the_leaders_making_only_while_it_has_no_room() -> None:
+def test_a_gap_is_of_the_leaders_making_only_behind_what_found_no_room() -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.controller.create(led_by(1))
         leader = cluster[1]
-        assert (await leader.produce(numbered(0))).error_code == 0
+        assert await codes_of(leader, 0) == [ErrorCode.NONE]
         leader.disk.is_full = True
-        full = [(await leader.produce(numbered(sequence))).error_code for sequence in (1, 2)]
+        assert await codes_of(leader, 1, 2) == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
         leader.disk.is_full = False
-        again = [(await leader.produce(numbered(sequence))).error_code for sequence in (1, 3)]
-        assert full == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
-        assert again == [ErrorCode.NONE, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER]
+        again = await codes_of(leader, 1, 3, 5)
+        none, no_room, gap = (
+            ErrorCode.NONE,
+            ErrorCode.KAFKA_STORAGE_ERROR,
+            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        )
+        assert again == [none, no_room, gap]
 
     tell(story, 1)
+
+
+def test_behind_a_batch_that_found_too_few_in_sync_nothing_is_out_of_order() -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.controller.create(led_by(1, 2), min_insync_replicas="2")
+        await cluster.until_same(1, 2)
+        leader = cluster[1]
+        assert await codes_of(leader, 0) == [ErrorCode.NONE]
+        await cluster[2].replication.stop()
+        await cluster.controller.change(in_sync=(1,), eligible=(2,))
+        assert await codes_of(leader, 0, 1) == [ErrorCode.NOT_ENOUGH_REPLICAS] * 2  # the answer to 0 got lost
+        await cluster.controller.change(in_sync=(1, 2), eligible=())
+        cluster[2].replication.start()
+        assert await codes_of(leader, 2) == [ErrorCode.NOT_ENOUGH_REPLICAS]
+        assert [(await leader.produce(numbered(sequence))).base_offset for sequence in range(3)] == [0, 1, 2]
+
+    tell(story)
+
+
+def test_behind_a_batch_that_came_before_its_leader_led_nothing_is_out_of_order() -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.controller.create(led_by(1, 2))
+        await cluster.until_same(1, 2)
+        assert await codes_of(cluster[1], 0) == [ErrorCode.NONE]
+        await cluster.until_same(1, 2)
+        follower = cluster[2]
+        assert await codes_of(follower, 0, 1) == [ErrorCode.NOT_LEADER_OR_FOLLOWER] * 2
+        await cluster.controller.elect(2)
+        assert await codes_of(follower, 2) == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+        assert [(await follower.produce(numbered(sequence))).base_offset for sequence in range(3)] == [
+            0,
+            1,
+            2,
+        ]
+
+    tell(story)
+
+
+async def codes_of(node: Node, *sequences: int) -> list[int]:
+    """What it says to the batches of one producer, one after the other."""
+    return [(await node.produce(numbered(sequence))).error_code for sequence in sequences]
 
 
 def is_leaving(partition: Partition) -> bool:

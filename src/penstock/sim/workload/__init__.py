@@ -3,6 +3,7 @@
     records     messages as records and back; each carries its number in a header
     watching    a client that knows which topic ids its attempts went to
     writer, reader, admin    one actor each
+    pipelining  a writer with several batches under way
     known_topics    which topics must be there
     last_reader  reads everything when all is over
     recording   a client that writes down what it commits for groups

@@ -2,7 +2,8 @@
 
 from collections import Counter
 
-from penstock.sim.checkers import History, LogName
+from penstock.sim.checkers import History, LogName, Message
+from penstock.sim.entries import SendBatch
 from penstock.sim.workload.known_topics import KnownTopics
 
 
@@ -13,8 +14,16 @@ class Journal:
         self.history = History()
         self.counts: Counter[str] = Counter()  # "send ok", "read NOT_LEADER_OR_FOLLOWER", ...
         self.unreadable: dict[LogName, str] = {}  # logs with bytes that nobody could read, and why
+        self.out_of_order: dict[LogName, str] = {}  # logs that did not know what a producer had written
         self.topics = KnownTopics()
         self._next_number = 0
+
+    def messages_of(self, entry: SendBatch) -> tuple[Message, ...]:
+        """The messages of a batch, each with a number of its own."""
+        return tuple(
+            Message(self.number(), key or None, index in entry.tombstones)
+            for index, key in enumerate(entry.keys)
+        )
 
     def number(self) -> int:
         self._next_number += 1

@@ -24,10 +24,7 @@ class Writer:
 
     async def send(self, entry: SendBatch) -> None:
         history, client = self._journal.history, self._client
-        messages = tuple(
-            Message(self._journal.number(), key or None, index in entry.tombstones)
-            for index, key in enumerate(entry.keys)
-        )
+        messages = self._journal.messages_of(entry)
         client.begin()
         began, timestamp_ms = history.tick(), client.loop.now_ms()
         outcome, base_offset = await self._attempt(entry, messages)
