@@ -24,7 +24,9 @@ CONNECT_SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 READY_TIMEOUT_S = 90
 # Enough for tests; workers promise it to executors, and 2 of them share a small machine with all the rest.
 EXECUTOR_MEMORY = "700m"
-SHORT_LIVED = " ".join(tools.SHORT_LIVED)
+# A suite's session compiles so many queries that the 48 MB run out which Java reserves where it compiles less, and what
+# is done after that fails. This is what it reserves otherwise.
+SHORT_LIVED = " ".join((*tools.SHORT_LIVED, "-XX:ReservedCodeCacheSize=240m"))
 
 
 def home() -> Path:

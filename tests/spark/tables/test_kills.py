@@ -1,6 +1,5 @@
 """From a topic into a table, with driver, worker or broker killed on the way: every record exactly once."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -36,8 +35,6 @@ BATCH = {"batch.offsets.max": "20"}  # two batches
 LIFE_TIMEOUT_S = 300
 EVERY_ONE = sorted((str(n),) for n in range(RECORDS))
 NEWEST = sorted((str(n % KEYS), str(n)) for n in range(RECORDS - KEYS, RECORDS))
-
-SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # what Java does to be fast later does not pay
 
 Make = Callable[..., list[Table]]
 
@@ -96,7 +93,6 @@ def test_a_killed_refresh_that_is_run_again_neither_loses_nor_repeats_rows(
     program = "tests.spark.tables.refresh_until_killed"
     done = subprocess.run(
         [sys.executable, "-m", program, str(before.folder.parent), before.name, after.name],
-        env={**os.environ, "SPARK_SUBMIT_OPTS": SHORT_LIVED},
         capture_output=True,
         timeout=LIFE_TIMEOUT_S,
         check=False,
