@@ -2,8 +2,8 @@
 
 What is in the page cache is read on the loop; the rest through the work pool. Answers are bytes as they lie on disk.
 A reader of committed records gets no further than the last stable offset, and is told of the aborted transactions in
-what it gets. A follower gets all that the log has: where it fetches says how far it is, and it is told at once when the
-high watermark moves. Its answer is held (see `Held`): it sends anything else when it has something new to ask. Of its
+what it gets. A follower gets all that the log has: where it fetches says how far it is, and it is told within
+milliseconds when the high watermark moves. Its answer is held (see `Held`): it sends anything else when it has something new to ask. Of its
 partitions those are looked at where something may have happened (`services.resting`).
 Consumers read from followers, too; one that says its rack may be sent to a replica there (KIP-392).
 """
@@ -147,11 +147,7 @@ class _Read:
         """Whether something happened to the partition since it was read."""
         partition = self.partition
         assert partition is not None  # else there was an error to tell, and no waiting
-        return (
-            partition.log.failed is not None
-            or self.limit_offset != self.upto_offset
-            or self.has_new_high_watermark
-        )
+        return partition.log.failed is not None or self.limit_offset != self.upto_offset
 
     def outcome(self) -> Outcome:
         partition = self.partition
@@ -382,9 +378,8 @@ def _is_enough(request: FetchRequest, fetch: Fetch, reads: list[_Read]) -> bool:
     if request.max_wait_ms <= 0 or not (reads or fetch.rests):
         return True
     size = 0
-    is_follower = bool(reads) and reads[0].reader.is_follower
     for read in reads:
-        if read.must_be_told or (is_follower and read.has_new_high_watermark):
+        if read.must_be_told:
             return True
         size += len(read.records or b"")
     return size >= min(request.min_bytes, request.max_bytes)
@@ -444,6 +439,8 @@ async def _wait_for_more(
             partition = read.partition
             assert partition is not None
             waiting.wait_at(partition.follower_fetches if read.reader.is_follower else partition.fetches)
+            if read.has_new_high_watermark:
+                waiting.high_watermark_moved()
         return await waiting.future
     finally:
         patience.waiting = None

@@ -59,8 +59,10 @@ def run(arguments: argparse.Namespace) -> int:
         stream=sys.stderr,
     )
     from penstock.world.real_loop import run as run_loop
+    from penstock.world.real_memory import keep_freed_memory
 
     settings = _settings(arguments)
+    keep_freed_memory()
     return run_loop(lambda: _serve(arguments, settings, started_at))
 
 

@@ -535,7 +535,7 @@ class Partition:
         self.high_watermark = reached
         self._waiting_for_offset.reached(reached)
         if self._is_replicated:
-            self.follower_fetches.end_all()
+            self.follower_fetches.high_watermark_moved()
         if self.producers.transactions.settle(reached):
             # A marker makes all of its transaction readable; how many bytes that are, nobody has counted.
             self._hidden_bytes += log.size

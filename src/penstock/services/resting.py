@@ -84,6 +84,11 @@ class _Sentinel:
         if waiting is not None:
             waiting.bytes_came(count)
 
+    def high_watermark_moved(self) -> None:
+        waiting = self._resting.happened(self)
+        if waiting is not None:
+            waiting.high_watermark_moved()
+
     def end(self) -> None:
         waiting = self._resting.happened(self)
         if waiting is not None:

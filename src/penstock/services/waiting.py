@@ -7,11 +7,13 @@ that moves wakes the produce requests up to it. Both are bounded by the connecti
 
 import asyncio
 from collections import deque
-from typing import Protocol
+from typing import Final, Protocol
 
 from penstock.base.errors import ErrorCode
 from penstock.world import Loop
 from penstock.world.loop import Timer
+
+HIGH_WATERMARK_WAITS_MS: Final = 5  # until a follower is told of it, if nothing else is to be told sooner
 
 
 class Waiter(Protocol):
@@ -19,20 +21,28 @@ class Waiter(Protocol):
 
     def bytes_came(self, count: int) -> None: ...
 
+    def high_watermark_moved(self) -> None: ...
+
     def end(self) -> None: ...
 
     def stir(self) -> None: ...
 
 
 class WaitingFetch:
-    """A long poll: done when enough bytes came, when something it must report happened, or in time."""
+    """A long poll: done when enough bytes came, when something it must report happened, or in time.
 
-    __slots__ = ("_missing_bytes", "_places", "_timer", "future")
+    That the high watermark has moved is for followers to know, and no hurry: with every batch that they have copied it
+    does. So it waits a little for the next batch, and both go into one answer.
+    """
+
+    __slots__ = ("_is_patient", "_loop", "_missing_bytes", "_places", "_timer", "future")
 
     def __init__(self, loop: Loop, *, missing_bytes: int, max_wait_ms: int) -> None:
         self.future: asyncio.Future[bool] = loop.create_future()  # True: do not wait again
+        self._loop = loop
         self._missing_bytes = missing_bytes
         self._places: list[FetchWaiters] = []
+        self._is_patient = max_wait_ms > HIGH_WATERMARK_WAITS_MS
         self._timer: Timer = loop.call_later(max_wait_ms / 1000, self.end)
 
     def wait_at(self, place: "FetchWaiters") -> None:
@@ -43,6 +53,12 @@ class WaitingFetch:
         self._missing_bytes -= count
         if self._missing_bytes <= 0 and not self.future.done():
             self.future.set_result(False)
+
+    def high_watermark_moved(self) -> None:
+        if self._is_patient:
+            self._is_patient = False
+            self._timer.cancel()
+            self._timer = self._loop.call_later(HIGH_WATERMARK_WAITS_MS / 1000, self.end)
 
     def end(self) -> None:
         """Answer with what there is: the time is over, or the partition or the broker goes away."""
@@ -80,6 +96,10 @@ class FetchWaiters:
     def bytes_came(self, count: int) -> None:
         for fetch in tuple(self._fetches):  # some leave when they hear of it
             fetch.bytes_came(count)
+
+    def high_watermark_moved(self) -> None:
+        for fetch in tuple(self._fetches):
+            fetch.high_watermark_moved()
 
     def end_all(self) -> None:
         """Something happened that every fetch must hear of: deleted, failed, moved, stopping."""
