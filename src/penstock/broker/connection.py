@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from functools import partial
 from types import CoroutineType
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from penstock.apis import Api, ApiTable
 from penstock.base.buffers import Buffer
@@ -28,6 +28,8 @@ from penstock.wire.framing import FrameReader
 from penstock.wire.headers import RequestHeader, frame_response, read_request_header
 
 log = logging.getLogger("penstock.connection")
+
+T = TypeVar("T")
 
 # Answers are gathered up to this size, so that the small ones of one read go out in one write.
 GATHERED_BYTES_MAX = 1 << 16
@@ -43,7 +45,7 @@ class _Answer:
         self.chunks: list[Buffer] | None = None
 
 
-class Connection(asyncio.Protocol):
+class Connection(asyncio.BufferedProtocol):
     """The server's side of one connection."""
 
     def __init__(
@@ -66,6 +68,7 @@ class Connection(asyncio.Protocol):
         self._loop = services.world.loop
         self._apis = apis
         self._reader = FrameReader(request_bytes_max)
+        self._scratch = self._loop.scratch
         self._in_flight_max = in_flight_max
         self._unsent_bytes_max = unsent_bytes_max
         self._elements_max = elements_max
@@ -118,7 +121,19 @@ class Connection(asyncio.Protocol):
         self._lost.set_result(None)
         self._on_lost(self)
 
+    def get_buffer(self, _size_hint: int) -> memoryview:
+        return self._reader.room or self._scratch
+
+    def buffer_updated(self, count: int) -> None:
+        if self._reader.room is None:
+            self.data_received(bytes(self._scratch[:count]))
+        else:
+            self._received(self._reader.filled, count)
+
     def data_received(self, data: bytes) -> None:
+        self._received(self._reader.feed, data)
+
+    def _received(self, take: Callable[[T], list[memoryview]], what: T) -> None:
         if self._closing:
             return
         self.active_at = self._loop.time()
@@ -127,9 +142,9 @@ class Connection(asyncio.Protocol):
             self.abort()
             return
         try:
-            self._backlog.extend(self._reader.feed(data))
-            if self._reader.buffered != self._arriving_bytes:
-                self._count_arriving(self._reader.buffered)
+            self._backlog.extend(take(what))
+            if self._reader.held != self._arriving_bytes:
+                self._count_arriving(self._reader.held)
             self._start_what_may_start()
         except Exception as error:
             self.give_up(error)

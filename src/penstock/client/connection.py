@@ -36,6 +36,7 @@ from penstock.world.loop import Loop, Timer
 from penstock.world.tls import TlsError, explain
 
 R = TypeVar("R", bound=Message)
+T = TypeVar("T")
 
 # Kafka 0.10 knows version 0, every broker since then its neighbours.
 _NOTHING_KNOWN = Versions({ApiVersionsRequest.API_KEY: ApiVersionsRequest.VERSIONS})
@@ -57,7 +58,7 @@ class ConnectionLimits(NamedTuple):
     response_bytes_max: int = 128 << 20
 
 
-class Connection(asyncio.Protocol):
+class Connection(asyncio.BufferedProtocol):
     """The client's side of one connection; made with `open_connection`."""
 
     def __init__(
@@ -153,6 +154,15 @@ class Connection(asyncio.Protocol):
         if not self.is_open:
             self._transport.abort()
 
+    def get_buffer(self, _size_hint: int) -> memoryview:
+        return self._conversation.room or self._loop.scratch
+
+    def buffer_updated(self, count: int) -> None:
+        if self._conversation.room is None:
+            self.data_received(bytes(self._loop.scratch[:count]))
+        else:
+            self._received(self._conversation.filled, count)
+
     def data_received(self, data: bytes) -> None:
         if not self._answered_count and data[:2] == _TLS_ALERT:
             self._end(
@@ -161,8 +171,11 @@ class Connection(asyncio.Protocol):
                 )
             )
             return
+        self._received(self._conversation.feed, data)
+
+    def _received(self, take: Callable[[T], list[Message]], what: T) -> None:
         try:
-            messages = self._conversation.feed(data)
+            messages = take(what)
         except PeerError as error:
             self._end(ConnectionLostError(f"{self.address} does not speak Kafka's protocol: {error}"))
             return

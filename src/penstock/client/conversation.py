@@ -50,9 +50,18 @@ class Conversation:
         """The bytes of a request that is never answered, which is a produce with acks=0."""
         return self._frame(request, version, self._take_id(), encode(request, version))
 
+    @property
+    def room(self) -> memoryview | None:
+        """Where what comes next may be written instead of being fed, if it is the rest of a large answer."""
+        return self._reader.room
+
     def feed(self, data: bytes) -> list[Message]:
         """The answers that `data` completes, in the order of their requests; PeerError on nonsense."""
         return [self._read(frame) for frame in self._reader.feed(data)]
+
+    def filled(self, count: int) -> list[Message]:
+        """The same, of so many bytes that were written to `room`."""
+        return [self._read(frame) for frame in self._reader.filled(count)]
 
     def _read(self, frame: Buffer) -> Message:
         if not self._pending:

@@ -17,7 +17,9 @@ T = TypeVar("T")
 
 
 class SimLoop:
-    """A `world.Loop` for one process."""
+    """A `world.Loop` for one process. Its connections are handed what they receive, and use no scratch."""
+
+    scratch = memoryview(b"")
 
     def __init__(self, loop: VirtualEventLoop, place: Place) -> None:
         self._loop = loop

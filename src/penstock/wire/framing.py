@@ -1,38 +1,40 @@
 """Cuts a stream of bytes into frames: a length of four bytes, then that many bytes.
 
-Sans-I/O: bytes go in as they come, whole frames come out. What is kept in between is at most the beginning of
-one frame, and it grows with what has arrived, never with what was announced. A frame that comes in pieces is put
-together once, when it is whole: a large answer is copied once, not whenever there is more of it.
+Sans-I/O: bytes go in as they come, whole frames come out. What is kept in between is at most the beginning of one
+frame, and the room for it grows with what has arrived, never with what was announced. Whoever receives is shown that
+room: the rest of a large frame is then written where it stays, and never copied.
 """
 
 from struct import Struct
 from typing import Final
 
-from penstock.base.buffers import Buffer
 from penstock.base.errors import PeerError
 
 _LENGTH: Final = Struct(">i")
 
-# Pieces below the first size are gathered up to the second: who sends byte by byte must not cost an object for each.
-_PIECE_SMALL: Final = 4 << 10
-_GATHERED_MAX: Final = 64 << 10
+# Room for a frame: this much at first, and then so many times what has arrived, up to the whole of it.
+_ROOM_FIRST: Final = 4 << 10
+_ROOM_GROWTH: Final = 16
 
 
 class FrameReader:
     """One direction of one connection. After a PeerError it must not be fed again."""
 
+    __slots__ = ("_arrived", "_frame", "_length", "_size", "room", "size_max")
+
     def __init__(self, size_max: int) -> None:
         self.size_max = size_max
-        self._pieces: list[
-            Buffer
-        ] = []  # of the frame that is under way, its length first; none between frames
-        self._buffered = 0
-        self._partial_size = 0  # of the whole frame with its length; 0 while the length itself is incomplete
+        self._length = b""  # what has arrived of a length
+        self._frame: bytearray | None = None  # the one that is under way: as much room as there is for it now
+        self._arrived = 0  # of it
+        self._size = 0  # of it, once it is whole
+        # Where what comes next may be written instead of being fed, all or a part of it; None between frames.
+        self.room: memoryview | None = None
 
     @property
-    def buffered(self) -> int:
-        """How many bytes wait for the rest of their frame."""
-        return self._buffered
+    def held(self) -> int:
+        """How much memory a frame takes that is under way."""
+        return len(self._length) if self._frame is None else _LENGTH.size + len(self._frame)
 
     def feed(self, data: bytes) -> list[memoryview]:
         """The frames that are complete with `data`, without their lengths.
@@ -40,64 +42,79 @@ class FrameReader:
         They are views of `data` where possible, so it must not change afterwards.
         """
         view = memoryview(data)
-        if not self._buffered:
+        if self._frame is None and not self._length:
             # The common case first: a client that waits for answers sends one frame at a time.
-            if len(data) >= 4 and self._frame_size(data, 0) == len(data):
-                return [view[4:]]
+            if len(data) >= _LENGTH.size and _LENGTH.size + self._announced(data, 0) == len(data):
+                return [view[_LENGTH.size :]]
             return self._cut(view, 0, [])
         frames: list[memoryview] = []
-        position = self._fill(view, frames)
-        return self._cut(view, position, frames)
+        position = self._go_on(view, frames)
+        return self._cut(view, position, frames) if position < len(view) else frames
 
-    def _frame_size(self, data: bytes | bytearray | memoryview, position: int) -> int:
-        (size,) = _LENGTH.unpack_from(data, position)
+    def filled(self, count: int) -> list[memoryview]:
+        """So many bytes were written to `room`: the frame, if it is complete now."""
+        assert self._frame is not None
+        self._arrived += count
+        if self._arrived < self._size:
+            self._make_room()
+            return []
+        frame = memoryview(self._frame)
+        self._frame = self.room = None
+        return [frame]
+
+    def _announced(self, data: bytes | memoryview, position: int) -> int:
+        size: int = _LENGTH.unpack_from(data, position)[0]
         if not 0 <= size <= self.size_max:
             raise PeerError(f"a frame of {size} bytes was announced; at most {self.size_max} are allowed")
-        return 4 + int(size)
+        return size
 
     def _cut(self, view: memoryview, position: int, frames: list[memoryview]) -> list[memoryview]:
         """Takes whole frames from `view` and keeps what is left of it."""
         end = len(view)
-        while end - position >= 4:
-            size = self._frame_size(view, position)
+        while end - position >= _LENGTH.size:
+            size = self._announced(view, position)
+            position += _LENGTH.size
             if size > end - position:
-                self._partial_size = size
-                break
-            frames.append(view[position + 4 : position + size])
+                self._begin(size, view[position:])
+                return frames
+            frames.append(view[position : position + size])
             position += size
-        self._keep(view, position, end)
+        self._length = bytes(view[position:])
         return frames
 
-    def _fill(self, view: memoryview, frames: list[memoryview]) -> int:
-        """Adds to the frame that is under way; returns how much of `view` that took."""
-        taken = 0
-        if not self._partial_size:
-            taken = min(4 - self._buffered, len(view))
-            self._keep(view, 0, taken)
-            if self._buffered < 4:
-                return taken
-            self._partial_size = self._frame_size(b"".join(self._pieces), 0)
-        end = min(taken + self._partial_size - self._buffered, len(view))
-        self._keep(view, taken, end)
-        if self._buffered == self._partial_size:
-            frames.append(memoryview(b"".join(self._pieces))[4:])
-            self._pieces = []
-            self._buffered = 0
-            self._partial_size = 0
-        return end
+    def _go_on(self, view: memoryview, frames: list[memoryview]) -> int:
+        """Adds to what is under way; returns how much of `view` that took."""
+        position = 0
+        if self._frame is None:
+            position = _LENGTH.size - len(self._length)
+            self._length += bytes(view[:position])
+            if len(self._length) < _LENGTH.size:
+                return len(view)
+            size = self._announced(self._length, 0)
+            self._length = b""
+            if size <= len(view) - position:
+                frames.append(view[position : position + size])
+                return position + size
+            self._begin(size, view[position:])
+            return len(view)
+        while self.room is not None and position < len(view):
+            count = min(len(self.room), len(view) - position)
+            self.room[:count] = view[position : position + count]
+            position += count
+            frames += self.filled(count)
+        return position
 
-    def _keep(self, view: memoryview, start: int, end: int) -> None:
-        size = end - start
-        if not size:
-            return
-        self._buffered += size
-        piece = view[start:end]
-        if size >= _PIECE_SMALL:
-            # A view keeps all of what it is a part of.
-            self._pieces.append(piece if 2 * size >= len(view) else bytes(piece))
-            return
-        last = self._pieces[-1] if self._pieces else None
-        if isinstance(last, bytearray) and len(last) < _GATHERED_MAX:
-            last += piece
-        else:
-            self._pieces.append(bytearray(piece))
+    def _begin(self, size: int, arrived: memoryview) -> None:
+        self._size, self._arrived = size, len(arrived)
+        self._frame = bytearray(min(size, max(_ROOM_FIRST, _ROOM_GROWTH * len(arrived))))
+        self._frame[: len(arrived)] = arrived
+        self._make_room()
+
+    def _make_room(self) -> None:
+        frame, arrived = self._frame, self._arrived
+        assert frame is not None
+        if arrived == len(frame):
+            larger = bytearray(min(self._size, _ROOM_GROWTH * arrived))
+            larger[:arrived] = frame
+            frame = self._frame = larger
+        self.room = memoryview(frame)[arrived:]

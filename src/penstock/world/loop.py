@@ -31,6 +31,11 @@ class Server(Protocol):
 class Loop(Protocol):
     """The event loop and the clocks: everything that has to do with time and the network."""
 
+    @property
+    def scratch(self) -> memoryview:
+        """Where a connection may have written what it receives, until the next one does: they are read in turn."""
+        ...
+
     def time(self) -> float:
         """Monotonic seconds, for intervals."""
         ...

@@ -16,6 +16,7 @@ T = TypeVar("T")
 
 # How many connections the kernel completes before we accept them; it caps the number at its own limit.
 BACKLOG = 1024
+SCRATCH_BYTES = 64 << 10
 
 
 def run(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
@@ -42,6 +43,7 @@ class RealLoop:
         loop = asyncio.get_running_loop()
         self._loop = loop
         self._backlog = backlog
+        self.scratch = memoryview(bytearray(SCRATCH_BYTES))
         # Not the loop's own clock: uvloop's stands still while a callback runs, and slices are measured with it.
         self.time: Callable[[], float] = time.monotonic
         # Asked on every request: bound here so that a call costs no second one.
