@@ -1,7 +1,12 @@
 import asyncio
 
 from penstock.base.errors import ErrorCode
-from penstock.services.waiting import FetchWaiters, OffsetWaiters, WaitingFetch
+from penstock.services.waiting import (
+    HIGH_WATERMARK_WAITS_MS,
+    FetchWaiters,
+    OffsetWaiters,
+    WaitingFetch,
+)
 from penstock.world.real_loop import RealLoop
 
 LONG_MS = 60_000
@@ -38,6 +43,47 @@ def test_a_fetch_wakes_by_itself_when_its_time_is_over():
     async def story():
         fetch = WaitingFetch(RealLoop(), missing_bytes=1, max_wait_ms=1)
         await fetch.future
+        fetch.leave()
+
+    asyncio.run(story())
+
+
+def test_a_high_watermark_that_has_moved_waits_a_little_for_bytes():
+    async def story():
+        fetch = WaitingFetch(RealLoop(), missing_bytes=1, max_wait_ms=LONG_MS)
+        place = FetchWaiters()
+        fetch.wait_at(place)
+        place.high_watermark_moved()
+        assert not fetch.future.done()
+        place.bytes_came(1)
+        assert fetch.future.result() is False  # there may be more to wait for
+        fetch.leave()
+
+    asyncio.run(story())
+
+
+def test_a_high_watermark_that_has_moved_is_told_soon_even_if_it_goes_on_moving():
+    async def story():
+        loop = RealLoop()
+        fetch = WaitingFetch(loop, missing_bytes=1, max_wait_ms=LONG_MS)
+        while not fetch.future.done():
+            fetch.high_watermark_moved()
+            await loop.sleep(0)
+        assert fetch.future.result() is True
+        fetch.leave()
+
+    asyncio.run(story())
+
+
+def test_a_high_watermark_that_has_moved_makes_no_fetch_wait_longer_than_it_asked_to():
+    async def story():
+        loop = RealLoop()
+        fetch = WaitingFetch(loop, missing_bytes=1, max_wait_ms=1)
+        later = loop.create_future()
+        loop.call_later(HIGH_WATERMARK_WAITS_MS / 1000, later.set_result, None)
+        fetch.high_watermark_moved()
+        await asyncio.wait([fetch.future, later], return_when=asyncio.FIRST_COMPLETED)
+        assert fetch.future.done()
         fetch.leave()
 
     asyncio.run(story())

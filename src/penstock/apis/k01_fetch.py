@@ -3,8 +3,8 @@
 What is in the page cache is read on the loop; the rest through the work pool. Answers are bytes as they lie on disk.
 A reader of committed records gets no further than the last stable offset, and is told of the aborted transactions in
 what it gets. A follower gets all that the log has: where it fetches says how far it is, and it is told within
-milliseconds when the high watermark moves. Its answer is held (see `Held`): it sends anything else when it has something new to ask. Of its
-partitions those are looked at where something may have happened (`services.resting`).
+milliseconds when the high watermark moves. Its answer is held (see `Held`): it sends anything else when it has
+something new to ask. Of its partitions those are looked at where something may have happened (`services.resting`).
 Consumers read from followers, too; one that says its rack may be sent to a replica there (KIP-392).
 """
 
