@@ -1,6 +1,8 @@
 """Three brokers, three replicas, acks=all: how fast librdkafka gets its records in, and what that costs the brokers.
 
 And a broker that leads everything and is given a little more than 100 MB/s with acks=1: whether its followers keep up.
+That topic keeps the last of it only, as all topics do after a while: the files' memory is used again then. Where a
+machine gets memory from its host when it needs it, a new gigabyte costs 5 s of CPU, more than what is measured here.
 Brokers and client share the machine: on two cores that is what limits all of it.
 """
 
@@ -10,7 +12,7 @@ from collections.abc import Iterator
 from confluent_kafka.admin import NewTopic
 
 from bench.clusters import PATIENCE_S, Cluster, admin_of, cluster_of, cpu_seconds, until_whole
-from bench.contestants import Contestant
+from bench.contestants import KAFKA, Contestant
 from bench.load.pushed import push
 from bench.load.throughput import Case, produce
 from bench.rows import Better, Goal, Row
@@ -25,6 +27,8 @@ _SMALL, _LARGE = 100, 1024
 _PARTITIONS = 6
 _CODEC = "none"
 _LED = 3  # partitions of the leader that is pushed
+_KEPT = {"segment.bytes": "16777216", "retention.bytes": "33554432", "file.delete.delay.ms": "100"}
+_LOOKS_MS = 500  # how often brokers look for what need not be kept
 _WANTED = 100e6  # bytes a second
 _GIVEN = 1.05 * _WANTED
 _START_S = 15
@@ -73,7 +77,7 @@ def rows(_scale: Scale) -> list[Row]:
 def turn(contestant: Contestant, scale: Scale) -> dict[str, float]:
     counts = {_SMALL: scale.small_message_count, _LARGE: scale.large_message_count}
     figures: dict[str, float] = {}
-    with cluster_of(contestant.name) as cluster:
+    with cluster_of(contestant.name, _settings(contestant)) as cluster:
         for size, count in counts.items():  # a fresh virtual machine interprets, and then compiles
             with _topic(cluster, f"warm-{size}") as name:
                 produce(cluster.bootstrap, name, Case(size, _CODEC, _PARTITIONS, count // 2))
@@ -84,6 +88,15 @@ def turn(contestant: Contestant, scale: Scale) -> dict[str, float]:
         with _topic(cluster, "pushed", leader=1) as name:
             figures |= _pushed(cluster, name, scale.pushed_seconds)
     return figures
+
+
+def _settings(contestant: Contestant) -> dict[str, int]:
+    settings = {"log.retention.check.interval.ms": _LOOKS_MS}
+    if contestant.name == KAFKA:
+        settings["log.initial.task.delay.ms"] = (
+            _LOOKS_MS  # else it looks after half a minute for the first time
+        )
+    return settings
 
 
 def _produced(cluster: Cluster, topic: str, case: Case) -> dict[str, float]:
@@ -119,7 +132,7 @@ def _topic(cluster: Cluster, name: str, *, leader: int | None = None) -> Iterato
         new = NewTopic(name, _PARTITIONS, 3, config={"min.insync.replicas": "2"})
     else:
         others = [node_id for node_id in cluster.brokers if node_id != leader]
-        new = NewTopic(name, _LED, replica_assignment=[[leader, *others]] * _LED)
+        new = NewTopic(name, _LED, replica_assignment=[[leader, *others]] * _LED, config=_KEPT)
     admin.create_topics([new])[name].result(PATIENCE_S)
     until_whole(admin, name, _PARTITIONS if leader is None else _LED)
     yield name
