@@ -6,6 +6,7 @@ One cluster serves the module; a test leaves it as it found it, with all brokers
 import json
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -21,11 +22,12 @@ from peers.cluster import PenstockCluster, controller_of
 from peers.kafka import run_tool
 from peers.penstock import PenstockProcess
 from peers.process import ProcessEndedError
+from penstock.base.errors import ErrorCode
 from penstock.base.ids import CONSUMER_OFFSETS
 from penstock.cli.main import main
 from penstock.core.coordination import partition_for
 from penstock.wire.messages.delete_topics import DeleteTopicsRequest
-from penstock.wire.messages.metadata import MetadataRequest
+from penstock.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from penstock.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -52,7 +54,7 @@ from tests.cluster.driving import (
     until,
     watermarks,
 )
-from tests.raw_client import RawClient
+from tests.raw_client import RawClient, batch_of
 
 pytestmark = pytest.mark.foreign
 
@@ -61,7 +63,11 @@ pytestmark = pytest.mark.foreign
 def cluster() -> Iterator[PenstockCluster]:
     tools.require("zookeeper")
     # Who plans moves by hand has no use for a balancer that undoes them.
-    settings = {"group.initial.rebalance.delay.ms": 0, "penstock.balance.enable": "false"}
+    settings = {
+        "group.initial.rebalance.delay.ms": 0,
+        "penstock.balance.enable": "false",
+        "penstock.shutdown.notice.ms": 1000,  # one test asks meanwhile, on a machine that may be busy
+    }
     with PenstockCluster(settings=settings) as cluster:
         yield cluster
 
@@ -230,6 +236,25 @@ def test_a_stop_that_was_planned_hands_leaders_over_first(cluster, admin, topic)
     assert 1 not in {leader(admin, topic, partition) for partition in range(3)}
     cluster.brokers[1].start()
     until(lambda: all(in_sync(admin, topic, partition) == {1, 2, 3} for partition in range(3)))
+
+
+def test_whoever_writes_to_a_broker_that_stops_is_told_who_leads_now(cluster, admin, topic):
+    create(admin, topic)
+    led = leader(admin, topic)
+    stops, stays = cluster.brokers[led], cluster.brokers[led % 3 + 1]
+    question = MetadataRequest(topics=[MetadataRequestTopic(name=topic)])
+    with RawClient(stops.bootstrap) as raw, RawClient(stays.bootstrap) as other, ThreadPoolExecutor() as pool:
+        assert raw.produce(topic, batch_of(b"x")).error_code == ErrorCode.NONE
+        stopping = pool.submit(stops.stop)
+        leads = led
+        while leads in (-1, led):
+            leads = other.ask(question, 12).topics[0].partitions[0].leader_id
+        # By a connection that had nothing under way when that happened.
+        told = raw.produce(topic, batch_of(b"y"))
+        assert (told.error_code, told.current_leader.leader_id) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, leads)
+        stopping.result(PATIENCE_S)
+    stops.start()
+    until(lambda: in_sync(admin, topic) == {1, 2, 3})
 
 
 def test_groups_and_transactions_go_on_when_their_coordinator_dies(cluster, admin, topic):

@@ -164,5 +164,11 @@ PENSTOCK_BROKER_DRAIN = boolean(
 CONTROLLED_SHUTDOWN_ENABLE = boolean(
     "controlled.shutdown.enable", True, "Whether a broker that stops hands its leaders over first."
 )
+PENSTOCK_SHUTDOWN_NOTICE_MS = integer(
+    "penstock.shutdown.notice.ms",
+    250,
+    "How long a broker that stops goes on answering when others lead what it led: clients that ask hear who does.",
+    allowed=_NOT_NEGATIVE,
+)
 
 CLUSTER_SETTINGS: Final = tuple(member for member in list(globals().values()) if isinstance(member, Setting))

@@ -28,6 +28,7 @@ from penstock.base.cluster_settings import (
     INTER_BROKER_LISTENER_NAME,
     LEADER_REPLICATION_THROTTLED_RATE,
     PENSTOCK_FEATURE_LEVELS_MAX,
+    PENSTOCK_SHUTDOWN_NOTICE_MS,
     ZOOKEEPER_SESSION_TIMEOUT_MS,
 )
 from penstock.base.errors import UserError
@@ -374,7 +375,7 @@ class Broker:
             if self._balancer is not None:
                 await self._balancer.stop()
             if self._member is not None and self._static[CONTROLLED_SHUTDOWN_ENABLE]:
-                await self._member.leave()
+                await self._hand_over(self._member)
             self._close_servers()
             if self._services is not None:
                 await self._services.coordinators.stop()
@@ -398,6 +399,16 @@ class Broker:
         finally:
             self._close_servers()
             self._world.work.close()
+
+    async def _hand_over(self, member: ClusterMember) -> None:
+        """Let others lead. Clients learn that from an answer; one that loses its only connection instead may not look
+        for another leader for a second (librdkafka does so at the next tick of a timer).
+        """
+        partitions = () if self._services is None else self._services.partitions.all()
+        has_heirs = any(each.is_leader and len(each.state.in_sync) > 1 for each in partitions)
+        await member.leave()
+        if has_heirs:
+            await self._world.loop.sleep(self._static[PENSTOCK_SHUTDOWN_NOTICE_MS] / 1000)
 
     def _fail(self, why: str) -> None:
         """The data directory cannot be written any more. Nobody could rely on what this broker would note from now on:
