@@ -92,10 +92,8 @@ def turn(contestant: Contestant, scale: Scale) -> dict[str, float]:
 
 def _settings(contestant: Contestant) -> dict[str, int]:
     settings = {"log.retention.check.interval.ms": _LOOKS_MS}
-    if contestant.name == KAFKA:
-        settings["log.initial.task.delay.ms"] = (
-            _LOOKS_MS  # else it looks after half a minute for the first time
-        )
+    if contestant.name == KAFKA:  # which looks for the first time after half a minute, unless told otherwise
+        settings["log.initial.task.delay.ms"] = _LOOKS_MS
     return settings
 
 

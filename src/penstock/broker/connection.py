@@ -143,8 +143,9 @@ class Connection(asyncio.BufferedProtocol):
             return
         try:
             self._backlog.extend(take(what))
-            if self._reader.held != self._arriving_bytes:
-                self._count_arriving(self._reader.held)
+            held = self._reader.held
+            if held != self._arriving_bytes:
+                self._count_arriving(held)
             self._start_what_may_start()
         except Exception as error:
             self.give_up(error)

@@ -41,15 +41,16 @@ class FrameReader:
 
         They are views of `data` where possible, so it must not change afterwards.
         """
+        if self._length:
+            data, self._length = self._length + data, b""
         view = memoryview(data)
-        if self._frame is None and not self._length:
-            # The common case first: a client that waits for answers sends one frame at a time.
-            if len(data) >= _LENGTH.size and _LENGTH.size + self._announced(data, 0) == len(data):
-                return [view[_LENGTH.size :]]
-            return self._cut(view, 0, [])
-        frames: list[memoryview] = []
-        position = self._go_on(view, frames)
-        return self._cut(view, position, frames) if position < len(view) else frames
+        if self._frame is not None:
+            frames: list[memoryview] = []
+            return self._cut(view, self._go_on(view, frames), frames)
+        # The common case first: a client that waits for answers sends one frame at a time.
+        if len(data) >= _LENGTH.size and _LENGTH.size + self._announced(data, 0) == len(data):
+            return [view[_LENGTH.size :]]
+        return self._cut(view, 0, [])
 
     def filled(self, count: int) -> list[memoryview]:
         """So many bytes were written to `room`: the frame, if it is complete now."""
@@ -83,20 +84,8 @@ class FrameReader:
         return frames
 
     def _go_on(self, view: memoryview, frames: list[memoryview]) -> int:
-        """Adds to what is under way; returns how much of `view` that took."""
+        """Adds to the frame that is under way; returns how much of `view` that took."""
         position = 0
-        if self._frame is None:
-            position = _LENGTH.size - len(self._length)
-            self._length += bytes(view[:position])
-            if len(self._length) < _LENGTH.size:
-                return len(view)
-            size = self._announced(self._length, 0)
-            self._length = b""
-            if size <= len(view) - position:
-                frames.append(view[position : position + size])
-                return position + size
-            self._begin(size, view[position:])
-            return len(view)
         while self.room is not None and position < len(view):
             count = min(len(self.room), len(view) - position)
             self.room[:count] = view[position : position + count]
