@@ -21,13 +21,13 @@ export VENV
 help:
 	@echo "make run     the whole story: broker, log generator, pipelines on Spark, a report; DURATION=90 to end by itself"
 	@echo "make broker  the broker on $(LISTEN), or on the next free port, with its data in ./$(DATA)"
-	@echo "make test    formatting, lint, types, layers, and the whole suite"
+	@echo "make test    formatting, lint, types, layers, and the whole suite; fetches the jars that it needs if Java and Maven are there"
 	@echo "make lint    the same without the suite"
 	@echo "make tools   what the foreign tests and the benchmarks need: Apache Kafka, ZooKeeper, Spark's Kafka connector, kcat"
 	@echo "make bench   Penstock beside Apache Kafka"
 	@echo "make sim     fresh seeds in the simulated world; SEEDS=1000 for more"
 	@echo "make mutants which seed sees each fault planted in tests/sim"
-	@echo "make chaos   transactions, and a cluster, while everything is killed: CHAOS_SECONDS (180), CHAOS_SEED, CHAOS_ONLY"
+	@echo "make chaos   transactions, and a cluster, while everything is killed, and a broker under attack: CHAOS_SECONDS (180), CHAOS_SEED, CHAOS_ONLY"
 	@echo "make lock    resolve the dependencies again"
 
 # The broker runs before Spark is installed, so the story installs it itself.
@@ -41,6 +41,7 @@ broker: ready-run
 	@exec $(BIN)/penstock serve --listen $(LISTEN) --or-next-port --data-dir $(DATA)
 
 test: lint
+	@sh scripts/tools.sh at-hand
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(TESTS)
 
 lint: ready-dev

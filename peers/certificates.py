@@ -10,7 +10,6 @@ class Authority:
     """Signs certificates. `certificate` is the file that makes others trust it."""
 
     def __init__(self, folder: Path, name: str = "authority") -> None:
-        tools.require("openssl")
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self.certificate = folder / f"{name}.pem"

@@ -89,6 +89,11 @@ class PenstockProcess:
         assert self._process is not None, "never started"
         return self._process.wait(timeout_s=timeout_s)
 
+    def wait_for_line(self, pattern: str, *, timeout_s: float = 60) -> str:
+        """The first line in which a regular expression is found."""
+        assert self._process is not None, "never started"
+        return self._process.wait_for_line(re.compile(pattern).search, timeout_s=timeout_s)
+
     def restart(self) -> None:
         self.stop()
         self.start()

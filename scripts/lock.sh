@@ -15,7 +15,7 @@ resolve() {
     lock=$1
     shift
     build_requirement | "$uv" pip compile --quiet --universal --python-version 3.11 --generate-hashes --upgrade \
-        --no-emit-index-url --no-emit-find-links --no-emit-package penstock --no-annotate \
+        --no-emit-index-url --no-emit-find-links --no-emit-package penstock-mq --no-annotate \
         --custom-compile-command "make lock" "$@" --output-file "$lock" pyproject.toml -
 }
 

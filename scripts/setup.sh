@@ -105,6 +105,10 @@ fi
 touch "$unfinished"
 echo "penstock: installing what $lock names into $venv (once)"
 pip="$venv/bin/python -m pip --disable-pip-version-check --quiet --no-input"
+# Environments made before the distribution was called penstock-mq hold it as penstock, which is another package.
+for earlier in "$venv"/lib/python*/site-packages/penstock-[0-9]*.dist-info; do
+    [ ! -e "$earlier" ] || $pip uninstall --yes penstock
+done
 $pip install --require-hashes -r "$lock"
 $pip install --no-index --no-deps --no-build-isolation --editable .
 recipe "$lock" >"$venv/.penstock-$flavour"

@@ -16,6 +16,7 @@ from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
 from peers.spark import SHORT_LIVED
+from tests import declared_tools
 
 _ROOT = Path(__file__).resolve().parent.parent
 _MARK = re.compile(r'^pytestmark = .*?xdist_group\("([^"]+)"\)', re.DOTALL | re.MULTILINE)
@@ -48,6 +49,10 @@ class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc, unused-ignore]
 def _group_of(module: str) -> str | None:
     found = _MARK.search((_ROOT / module).read_text())
     return None if found is None else found[1]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(declared_tools, "declared tools")
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -33,6 +33,7 @@ class RawClient:
         host, _, port = address.rpartition(":")
         self.socket = socket.create_connection((host, int(port)), timeout=TIMEOUT_S)
         self._correlation_id = 0
+        self.client_id = "raw"
 
     def __enter__(self) -> "RawClient":
         return self
@@ -49,7 +50,7 @@ class RawClient:
 
     def send(self, request: Any, version: int) -> int:
         self._correlation_id += 1
-        header = RequestHeader(request.API_KEY, version, self._correlation_id, "raw")
+        header = RequestHeader(request.API_KEY, version, self._correlation_id, self.client_id)
         self.socket.sendall(b"".join(frame_request(header, encode(request, version))))
         return self._correlation_id
 

@@ -48,7 +48,9 @@ KEY_PASSWORD = "only for this key"
 
 
 @pytest.fixture(scope="module")
-def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+def secured(
+    tmp_path_factory: pytest.TempPathFactory, needs_kafka: None, needs_openssl: None
+) -> Iterator[Secured]:
     folder = tmp_path_factory.mktemp("certificates")
     authority, stranger = Authority(folder, "authority"), Authority(folder, "stranger")
     broker = authority.sign("broker", host="IP:127.0.0.1")

@@ -3,8 +3,8 @@
     python tools/generate_messages.py path/to/kafka/libs
 
 Into src/penstock/wire go messages/*.py and apis.py, into src/penstock/records/internal *_shapes.py. Only facts are
-taken over: names, types, versions, tags, defaults. To get another API's messages, add its name to `NAMES`, for
-another internal record add it to `INTERNAL`, and run this again. The table of API keys always holds all of them.
+taken over: names, types, versions, tags, defaults. Every API that has versions gets a module; for another internal
+record add it to `INTERNAL`, and run this again.
 """
 
 import json
@@ -16,58 +16,6 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-
-NAMES = (
-    "Produce",
-    "Fetch",
-    "ListOffsets",
-    "Metadata",
-    "OffsetCommit",
-    "OffsetFetch",
-    "FindCoordinator",
-    "JoinGroup",
-    "Heartbeat",
-    "LeaveGroup",
-    "SyncGroup",
-    "DescribeGroups",
-    "ListGroups",
-    "SaslHandshake",
-    "ApiVersions",
-    "CreateTopics",
-    "DeleteTopics",
-    "DeleteRecords",
-    "InitProducerId",
-    "OffsetForLeaderEpoch",
-    "AddPartitionsToTxn",
-    "AddOffsetsToTxn",
-    "EndTxn",
-    "WriteTxnMarkers",
-    "TxnOffsetCommit",
-    "DescribeConfigs",
-    "AlterConfigs",
-    "DescribeLogDirs",
-    "SaslAuthenticate",
-    "CreatePartitions",
-    "DeleteGroups",
-    "ElectLeaders",
-    "IncrementalAlterConfigs",
-    "AlterPartitionReassignments",
-    "ListPartitionReassignments",
-    "OffsetDelete",
-    "AlterPartition",
-    "UpdateFeatures",
-    "DescribeCluster",
-    "DescribeProducers",
-    "BrokerHeartbeat",
-    "UnregisterBroker",
-    "DescribeTransactions",
-    "ListTransactions",
-    "AllocateProducerIds",
-    "ConsumerGroupHeartbeat",
-    "ConsumerGroupDescribe",
-    "ListConfigResources",
-    "DescribeTopicPartitions",
-)
 
 # The topic, the module and the records in it; each is a key and a value of that name.
 INTERNAL = (
@@ -303,8 +251,9 @@ def table_source(schemas: dict[str, Schema]) -> str:
         if schema["type"] != "request":
             continue
         name = schema["name"].removesuffix("Request")
-        module = repr(snake_case(name)) if name in NAMES else None
-        row = f"Api({name!r}, {version_span(schema)}, {flexible_since(schema)}, {module})"
+        span = version_span(schema)
+        module = None if span is None else snake_case(name)
+        row = f"Api({name!r}, {span}, {flexible_since(schema)}, {module!r})"
         rows.append(f"    {schema['apiKey']}: {row},")
     return "\n".join([*TABLE_HEAD.splitlines(), *rows, "}", ""])
 
@@ -324,7 +273,7 @@ class Api(NamedTuple):
     name: str
     versions: tuple[int, int] | None  # first and last; None where all have been removed
     flexible_since: int | None  # the first version with compact lengths and tagged fields
-    module: str | None  # in `penstock.wire.messages`; None where nobody has needed it yet
+    module: str | None  # in `penstock.wire.messages`; None where all versions have been removed
 
 
 APIS: Final[dict[int, Api]] = {
@@ -338,7 +287,10 @@ def main(libraries: Path) -> None:
         schemas |= read_schemas(path)
     written = [WIRE / "apis.py"]
     written[0].write_text(table_source(schemas))
-    for name in NAMES:
+    for schema in schemas.values():
+        if schema["type"] != "request" or version_span(schema) is None:
+            continue
+        name = schema["name"].removesuffix("Request")
         path = WIRE / "messages" / f"{snake_case(name)}.py"
         path.write_text(module_source(name, schemas[f"{name}Request"], schemas[f"{name}Response"]))
         written.append(path)

@@ -58,6 +58,21 @@ broker runs, with any admin client; for the others the broker has to be started 
 
 This page is rendered from `src/penstock/base/broker_settings.py` by `tools/render_docs.py`.
 
+## The process
+
+SIGTERM, Ctrl-C and a closed terminal stop `penstock serve` cleanly; a second signal ends it at once, as `kill -9` does.
+
+| exit code | |
+|---|---|
+| 0 | stopped cleanly |
+| 1 | could not start; its data directory failed; or stopped without leaving its cluster, its logs closed cleanly |
+| 2 | called the wrong way |
+| 143, 130, 129 | ended at once by a second SIGTERM, Ctrl-C or SIGHUP; the next start recovers the logs |
+
+"ready" and "stopping", and where metrics are, are written to stdout, all other lines to stderr, each with the time.
+`--log-format json` makes every line an object with `time` (UTC), `level`, `logger`, `message`, and `exception` after an
+error of ours; `--verbose` adds connections, refused requests, elections and changes of the metadata.
+
 ## Settings
 
 {settings}
@@ -151,6 +166,7 @@ Kafka and others.) The settings have the names they have in Kafka's clients, and
 
 In Spark, they are options, with `kafka.` before the names that are Kafka's:
 
+<!-- not run: it is a broker with SASL that it reads from; tests/spark/test_security.py has one -->
 ```python
 events = (
     spark.readStream.format("penstock")
@@ -170,9 +186,10 @@ Files are read where they are used: on the driver and on every machine with task
 the query.
 
 On the command line they come from a file of properties, as Java's tools take it, named with `--command-config` or
-PENSTOCK_COMMAND_CONFIG:
+PENSTOCK_COMMAND_CONFIG. (`penstock pipeline` takes them from `[kafka]` in its `pipeline.toml`, the tables that
+`penstock table` refreshes from their `--option kafka.…`.)
 
-```
+```properties
 security.protocol=SASL_SSL
 sasl.mechanism=SCRAM-SHA-256
 sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required username="alice" password="...";

@@ -13,6 +13,7 @@ import argparse
 import asyncio
 import json
 import math
+import os
 import signal
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -383,7 +384,8 @@ def main(given: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="app_logs.generator", description="Sends application logs to a topic."
     )
-    parser.add_argument("--bootstrap-servers", default="localhost:9092", help="brokers, as host:port")
+    servers = os.environ.get("PENSTOCK_BOOTSTRAP_SERVERS") or "localhost:9092"  # as for every command
+    parser.add_argument("--bootstrap-servers", default=servers, help="brokers, as host:port (%(default)s)")
     parser.add_argument("--topic", default=TOPIC, help="made if it is not there (%(default)s)")
     parser.add_argument("--partitions", type=int, default=4, help="of a topic that is made (%(default)s)")
     parser.add_argument("--rate", type=float, default=200.0, help="events per second (%(default)s)")

@@ -37,6 +37,7 @@ from penstock.spark.pipelines.display import Display
 from penstock.spark.pipelines.lag import LagMeter
 from penstock.spark.pipelines.paths import locked, spark_log, table_of
 from penstock.spark.pipelines.project import Project, TableTarget, read_project
+from penstock.spark.pipelines.units import duration
 from penstock.spark.pipelines.views import FlowView
 
 if TYPE_CHECKING:
@@ -257,10 +258,11 @@ class _Watching:
         self._display = display
         self._page = page
         self._history = History()
-        self._started_at = datetime.now(UTC)
+        self._started_at = datetime.now().astimezone()  # the clock of those who look at the page
         self._started_at_s = time.monotonic()
         self._page_at_s = 0.0
         self._alerts: dict[str, dict[str, Any]] = {}
+        self._alert_count = 0
         self._letter_count = 0
         self._read: dict[TopicPartition, int] = {}
         self.closing = 0
@@ -293,9 +295,10 @@ class _Watching:
         elapsed_s = time.monotonic() - self._started_at_s
         self._history.add(Sample(elapsed_s, _produced(self._meter), tuple(views)))
         told = self._generator.told
+        behind = duration(told["behind_ms"] / 1000)
         below = [
-            f"generator: {told['acknowledged']:,} sent, the last ones acknowledged {told['behind_ms']} ms after they "
-            f"were due; {len(self._alerts):,} alerts"
+            f"generator: {told['acknowledged']:,} sent, the last ones acknowledged {behind} after they were due; "
+            f"{self._alert_count:,} alerts"
         ]
         self._display.show(views, below=below)
         if elapsed_s >= self._page_at_s:
@@ -306,7 +309,7 @@ class _Watching:
         self, *, is_running: bool = False, summary: Sequence[str] = (), is_balanced: bool | None = None
     ) -> None:
         """Written beside and put in place: whoever looks never sees half a page."""
-        from app_logs.story_page import Facts, render_page
+        from app_logs.story_page import Facts, alerts_told, render_page
 
         self._read_alerts()
         self._letter_count += sum(1 for _ in self._new_values(DEAD_LETTERS_TOPIC))
@@ -321,6 +324,7 @@ class _Watching:
             summary=summary,
             is_balanced=is_balanced,
         )
+        self._alert_count = len(alerts_told(facts))
         beside = self._page.with_suffix(".new")
         beside.write_text(render_page(facts), encoding="utf-8")
         beside.replace(self._page)

@@ -1,4 +1,7 @@
-"""The page of the story: plots and tables in one HTML file that needs nothing else. Pure."""
+"""The page of the story: plots and tables in one HTML file that needs nothing else. Pure.
+
+All times on it are of one clock, that of `Facts.started_at`, which names its zone.
+"""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
@@ -6,25 +9,41 @@ from html import escape
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
-from app_logs.monitoring import ERROR_RATE, episodes
+from app_logs.monitoring import ERROR_RATE, Episode, episodes
 from penstock.spark.pipelines.charts import (
     COLOURS_MAX,
     STYLE,
     Edge,
-    Series,
+    Frame,
     Span,
     graph,
     html_table,
     line_chart,
     span_chart,
 )
+from penstock.spark.pipelines.units import COUNT, DURATION, PER_SECOND, count, duration, share
 from penstock.spark.pipelines.views import FlowView
 
+ALERTING_FLOW: Final = "monitoring"
+WARM_UP_S: Final = 30.0  # what Spark takes to start is not what alerts take
+ALERT_WITHIN_S: Final = 5.0
+# What each flow does, and for whom.
+ABOUT: Final = {
+    "monitoring": "Finds services that fail or are slow, over the last 10 s, and writes alerts to the topic alerts.",
+    "bi": "Counts requests, errors and latencies per endpoint and minute, in the table endpoint_minutes.",
+    "tracing": "Puts the spans of a request together and writes the trace to the topic traces.",
+    "traces": "Keeps a row per trace in the table traces.",
+    "call_graph": "Counts who calls whom in the traces, in the table call_graph.",
+    "dead_letters": "Writes late, early and malformed records to the topic app-logs-dead-letters, with the reason.",
+}
 _SAMPLES_MAX: Final = 1_800
 _ALERT_ROWS_MAX: Final = 20
 _REFRESH_S: Final = 5
 _BAD_ERROR_SHARE: Final = 0.05
 _PRODUCED_COLOUR: Final = COLOURS_MAX - 1
+_LATENCY_COLOUR: Final = COLOURS_MAX - 2
+_TROUBLE: Final = {ERROR_RATE: "errors"}
+_TROUBLE_ELSE: Final = "slow"
 
 
 class Sample(NamedTuple):
@@ -68,26 +87,56 @@ class Facts(NamedTuple):
     is_balanced: bool | None = None
 
 
+class AlertLatency(NamedTuple):
+    """Of one batch of the alerting flow: when it was done, how old its oldest event was then, and how many it read."""
+
+    elapsed_s: float
+    latency_s: float
+    rows: int
+
+
 def render_page(facts: Facts) -> str:
     """The whole document; while the story runs it loads itself again every few seconds."""
     refresh = f'<meta http-equiv="refresh" content="{_REFRESH_S}">' if facts.is_running else ""
-    state = "running" if facts.is_running else "ended"
+    frame = Frame(facts.started_at, facts.history[-1].elapsed_s if facts.history else 1.0)
+    found = alerts_told(facts)
+    latencies = alert_latencies(facts.history)
     parts = [
         "<h1>Application logs through Penstock and Spark</h1>",
-        f'<p class="quiet">started {facts.started_at:%Y-%m-%d %H:%M:%S} UTC, {state}</p>',
-        _figures(facts),
+        f'<p class="quiet">{_when(facts, frame)}</p>',
+        _figures(facts, found, latencies),
         _summary(facts),
-        "<h2>Throughput: in, and out through each flow</h2>",
-        line_chart("throughput", _throughput(facts.history), unit="records/s"),
-        "<h2>Lag: what each flow has still to read</h2>",
-        line_chart("lag", _per_flow(facts.history, "lag"), unit="records"),
-        "<h2>How long batches take</h2>",
-        line_chart("batches", _per_flow(facts.history, "batch_ms"), unit="ms"),
+        "<h2>In, and from event to alert</h2>",
+        '<div class="cards">',
+        _card(
+            line_chart(
+                "logs produced",
+                _produced(facts.history),
+                frame=frame,
+                unit=PER_SECOND,
+                colour=_PRODUCED_COLOUR,
+            )
+        ),
+        _card(
+            line_chart(
+                "event to alert: how old the oldest event of a batch was when its alerts were out",
+                [(each.elapsed_s, each.latency_s) for each in latencies],
+                frame=frame,
+                unit=DURATION,
+                colour=_LATENCY_COLOUR,
+                limit=ALERT_WITHIN_S,
+            )
+        ),
+        "</div><h2>The flows</h2>",
+        '<p class="quiet">Plots of one kind share a scale: flows can be compared. Point at a line to read it.</p>',
+        f'<div class="cards">{"".join(_flows(facts.history, frame))}</div>',
         "<h2>Alerts</h2>",
-        *_alerts(facts),
+        *_alerts(found, facts, frame),
         "<h2>Endpoints</h2>",
         _endpoints(facts.endpoint_minutes),
         "<h2>Who calls whom</h2>",
+        '<p class="quiet">In each box: how often it was called, and how long the middle one of its calls took. '
+        f"Red: {share(_BAD_ERROR_SHARE)} of the calls or more failed.</p>",
         graph("call graph", _edges(facts.call_graph)),
     ]
     return (
@@ -97,17 +146,63 @@ def render_page(facts: Facts) -> str:
     )
 
 
-def _figures(facts: Facts) -> str:
+def alerts_told(facts: Facts) -> list[Episode]:
+    """The alerts since the story began, each once: what several windows say of one stretch of trouble is one alert."""
+    elapsed_s = facts.history[-1].elapsed_s if facts.history else 0.0
+    now = facts.started_at + timedelta(seconds=elapsed_s)
+    return [each for each in episodes(facts.alerts, now=now) if each.until > facts.started_at]
+
+
+def alert_latencies(history: Sequence[Sample]) -> list[AlertLatency]:
+    """Of the batches of the alerting flow that read something, each once."""
+    found = []
+    last: FlowView | None = None
+    for sample in history:
+        for view in sample.views:
+            if view.flow != ALERTING_FLOW or view.batch is None or (last and view.batch == last.batch):
+                continue
+            rows = view.rows - (last.rows if last else 0)
+            if view.event_age_ms is not None and view.event_age_ms >= 0 and rows > 0:
+                found.append(AlertLatency(sample.elapsed_s, view.event_age_ms / 1000, rows))
+            last = view
+    return found
+
+
+def percentile(latencies: Sequence[AlertLatency], part: float) -> float | None:
+    """Of the events, by what their batch took; those of the warm-up do not count."""
+    warm = sorted((each.latency_s, each.rows) for each in latencies if each.elapsed_s >= WARM_UP_S)
+    wanted = part * sum(rows for _, rows in warm)
+    for latency_s, rows in warm:
+        wanted -= rows
+        if wanted <= 0:
+            return latency_s
+    return None
+
+
+def _when(facts: Facts, frame: Frame) -> str:
+    zone = f"{facts.started_at:%Z}" or "UTC"
+    began = f"{facts.started_at:%Y-%m-%d %H:%M:%S}"
+    if facts.is_running:
+        return f"Began {began}, running for {duration(frame.end_s)}. All times are {zone}."
+    return f"Began {began}, ended after {duration(frame.end_s)}. All times are {zone}."
+
+
+def _figures(facts: Facts, found: Sequence[Episode], latencies: Sequence[AlertLatency]) -> str:
     last = facts.history[-1] if facts.history else None
     known = [view.lag for view in last.views if view.lag is not None] if last else []
+    ongoing = sum(each.open for each in found)
+    slow_s = percentile(latencies, 0.95)
     figures = {
-        "records in the topic": last.produced if last else 0,
-        "largest lag now": max(known, default=0),
-        "alerts": len(facts.alerts),
-        "dead letters": facts.dead_letter_count,
+        "records in the topic": count(last.produced if last else 0),
+        "largest lag now, in records": count(max(known, default=0)),
+        f"alerts, {ongoing} of them ongoing": count(len(found)),
+        "dead letters": count(facts.dead_letter_count),
+        f"from event to alert, in 95 % of cases at most (without the first {duration(WARM_UP_S)})": "-"
+        if slow_s is None
+        else duration(slow_s),
     }
     boxes = "".join(
-        f'<div class="figure"><b>{value:,}</b>{escape(name)}</div>' for name, value in figures.items()
+        f'<div class="figure"><b>{escape(value)}</b>{escape(name)}</div>' for name, value in figures.items()
     )
     return f'<div class="figures">{boxes}</div>'
 
@@ -119,8 +214,12 @@ def _summary(facts: Facts) -> str:
     return f"<h2>Counted again, from topics and tables</h2><pre{kind}>{escape(chr(10).join(facts.summary))}</pre>"
 
 
-def _throughput(history: Sequence[Sample]) -> list[Series]:
-    produced = [
+def _card(*parts: str) -> str:
+    return f'<div class="card">{"".join(parts)}</div>'
+
+
+def _produced(history: Sequence[Sample]) -> list[tuple[float, float]]:
+    return [
         (
             later.elapsed_s,
             max(0.0, (later.produced - earlier.produced) / (later.elapsed_s - earlier.elapsed_s)),
@@ -128,54 +227,99 @@ def _throughput(history: Sequence[Sample]) -> list[Series]:
         for earlier, later in pairwise(history)
         if later.elapsed_s > earlier.elapsed_s
     ]
-    flows = _per_flow(history, "rows_per_second")
-    return [Series("produced", produced, _PRODUCED_COLOUR), *flows] if produced else []
 
 
-def _per_flow(history: Sequence[Sample], field: str) -> list[Series]:
-    points: dict[str, list[tuple[float, float]]] = {}
+def _flows(history: Sequence[Sample], frame: Frame) -> list[str]:
+    """A card for each flow."""
+    kinds = (
+        ("rows read", "rows_per_second", 1.0, PER_SECOND),
+        ("lag, in records", "lag", 1.0, COUNT),
+        ("batches took", "batch_ms", 0.001, DURATION),
+    )
+    names = list(dict.fromkeys(view.flow for sample in history for view in sample.views))
+    lines = {
+        (name, field): _line(history, name, field, factor) for name in names for _, field, factor, _ in kinds
+    }
+    largest = {
+        field: max((value for name in names for _, value in lines[name, field]), default=0.0)
+        for _, field, _, _ in kinds
+    }
+    latest = {view.flow: view for sample in history for view in sample.views}
+    cards = []
+    for number, name in enumerate(names):
+        view = latest[name]
+        took = "-" if view.batch_ms is None else duration(view.batch_ms / 1000)
+        charts = [
+            line_chart(
+                title, lines[name, field], frame=frame, unit=unit, colour=number, largest=largest[field]
+            )
+            for title, field, _, unit in kinds
+        ]
+        cards.append(
+            _card(
+                f"<h3>{escape(name)}</h3><p>{escape(ABOUT.get(name, ''))}</p>",
+                f'<p class="quiet">{escape(view.state.value)}; {count(view.rows)} rows read, '
+                f"the last batch took {took}</p>",
+                *charts,
+            )
+        )
+    return cards
+
+
+def _line(history: Sequence[Sample], flow: str, field: str, factor: float) -> list[tuple[float, float]]:
+    points = []
     for sample in history:
         for view in sample.views:
-            line = points.setdefault(view.flow, [])
             value = getattr(view, field)
-            if value is not None:
-                line.append((sample.elapsed_s, float(value)))
-    return [Series(name, line, colour) for colour, (name, line) in enumerate(points.items()) if line]
+            if view.flow == flow and value is not None:
+                points.append((sample.elapsed_s, float(value) * factor))
+    return points
 
 
-def _alerts(facts: Facts) -> list[str]:
-    if not facts.alerts:
+def _alerts(found: Sequence[Episode], facts: Facts, frame: Frame) -> list[str]:
+    if not found:
         return ['<p class="quiet">none yet</p>']
-    end_s = facts.history[-1].elapsed_s if facts.history else 1.0
-    now = facts.started_at + timedelta(seconds=end_s)
-    found = [each for each in episodes(facts.alerts, now=now) if each.until > facts.started_at]
     spans = [
         Span(
-            f"{each.service} {each.kind}",
+            f"{each.service}: {_trouble(each.kind)}",
             (each.since - facts.started_at).total_seconds(),
             (each.until - facts.started_at).total_seconds(),
-            _worst(each.kind, each.worst),
+            f"{_clock(each.since, facts)} to {_clock(each.until, facts)}: {_worst(each)}",
         )
         for each in found
     ]
+    latest = sorted(found, key=lambda each: each.since, reverse=True)[:_ALERT_ROWS_MAX]
     rows = [
         (
             each.service,
-            each.kind,
-            f"{each.since:%H:%M:%S}",
-            f"{each.until:%H:%M:%S}",
-            _worst(each.kind, each.worst),
+            _trouble(each.kind),
+            _clock(each.since, facts),
+            "ongoing" if each.open else _clock(each.until, facts),
+            _worst(each),
         )
-        for each in found[-_ALERT_ROWS_MAX:]
+        for each in latest
     ]
+    shown = (
+        "" if len(latest) == len(found) else f'<p class="quiet">The latest {len(latest)} of {len(found)}.</p>'
+    )
     return [
-        span_chart("alerts", spans, end_s=end_s),
-        html_table(("service", "kind", "since", "until", "worst"), rows, text_columns=2),
+        '<div class="cards">',
+        _card(span_chart("when which service was in trouble", spans, frame=frame)),
+        _card(html_table(("service", "trouble", "since", "until", "worst"), rows, text_columns=2), shown),
+        "</div>",
     ]
 
 
-def _worst(kind: str, value: float) -> str:
-    return f"{value:.0%} errors" if kind == ERROR_RATE else f"{value:,.0f} ms"
+def _clock(at: datetime, facts: Facts) -> str:
+    return f"{at.astimezone(facts.started_at.tzinfo):%H:%M:%S}"
+
+
+def _trouble(kind: str) -> str:
+    return _TROUBLE.get(kind, _TROUBLE_ELSE)
+
+
+def _worst(each: Episode) -> str:
+    return f"{share(each.worst)} failed" if each.kind == ERROR_RATE else f"p95 {duration(each.worst / 1000)}"
 
 
 def _endpoints(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -189,15 +333,16 @@ def _endpoints(rows: Sequence[Mapping[str, Any]]) -> str:
     for (service, endpoint), minutes in sorted(together.items()):
         requests = sum(row["requests"] for row in minutes)
         errors = sum(row["errors"] for row in minutes)
-        worst = [max(row[f"latency_ms_p{share}"] for row in minutes) for share in (50, 95, 99)]
-        latencies = (f"{each:,.0f}" for each in worst)
+        worst = [max(row[f"latency_ms_p{part}"] for row in minutes) for part in (50, 95, 99)]
+        latencies = (duration(each / 1000) for each in worst)
         lines.append(
-            (service, endpoint, f"{requests:,}", f"{errors:,}", f"{errors / requests:.1%}", *latencies)
+            (f"{service} {endpoint}", count(requests), count(errors), share(errors / requests), *latencies)
         )
-    titles = ("service", "endpoint", "requests", "errors", "", "p50 ms", "p95 ms", "p99 ms")
+    titles = ("endpoint", "requests", "errors", "error rate", "p50", "p95", "p99")
     return (
-        html_table(titles, lines, text_columns=2)
-        + '<p class="quiet">Latencies are those of each endpoint\'s slowest minute.</p>'
+        html_table(titles, lines, text_columns=1)
+        + '<p class="quiet">p50, p95, p99: so long the middle one, and the slowest of 20 and of 100 requests took, '
+        "in each endpoint's slowest minute.</p>"
     )
 
 
@@ -207,7 +352,7 @@ def _edges(rows: Sequence[Mapping[str, Any]]) -> list[Edge]:
             row["caller"],
             row["callee"],
             row["calls"],
-            f"{row['calls']:,} · {row['latency_ms_p50']:,.0f} ms",
+            f"{count(row['calls'])} at {duration(row['latency_ms_p50'] / 1000)}",
             bad=row["errors"] / row["calls"] >= _BAD_ERROR_SHARE,
         )
         for row in sorted(rows, key=lambda row: (row["caller"], row["callee"]))

@@ -8,7 +8,7 @@ from shared import Fate, arguments, consumer_of, messages, payment_in
 
 
 def main() -> None:
-    asked = arguments("Write a receipt for each payment, at least once.")
+    asked = arguments("Write a receipt for each payment, at least once.", output="at_least_once.txt")
     fate = Fate(asked.die_at)
     consumer = consumer_of(asked.bootstrap, "at-least-once", asked.topic)
     with asked.output.open("a") as receipts:

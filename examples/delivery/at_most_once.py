@@ -7,7 +7,7 @@ from shared import Fate, arguments, consumer_of, messages, payment_in
 
 
 def main() -> None:
-    asked = arguments("Write a receipt for each payment, at most once.")
+    asked = arguments("Write a receipt for each payment, at most once.", output="at_most_once.txt")
     fate = Fate(asked.die_at)
     consumer = consumer_of(asked.bootstrap, "at-most-once", asked.topic)
     with asked.output.open("a") as receipts:

@@ -10,7 +10,7 @@ TABLES = "CREATE TABLE IF NOT EXISTS accounts (account TEXT PRIMARY KEY, balance
 
 
 def main() -> None:
-    asked = arguments("Keep the balance of each account, by versions.")
+    asked = arguments("Keep the balance of each account, by versions.", output="conditional_update.sqlite")
     fate = Fate(asked.die_at)
     rows = database(asked.output, TABLES)
     consumer = consumer_of(asked.bootstrap, "conditional-update", asked.topic)

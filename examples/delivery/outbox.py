@@ -1,4 +1,4 @@
-"""An outbox: a row and its message, or neither. Run it with `python outbox.py localhost:9092 --topic orders`.
+"""An outbox: a row and its message, or neither. Run it with `python outbox.py localhost:9092`.
 
 A program that writes to a database and then sends may die in between, and nobody hears of the row. Here the message is
 a row as well, of the same transaction. Who sends what lies in the outbox may die and be started again: the message at
@@ -39,7 +39,11 @@ def _raise_if_refused(error: KafkaError | None, _: Message) -> None:
 
 
 def main() -> None:
-    asked = arguments("Place five orders if there are none, then send what the outbox holds.")
+    asked = arguments(
+        "Place five orders if there are none, then send what the outbox holds.",
+        output="outbox.sqlite",
+        topic="orders",
+    )
     rows = database(asked.output, TABLES)
     if not rows.execute("SELECT 1 FROM orders").fetchone():
         for item in ITEMS:

@@ -13,7 +13,9 @@ CREATE TABLE IF NOT EXISTS done (topic TEXT, partition INTEGER, offset INTEGER, 
 
 
 def main() -> None:
-    asked = arguments("Keep the balance of each account, and which payments are in it.")
+    asked = arguments(
+        "Keep the balance of each account, and which payments are in it.", output="record_and_check.sqlite"
+    )
     fate = Fate(asked.die_at)
     rows = database(asked.output, TABLES)
     consumer = consumer_of(asked.bootstrap, "record-and-check", asked.topic)

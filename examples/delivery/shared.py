@@ -12,11 +12,15 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaException, Message
 
 
-def arguments(about: str) -> argparse.Namespace:
+def arguments(about: str, *, output: str | None = None, topic: str = "payments") -> argparse.Namespace:
+    """Those of all programs; `output` is the file that a program writes, and no other program does."""
     parser = argparse.ArgumentParser(description=about)
     parser.add_argument("bootstrap", help="where the broker is, as in localhost:9092")
-    parser.add_argument("--topic", default="payments", help="where the payments are")
-    parser.add_argument("--output", type=Path, default=Path("result"), help="the file to work on")
+    parser.add_argument("--topic", default=topic, help="the topic of the messages (default: %(default)s)")
+    if output is not None:
+        parser.add_argument(
+            "--output", type=Path, default=Path(output), help="the file to write (default: %(default)s)"
+        )
     parser.add_argument(
         "--die-at", type=int, default=0, metavar="N", help="die at the Nth message, at the worst moment"
     )
@@ -39,8 +43,9 @@ def consumer_of(bootstrap: str, group: str, topic: str, **settings: Any) -> Cons
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
-            "group.id": group,
-            # A name of its own: when it comes back it takes its old place at once.
+            # Of this topic: a static member that comes back for another one is given its old partitions again.
+            "group.id": f"{group}-of-{topic}",
+            # A static member: when it comes back it takes its old place at once.
             "group.instance.id": group,
             "enable.auto.commit": False,  # each program says itself when a message is done
             "auto.offset.reset": "earliest",
@@ -75,6 +80,7 @@ def payment_in(message: Message) -> dict[str, Any]:
 
 
 def database(path: Path, tables: str) -> sqlite3.Connection:
+    """The SQLite database in the file, with these tables."""
     connection = sqlite3.connect(path)
     connection.executescript(tables)
     return connection

@@ -9,7 +9,9 @@ TABLES = "CREATE TABLE IF NOT EXISTS payments (id INTEGER PRIMARY KEY, account T
 
 
 def main() -> None:
-    asked = arguments("Add each payment to a database, where ids are unique.")
+    asked = arguments(
+        "Add each payment to a database, where ids are unique.", output="unique_constraint.sqlite"
+    )
     fate = Fate(asked.die_at)
     rows = database(asked.output, TABLES)
     consumer = consumer_of(asked.bootstrap, "unique-constraint", asked.topic)

@@ -3,6 +3,7 @@ import pytest
 from penstock.base.errors import ErrorCode
 from penstock.base.ids import ZERO_ID
 from penstock.testing import EmbeddedBroker
+from penstock.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from penstock.wire.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
@@ -10,6 +11,7 @@ from penstock.wire.messages.create_topics import (
     CreateTopicsRequest,
 )
 from penstock.wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
+from penstock.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.apis.requests import TOPIC, config, exists, topic_id
 from tests.raw_client import RawClient
 
@@ -161,6 +163,34 @@ def test_there_is_a_limit_to_all_partitions_together(topic: str):
         client.create_topic(topic, partitions=2)
         assert create(client, creatable(topic + "b", 2))[0].error_code == ErrorCode.POLICY_VIOLATION
         assert create(client, creatable(topic + "b", 1))[0].error_code == 0
+
+
+def test_the_refusal_names_the_setting_and_what_to_do(topic: str):
+    settings = {"penstock.partitions.max": 3}
+    with EmbeddedBroker(settings=settings) as broker, RawClient(broker.bootstrap_servers) as client:
+        (refused,) = create(client, creatable(topic, 4))
+        assert "1 broker would hold 4 partitions" in refused.error_message
+        assert "penstock.partitions.max is 3" in refused.error_message
+        assert "set it higher" in refused.error_message
+
+
+def test_the_limit_of_partitions_holds_for_those_created_on_the_way_and_for_those_added(topic: str):
+    settings = {"penstock.partitions.max": 3, "num.partitions": 2}
+    with EmbeddedBroker(settings=settings) as broker, RawClient(broker.bootstrap_servers) as client:
+        asked = [MetadataRequestTopic(name=f"{topic}-{number}") for number in range(3)]
+        answer = client.ask(MetadataRequest(topics=asked), 12)
+        codes = [found.error_code for found in answer.topics]
+        assert codes == [0, ErrorCode.POLICY_VIOLATION, ErrorCode.POLICY_VIOLATION]
+        more = CreatePartitionsRequest(topics=[CreatePartitionsTopic(name=f"{topic}-0", count=4)])
+        (refused,) = client.ask(more, 3).results
+        assert refused.error_code == ErrorCode.POLICY_VIOLATION
+        assert "penstock.partitions.max" in refused.error_message
+
+
+def test_ten_thousand_partitions_are_allowed_and_twenty_thousand_are_not(client: RawClient, topic: str):
+    assert create(client, creatable(topic, 10_000), validate_only=True)[0].error_code == 0
+    (refused,) = create(client, creatable(topic, 20_000), validate_only=True)
+    assert refused.error_code == ErrorCode.POLICY_VIOLATION
 
 
 def test_many_topics_in_one_request(client: RawClient, topic: str):

@@ -7,7 +7,7 @@ import pytest
 from penstock.base.errors import ErrorCode
 from penstock.base.topic_settings import TOPIC_SETTINGS
 from penstock.testing import EmbeddedBroker
-from tests.apis.requests import BROKER, TOPIC, alter, config, describe
+from tests.apis.requests import BROKER, DELETE, TOPIC, alter, config, describe
 from tests.raw_client import RawClient
 
 # The numbers of the protocol.
@@ -116,3 +116,28 @@ def test_older_versions_have_no_documentation(client: RawClient, topic: str, ver
     entry = describe(client, TOPIC, topic, ["retention.ms"], version=version).configs[0]
     assert entry.value == "604800000"
     assert bool(entry.documentation) == (version >= 3)
+
+
+def sources(client: RawClient, kind: int, name: str) -> list[tuple[int, str]]:
+    """What `min.insync.replicas` of a resource comes from, and what could decide it, by source."""
+    found = config(client, kind, name, "min.insync.replicas")
+    assert found.config_source == found.synonyms[0].source
+    return [(synonym.source, synonym.value) for synonym in found.synonyms]
+
+
+def test_the_in_sync_replicas_are_a_default_of_all_brokers_as_in_kafka(client: RawClient, topic: str):
+    client.create_topic(topic)
+    assert sources(client, TOPIC, topic) == [(3, "1"), (5, "1")]
+    assert sources(client, BROKER, "1") == [(3, "1"), (5, "1")]
+    assert sources(client, BROKER, "") == [(3, "1")]
+
+
+def test_the_default_of_all_brokers_begins_with_what_the_broker_was_started_with(topic: str):
+    settings = {"min.insync.replicas": "2"}
+    with EmbeddedBroker(settings=settings) as broker, RawClient(broker.bootstrap_servers) as client:
+        client.create_topic(topic)
+        assert sources(client, TOPIC, topic) == [(3, "2"), (4, "2"), (5, "1")]
+        assert alter(client, BROKER, "", "min.insync.replicas", "1").error_code == 0
+        assert sources(client, TOPIC, topic) == [(3, "1"), (4, "2"), (5, "1")]
+        assert alter(client, BROKER, "", "min.insync.replicas", None, DELETE).error_code == 0
+        assert sources(client, TOPIC, topic) == [(3, "2"), (4, "2"), (5, "1")]

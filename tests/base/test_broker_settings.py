@@ -70,7 +70,14 @@ def test_every_name_is_kafkas_or_ours():
         "follower.replication.throttled.rate",
         "leader.replication.throttled.rate",
     }
-    known = {*KAFKA, *kafka_keeps_it_internal, *kafka_had_it_once, *kafka_shows_it_when_it_is_set}
+    kafka_has_it_for_kraft = {"initial.broker.registration.timeout.ms"}
+    known = {
+        *KAFKA,
+        *kafka_keeps_it_internal,
+        *kafka_had_it_once,
+        *kafka_shows_it_when_it_is_set,
+        *kafka_has_it_for_kraft,
+    }
     unknown = {name for name in BROKER_SETTINGS.names() if name not in known}
     assert {name for name in unknown if not name.startswith("penstock.")} == set()
 
@@ -156,7 +163,11 @@ def test_variables_that_kubernetes_sets_for_a_service_called_penstock_are_not_ou
 
 def test_variables_of_the_command_line_and_the_tests_are_not_a_brokers():
     load_broker_settings(
-        environment={"PENSTOCK_BOOTSTRAP_SERVERS": "localhost:9092", "PENSTOCK_TOOLS": "somewhere"}
+        environment={
+            "PENSTOCK_BOOTSTRAP_SERVERS": "localhost:9092",
+            "PENSTOCK_COMMAND_CONFIG": "client.properties",
+            "PENSTOCK_TOOLS": "somewhere",
+        }
     )
 
 

@@ -17,5 +17,5 @@ def test_a_cluster_without_kazoo_is_told_what_to_install(
     monkeypatch.setitem(sys.modules, "kazoo", None)
     monkeypatch.delitem(sys.modules, "penstock.cluster.zookeeper", raising=False)
     settings = load_broker_settings(data_dir=str(tmp_path), zookeeper="127.0.0.1:1")
-    with pytest.raises(UserError, match=r'needs kazoo.*pip install "penstock\[cluster\]"'):
+    with pytest.raises(UserError, match=r'needs kazoo.*pip install "penstock-mq\[cluster\]"'):
         asyncio.run(start_broker(settings))

@@ -210,6 +210,29 @@ def test_a_client_that_does_not_take_its_answers_is_no_longer_read(broker: Embed
         assert all(len(client.receive_frame()) > 2 * 500_000 for _ in range(asked))
 
 
+def test_clients_that_take_no_answers_have_a_limit_all_together_and_the_longest_go_first(
+    caplog: pytest.LogCaptureFixture,
+):
+    settings = {"penstock.unsent.bytes.max": 4 * MIB, "penstock.connection.unsent.bytes.max": 1 * MIB}
+    with EmbeddedBroker(settings=settings) as broker, RawClient(broker.bootstrap_servers) as bystander:
+        bystander.create_topic("large")
+        for _ in range(8):
+            bystander.produce("large", batch_of(b"x" * 500_000))
+        request = fetch_request("large", 0, max_bytes=10 * MIB, partition_max_bytes=10 * MIB)
+        clients = [RawClient(broker.bootstrap_servers) for _ in range(8)]
+        for client in clients:
+            for _ in range(30):
+                client.send(request, 12)
+            assert bystander.ask(MetadataRequest(topics=[]), 12).brokers
+        closed = [record for record in caplog.records if "penstock.unsent.bytes.max" in record.getMessage()]
+        assert 0 < len(closed) < len(clients)
+        first = clients[0].socket.getsockname()[1]
+        assert f":{first} " in closed[0].getMessage()
+        assert all(len(clients[-1].receive_frame()) > 2 * 500_000 for _ in range(30)), "the last one stays"
+        for client in clients:
+            client.socket.close()
+
+
 def test_connections_beyond_the_limit_are_closed_at_once(caplog: pytest.LogCaptureFixture):
     with EmbeddedBroker(settings={"max.connections": 2}) as broker:
         inside = [RawClient(broker.bootstrap_servers) for _ in range(2)]

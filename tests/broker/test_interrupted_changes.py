@@ -10,6 +10,10 @@ from typing import Any
 import pytest
 
 from penstock.base.errors import ErrorCode, Refusal
+from penstock.base.ids import TopicId
+from penstock.cluster import deletions
+from penstock.cluster.changes import Change
+from penstock.cluster.deletions import Deletion
 from penstock.storage.log import Log
 from penstock.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from penstock.wire.messages.create_topics import (
@@ -112,6 +116,7 @@ def test_a_topic_that_found_no_room_can_be_created_later(broker: ControlledBroke
     assert refused.error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert "no room" in refused.error_message
     assert not exists(client, "t")
+    assert not [name for name in broker.disk.list("") if name.startswith("t-")]
     broker.disk.refused = "\0"
     assert create(client, "t", partitions=2).error_code == ErrorCode.NONE
     assert client.produce("t", batch_of(b"x"), partition=1).error_code == ErrorCode.NONE
@@ -125,6 +130,7 @@ def test_a_topic_that_could_not_grow_is_as_before_and_can_grow_later(
     broker.disk.refused = "t-2"
     assert grow(client, "t", count=3).error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert partition_count(client, "t") == 1
+    assert [name for name in broker.disk.list("") if name.startswith("t-")] == ["t-0"]
     broker.disk.refused = "\0"
     assert grow(client, "t", count=3).error_code == ErrorCode.NONE
     assert partition_count(client, "t") == 3
@@ -250,3 +256,37 @@ def test_others_have_their_turns_while_offsets_are_noted_and_a_topic_that_goes_m
     broker.run(broker.background.write_checkpoints)
     file = broker.disk.open("recovery-point-offset-checkpoint")
     assert file.read(0, file.size) == b"0\n0\n"
+
+
+def test_a_topic_that_is_gone_without_a_record_of_its_deletion_is_closed_and_its_files_stay(
+    broker: ControlledBroker, client: RawClient
+):
+    client.create_topic("t")
+    client.produce("t", batch_of(b"x"))
+    gone = Deletion(TopicId(topic_id(client, "t")), None)
+    broker.run(lambda: broker.broker._applier.follow(Change(deleted={"t": gone})))
+    assert not exists(client, "t")
+    assert "t-0" in broker.disk.list("")
+
+
+def test_a_deletion_of_a_namesake_is_not_taken_for_ones_own(broker: ControlledBroker, client: RawClient):
+    client.create_topic("t")
+    another = Deletion(TopicId(b"another topic id"), 7)
+    broker.run(lambda: broker.broker._applier.follow(Change(deleted={"t": another})))
+    assert exists(client, "t")
+    assert client.produce("t", batch_of(b"x")).error_code == ErrorCode.NONE
+
+
+def test_the_metadata_keep_the_records_of_the_last_deletions_and_no_more(
+    broker: ControlledBroker, client: RawClient, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(deletions, "KEPT", 4)
+    monkeypatch.setattr(deletions, "TRIMMED_EVERY", 3)
+    ids = []
+    for _ in range(10):
+        client.create_topic("t")
+        ids.append(topic_id(client, "t"))
+        delete_topic(client, "t")
+    nodes = broker.run(lambda: broker.broker._world.store.children("/deletions"))
+    kept = [Deletion.of_node(node) for node in sorted(nodes)]
+    assert [each.topic_id for each in kept if each is not None] == ids[-4:]

@@ -29,14 +29,16 @@ class _FullFile:
 
     def append(self, data: Sequence[bytes]) -> None:
         if self._disk.full and self._file.path.startswith(self._disk.full):
-            raise OSError(errno.ENOSPC, "no space left", self._file.path)
+            reason = "no space left" if self._disk.number == errno.ENOSPC else "the device is broken"
+            raise OSError(self._disk.number, reason, self._file.path)
         self._file.append(data)
 
 
 class FullDisk(GatedDisk):
-    """Has no room for files whose path begins with `full`."""
+    """Cannot write files whose path begins with `full`: there is no room for them, or as `number` says."""
 
     full = ""
+    number = errno.ENOSPC
 
     def open(self, path: str, *, create: bool = False) -> Any:
         return _FullFile(super().open(path, create=create), self)
@@ -48,7 +50,7 @@ def test_a_sync_that_cannot_be_prepared_fails_its_partition_and_no_other():
     with broker, RawClient(broker.bootstrap_servers) as client:
         client.create_topic("bad", flush_messages="1")
         client.create_topic("good", flush_messages="1")
-        disk.full = "bad-0/leader-epoch-checkpoint"
+        disk.full, disk.number = "bad-0/leader-epoch-checkpoint", errno.EIO
         for topic in ("bad", "good"):
             client.send(produce_request(topic, batch_of(b"x")), 12)
         codes = [
@@ -56,6 +58,24 @@ def test_a_sync_that_cannot_be_prepared_fails_its_partition_and_no_other():
             for _ in range(2)
         ]
     assert codes == [ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NONE]
+
+
+def test_a_sync_for_which_the_leader_epochs_find_no_room_is_a_sync_all_the_same():
+    broker = ControlledBroker()
+    broker.disk = disk = FullDisk(broker.gate)
+    with broker, RawClient(broker.bootstrap_servers) as client:
+        client.create_topic("t", flush_messages="1")
+        disk.full = "t-0/leader-epoch-checkpoint"
+        for value in (b"first", b"second"):
+            assert client.produce("t", batch_of(value)).error_code == ErrorCode.NONE
+        partition = broker.broker.services.partitions.find("t", 0)
+        assert isinstance(partition, Partition)
+        assert partition.log.epochs.changed
+        assert "t-0" in str(broker.broker.services.partitions.room.problem())
+        disk.full = ""
+        assert client.produce("t", batch_of(b"third")).error_code == ErrorCode.NONE
+        assert not partition.log.epochs.changed
+        assert values_in(client.fetch("t", 0).records) == [b"first", b"second", b"third"]
 
 
 def test_offsets_of_an_offline_partition_are_refused_and_the_connection_stays():

@@ -89,18 +89,18 @@ def test_a_long_poll_ends_with_its_client():
         broker.run(until_it_is_gone)
 
 
-def test_the_metrics_endpoint_keeps_no_more_connections_than_it_should():
+def test_clients_of_the_metrics_endpoint_that_say_nothing_keep_no_health_check_out():
     with EmbeddedBroker(settings={"penstock.metrics.listen": "127.0.0.1:0"}) as broker:
         assert broker._life is not None
         assert broker._life.broker.metrics_address is not None
         host, _, port = broker._life.broker.metrics_address.rpartition(":")
-        silent = [socket.create_connection((host, int(port))) for _ in range(CONNECTIONS_MAX)]
-        refused = socket.create_connection((host, int(port)), timeout=10)
-        with refused, contextlib.suppress(ConnectionResetError):
-            assert refused.recv(1) == b""
-        for connection in silent:
-            connection.settimeout(10)
-    for connection in silent:  # the broker's end is theirs
+        silent = [socket.create_connection((host, int(port)), timeout=10) for _ in range(CONNECTIONS_MAX)]
+        with socket.create_connection((host, int(port)), timeout=10) as check:
+            check.sendall(b"GET /healthz HTTP/1.1\r\n\r\n")
+            assert check.recv(1000).startswith(b"HTTP/1.1 200")
+        with silent[0], contextlib.suppress(ConnectionResetError):  # the oldest had to go for it
+            assert silent[0].recv(1) == b""
+    for connection in silent[1:]:  # the broker's end is theirs
         with contextlib.suppress(ConnectionResetError):
             assert connection.recv(1) == b""
         connection.close()

@@ -4,6 +4,7 @@ lossy_proxy      stands between clients and broker and loses answers: the reques
 exactly_once     the run: workers copy records in transactions, broker and workers are killed, answers are lost
 idempotence      the run: producers that repeat themselves because answers are lost, idempotent or not
 copiers/         the workers, one program for each client
+hostile/         the run: a broker that is attacked, and a client beside it that must not notice
 cluster/         the run: a cluster under load, its brokers and ZooKeeper killed, paused and cut off
 reading          topics read from begin to end, committed records only
 

@@ -1,7 +1,7 @@
-"""`make chaos`: the exactly-once run and the cluster's, one after the other.
+"""`make chaos`: the exactly-once run, the hostile one and the cluster's, one after the other.
 
-CHAOS_SECONDS (180) says how long each lasts, CHAOS_SEED which faults there are, CHAOS_ONLY (`exactly-once`, `cluster`)
-that it is one of them.
+CHAOS_SECONDS (180) says how long each lasts, CHAOS_SEED which faults there are, CHAOS_ONLY
+(`exactly-once`, `hostile`, `cluster`) that it is one of them.
 """
 
 import os
@@ -12,6 +12,7 @@ from collections.abc import Callable
 from peers.tools import MissingToolError, locate
 from tests.chaos import exactly_once
 from tests.chaos.cluster import run as cluster
+from tests.chaos.hostile import run as hostile
 
 Say = Callable[[str], None]
 
@@ -20,7 +21,7 @@ def main() -> int:
     seconds = float(os.environ.get("CHAOS_SECONDS") or 180)
     seed = int(os.environ.get("CHAOS_SEED") or random.randrange(2**32))
     only = os.environ.get("CHAOS_ONLY")
-    runs = {"exactly-once": exactly_once.run, "cluster": cluster.run}
+    runs = {"exactly-once": exactly_once.run, "hostile": hostile.run, "cluster": cluster.run}
     if only and only not in runs:
         print(f"CHAOS_ONLY is {only!r}; there are {', '.join(runs)}")
         return 2

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -61,8 +62,27 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(SOURCE)}
 
 
-def start(words: Sequence[object], **more: Any) -> "subprocess.Popen[bytes]":
-    """The command in a process of its own, its output in pipes."""
-    return subprocess.Popen(
-        command(*words), stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(), **more
+class Started(subprocess.Popen[bytes]):
+    """A process that does not outlive a test that fails: the end of its block would wait for it without end."""
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if kind is not None:
+            self.kill()
+        super().__exit__(kind, error, trace)
+
+
+def start(words: Sequence[object], **more: Any) -> Started:
+    """The command in a process of its own, its output in pipes. It hears of hangups, also where the suite runs under
+    nohup."""
+    return Started(
+        command(*words),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(),
+        preexec_fn=_hear_of_hangups,
+        **more,
     )
+
+
+def _hear_of_hangups() -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)

@@ -70,6 +70,10 @@ class Terminal:
         """The processes that the command has started, and those that these have."""
         return psutil.Process(self.pid).children(recursive=True)
 
+    def type(self, text: str) -> None:
+        """What a person types; a line ends with a line feed."""
+        os.write(self._master, text.encode())
+
     def interrupt(self) -> None:
         """Ctrl-C."""
         os.killpg(self.pid, signal.SIGINT)

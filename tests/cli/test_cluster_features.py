@@ -39,8 +39,9 @@ def test_levels_are_shown_then_raised(upgraded: Penstock):
     assert preview.lines == [
         "penstock.version would be raised from 1 to 2",
         "transaction.version would be raised from 1 to 2",
-        "nothing was changed; with --yes it is done. Brokers of older versions cannot join after that",
     ]
+    assert preview.code == 2
+    assert "after which brokers of older versions cannot join; nothing was changed" in preview.err
     assert upgraded("cluster", "upgrade", "--json").document["done"] is False
     done = upgraded("cluster", "upgrade", "--yes", "--json").document
     assert done["raised"] == [

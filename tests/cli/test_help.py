@@ -10,15 +10,22 @@ COMMANDS = [
     ["serve"],
     ["broker"],
     ["broker", "list"],
+    ["broker", "config"],
     ["broker", "drain"],
     ["topic"],
     ["topic", "list"],
     ["topic", "describe"],
     ["topic", "create"],
     ["topic", "alter"],
+    ["topic", "config"],
+    ["topic", "purge"],
+    ["topic", "move"],
     ["topic", "delete"],
     ["produce"],
     ["consume"],
+    ["table", "query"],
+    ["table", "drop"],
+    ["completion"],
     ["log"],
     ["log", "describe"],
     ["pipeline"],
@@ -78,6 +85,16 @@ def test_no_command_is_a_wrong_call_that_shows_help(offline: Penstock) -> None:
         (
             ["consume", "t", "-n", "0"],
             "penstock consume: argument -n/--max-messages: '0' is not a whole number of 1 or more; "
+            "see `penstock consume --help`",
+        ),
+        (
+            ["topic", "purge", "t", "-p", "5-2"],
+            "penstock topic purge: argument -p/--partition: '5-2' is no list of partitions like 0,2,5-7; "
+            "see `penstock topic purge --help`",
+        ),
+        (
+            ["consume", "t", "-p", "0-99999999999"],
+            "penstock consume: argument -p/--partition: '0-99999999999' is no list of partitions like 0,2,5-7; "
             "see `penstock consume --help`",
         ),
         (

@@ -213,3 +213,52 @@ def test_other_files_and_missing_ones_are_said_to_be_so(offline: Penstock, tmp_p
     (tmp_path / "notes.txt").write_text("x")
     assert "is none of a log's files" in offline("log", "describe", tmp_path / "notes.txt").err
     assert offline("log", "describe", tmp_path / "gone.log").err.endswith("gone.log does not exist\n")
+
+
+def partition(data_dir: Path, name: str, *, topic_id: str = "AQEBAQEBAQEBAQEBAQEBAQ") -> None:
+    (data_dir / name).mkdir()
+    segment(data_dir / name, batches())
+    (data_dir / name / "partition.metadata").write_text(f"version: 0\ntopic_id: {topic_id}\n")
+
+
+def test_a_data_directory_is_a_table_of_its_partitions_with_those_that_the_metadata_do_not_know(
+    offline: Penstock, tmp_path: Path
+) -> None:
+    unique = "0123456789abcdef" * 2
+    for name in ("orders-0", "photos-1", f"photos-2.{unique}-stray", f"old-0.{unique}-delete"):
+        partition(tmp_path, name)
+    (tmp_path / "holidays-2024").mkdir()
+    (tmp_path / "unknown-partitions").write_text('["photos-1", "gone-0"]')
+    size = sum(each.stat().st_size for each in (tmp_path / "orders-0").iterdir())
+    outcome = offline("log", "describe", tmp_path)
+    assert outcome.code == 0
+    assert outcome.lines[0] == f"{tmp_path} (4 partitions)"
+    assert outcome.lines[1].split() == ["DIRECTORY", "TOPIC", "ID", "SEGMENTS", "SIZE", "STATE"]
+    states = {line.split()[0]: line.split(maxsplit=5)[-1].strip() for line in outcome.lines[2:]}
+    assert states == {
+        f"old-0.{unique}-delete": "deleted; the broker frees its room if the metadata record that",
+        "orders-0": "-",
+        "photos-1": "the metadata do not know it; the broker leaves it alone",
+        f"photos-2.{unique}-stray": "set aside, for its name was needed; the broker leaves it alone",
+    }
+    lines = offline("log", "describe", tmp_path, "--json").documents
+    assert lines[1] == {
+        "file": str(tmp_path),
+        "kind": "partition directory",
+        "directory": "orders-0",
+        "topic_id": "AQEBAQEBAQEBAQEBAQEBAQ",
+        "segments": 1,
+        "size": size,
+        "state": None,
+    }
+    assert [line["state"] for line in lines] == ["deleted", None, "unknown", "stray"]
+
+
+def test_a_partition_that_the_metadata_did_not_know_is_said_so(offline: Penstock, tmp_path: Path) -> None:
+    partition(tmp_path, "photos-1")
+    partition(tmp_path, "orders-0")
+    (tmp_path / "unknown-partitions").write_text('["photos-1"]')
+    outcome = offline("log", "describe", tmp_path / "photos-1")
+    assert outcome.code == 0
+    assert outcome.lines[0].startswith(f"{tmp_path / 'photos-1'}: the metadata did not know this partition")
+    assert "the metadata" not in "\n".join(offline("log", "describe", tmp_path / "orders-0").lines)

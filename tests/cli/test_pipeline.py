@@ -7,6 +7,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from penstock.cli.parsing import BOOTSTRAP_VARIABLE
 from tests.cli.running import Penstock, command, environment
 from tests.cli.terminal import Terminal
 
@@ -140,6 +141,23 @@ def test_a_flow_that_is_not_there_is_answered_with_the_nearest(offline: Penstock
     assert "unknown flow 'count'; did you mean counts?; there are counts" in outcome.err
 
 
+def test_running_without_a_broker_says_so_before_anything_else(offline: Penstock, tmp_path: Path) -> None:
+    assert offline("pipeline", "init", tmp_path / "shop", "-b", "localhost:1").code == 0
+
+    with subprocess.Popen(
+        command("pipeline", "run", tmp_path / "shop"),
+        env={**environment(), "PYSPARK_PYTHON": sys.executable},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stderr is not None
+        try:
+            assert process.stderr.readline() == "penstock: localhost:1 does not answer, trying again\n"
+        finally:
+            process.terminate()
+
+
 def test_a_project_is_described_without_a_broker(offline: Penstock, tmp_path: Path) -> None:
     assert offline("pipeline", "init", tmp_path / "shop", "-b", "localhost:1").code == 0
 
@@ -147,3 +165,17 @@ def test_a_project_is_described_without_a_broker(offline: Penstock, tmp_path: Pa
 
     assert outcome.code == 0
     assert "  broker  localhost:1, which does not answer" in outcome.lines
+
+
+def test_the_environment_says_where_the_broker_of_a_project_is(
+    offline: Penstock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(BOOTSTRAP_VARIABLE, "first:1111")
+    assert offline("pipeline", "init", tmp_path / "flows").code == 0
+    written = (tmp_path / "flows" / "pipeline.toml").read_text()
+    assert 'bootstrap_servers = "first:1111"' in written
+    monkeypatch.setenv(BOOTSTRAP_VARIABLE, "localhost:2")
+    described = offline("pipeline", "describe", tmp_path / "flows")
+    assert "localhost:2, which does not answer" in described.out
+    described = offline("pipeline", "describe", tmp_path / "flows", "-b", "localhost:3")
+    assert "localhost:3, which does not answer" in described.out

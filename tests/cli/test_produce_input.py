@@ -56,8 +56,8 @@ records = st.builds(
 @given(records)
 def test_what_consume_prints_as_json_produce_reads_back(record: Record) -> None:
     line = json_format(TopicPartition("t", 5), record)
-    assert "\n" not in line
-    assert JsonLines().record(line.encode()) == NewRecord(
+    assert b"\n" not in line
+    assert JsonLines().record(line) == NewRecord(
         record.key, record.value, record.headers, record.timestamp, 5
     )
 

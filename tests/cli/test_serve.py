@@ -1,10 +1,14 @@
 """`penstock serve`: settings, the ready line, and start-up errors as one line each."""
 
+import json
 import os
 import re
+import shutil
+import signal
 import socket
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -13,11 +17,12 @@ import pytest
 from peers.penstock import SOURCE, PenstockProcess
 from penstock.testing import EmbeddedBroker
 from tests.apis.requests import BROKER, config
-from tests.raw_client import RawClient
+from tests.raw_client import RawClient, batch_of, fetch_request
 
 TIMEOUT_S = 30
 FAILED = 1
 USAGE = 2
+TIME = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}"
 
 
 def serve(
@@ -103,6 +108,16 @@ def test_data_of_a_newer_version(tmp_path: Path):
     assert properties.read_text() == newer, "nothing was touched"
 
 
+def test_data_that_have_lost_their_metadata(tmp_path: Path):
+    with EmbeddedBroker(data_dir=tmp_path) as broker, RawClient(broker.bootstrap_servers) as client:
+        client.create_topic("orders")
+    shutil.rmtree(tmp_path / "__metadata")
+    line = complaint(serve("--listen", "127.0.0.1:0", "--data-dir", str(tmp_path)))
+    assert "has partitions (orders-0), and no metadata" in line
+    assert "put __metadata back from a backup" in line
+    assert (tmp_path / "orders-0").is_dir()
+
+
 def test_data_of_another_node(tmp_path: Path):
     with EmbeddedBroker(data_dir=tmp_path):
         pass
@@ -146,6 +161,117 @@ def test_a_file_that_is_not_toml(tmp_path: Path):
     assert str(file) in complaint(serve("--config", str(file)))
 
 
+SERVER_PROPERTIES = """\
+############################# Server Basics #############################
+broker.id=0
+listeners=PLAINTEXT://:9092
+num.network.threads=3
+log.dirs=/tmp/kafka-logs
+"""
+
+
+@pytest.mark.parametrize("name", ["server.properties", "broker.conf"])
+def test_a_server_properties_of_kafka_is_called_by_its_name(tmp_path: Path, name: str):
+    file = tmp_path / name
+    file.write_text(SERVER_PROPERTIES)
+    line = complaint(serve("--config", str(file)))
+    assert f"{file} is a file of Java properties" in line
+    assert "Apache Kafka's server.properties" in line
+    assert 'write `listeners = "PLAINTEXT://:9092"` for instance' in line
+
+
+def test_toml_with_a_mistake_is_no_file_of_properties(tmp_path: Path):
+    file = tmp_path / "settings.toml"
+    file.write_text("log.retention.hours = 24h\n")
+    assert "is not valid TOML" in complaint(serve("--config", str(file)))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--set", "listeners=SSL://127.0.0.1:9093"],
+        ["--set", "listeners=SASL_SSL://127.0.0.1:9093"],
+        [
+            *("--set", "listeners=OUTSIDE://127.0.0.1:9093"),
+            *("--set", "listener.security.protocol.map=OUTSIDE:SSL"),
+        ],
+    ],
+    ids=["SSL", "SASL_SSL", "by the map"],
+)
+def test_a_listener_with_tls_or_sasl_is_not_supported_yet(tmp_path: Path, words: list[str]):
+    line = complaint(serve("--data-dir", str(tmp_path / "new"), *words))
+    assert "is not supported yet" in line
+    assert "PLAINTEXT only" in line
+    assert not (tmp_path / "new").exists()
+
+
+def test_nothing_is_made_where_the_broker_cannot_listen(tmp_path: Path, taken_port: int):
+    new = tmp_path / "new"
+    words = ["--data-dir", str(new), "--listen"]
+    complaint(serve(*words, f"127.0.0.1:{taken_port}"))
+    complaint(serve(*words, "203.0.113.1:9092"))
+    metrics = f"penstock.metrics.listen=127.0.0.1:{taken_port}"
+    line = complaint(serve(*words, "127.0.0.1:0", "--set", metrics))
+    assert "with penstock.metrics.listen" in line
+    assert not new.exists()
+
+
+# For root, which may do everything else, this is taken away.
+WITHOUT_THE_RIGHT = ["setpriv", "--bounding-set", "-net_bind_service", "--inh-caps", "-net_bind_service"]
+
+
+def test_a_port_that_wants_a_right_is_answered_with_that(tmp_path: Path):
+    prefix = [] if os.geteuid() else WITHOUT_THE_RIGHT
+    if prefix and shutil.which(prefix[0]) is None:
+        pytest.skip("root without setpriv cannot be kept from port 80")
+    listening = "import socket; socket.create_server(('127.0.0.1', 80))"
+    if (
+        subprocess.run(
+            [*prefix, sys.executable, "-c", listening], capture_output=True, check=False
+        ).returncode
+        == 0
+    ):
+        pytest.skip("anybody may listen on port 80 here")
+    new = tmp_path / "new"
+    done = subprocess.run(
+        [
+            *prefix,
+            sys.executable,
+            "-m",
+            "penstock",
+            "serve",
+            "--listen",
+            "127.0.0.1:80",
+            "--data-dir",
+            str(new),
+        ],
+        env={**os.environ, "PYTHONPATH": str(SOURCE)},
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    line = complaint(done)
+    assert "ports below 1024 need the right to (CAP_NET_BIND_SERVICE on Linux)" in line
+    assert "choose another port with --listen" in line
+    assert not new.exists()
+
+
+def test_without_kazoo_nothing_is_made_either(tmp_path: Path):
+    new = tmp_path / "new"
+    (tmp_path / "kazoo.py").write_text("raise ModuleNotFoundError('no kazoo', name='kazoo')\n")
+    path = os.pathsep.join([str(tmp_path), str(SOURCE)])
+    words = ["--zookeeper", "127.0.0.1:1", "--listen", "127.0.0.1:0", "--data-dir", str(new)]
+    line = complaint(serve(*words, environment={"PYTHONPATH": path}))
+    assert 'pip install "penstock-mq[cluster]"' in line
+    assert not new.exists()
+
+
+def test_variables_of_other_commands_do_not_stop_a_broker(tmp_path: Path):
+    environment = {"PENSTOCK_COMMAND_CONFIG": "/etc/client.properties", "PENSTOCK_BOOTSTRAP_SERVERS": "a:1"}
+    assert "no/such/file" in complaint(serve("--config", "/no/such/file.toml", environment=environment))
+
+
 def test_without_assertions_the_broker_refuses_to_run(tmp_path: Path):
     assert "-O" in complaint(serve("--data-dir", str(tmp_path / "new"), python=["-O"]))
     assert not (tmp_path / "new").exists()
@@ -162,10 +288,81 @@ def test_the_ready_line_names_address_node_cluster_data_and_time(tmp_path: Path)
         lines = [line for line in broker.output.splitlines() if "ready" in line]
         assert len(lines) == 1
         assert re.fullmatch(
-            rf"penstock \S+ ready on {re.escape(broker.bootstrap)} "
+            rf"{TIME} INFO penstock.serve: penstock \S+ ready on {re.escape(broker.bootstrap)} "
             rf"\(node 1, cluster \S{{22}}, data {re.escape(str(tmp_path))}, \d+ ms\)",
             lines[0],
         )
+
+
+def test_every_line_has_the_time_and_the_stop_is_announced(tmp_path: Path):
+    with PenstockProcess(tmp_path) as broker:
+        assert broker.stop() == 0
+        lines = broker.output.splitlines()
+    assert all(re.match(TIME, line) for line in lines), lines
+    assert [line.partition("penstock.serve: ")[2] for line in lines][-2:] == [
+        "stopping; a second signal ends at once",
+        "stopped",
+    ]
+
+
+def test_a_metrics_port_that_the_system_chose_is_told(tmp_path: Path):
+    with PenstockProcess(tmp_path, settings={"penstock.metrics.listen": "127.0.0.1:0"}) as broker:
+        line = broker.wait_for_line("metrics are on")
+        found = re.search(r"metrics are on (http://127\.0\.0\.1:\d+/metrics)", line)
+        assert found is not None
+        with urllib.request.urlopen(found[1], timeout=TIMEOUT_S) as answer:
+            assert b"penstock_topics" in answer.read()
+
+
+def test_json_lines_have_time_level_logger_and_message(tmp_path: Path):
+    with PenstockProcess(tmp_path, arguments=["--log-format", "json", "--verbose"]) as broker:
+        with RawClient(broker.bootstrap) as client:
+            client.create_topic("t")
+        assert broker.stop() == 0
+        lines = [json.loads(line) for line in broker.output.splitlines()]
+    for line in lines:
+        assert list(line) == ["time", "level", "logger", "message"]
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", line["time"])
+    announced = [line["message"] for line in lines if line["logger"] == "penstock.serve"]
+    assert "ready on" in announced[0]
+    assert announced[1:] == ["stopping; a second signal ends at once", "stopped"]
+
+
+def test_who_reads_json_reads_why_it_did_not_start_as_json(tmp_path: Path, taken_port: int):
+    words = ["--listen", f"127.0.0.1:{taken_port}", "--data-dir", str(tmp_path), "--log-format", "json"]
+    done = serve(*words)
+    assert done.returncode == FAILED
+    (line,) = (done.stdout + done.stderr).splitlines()
+    assert json.loads(line)["level"] == "CRITICAL"
+    assert str(taken_port) in json.loads(line)["message"]
+
+
+def test_verbose_tells_of_connections_and_refused_requests(tmp_path: Path):
+    with PenstockProcess(tmp_path, arguments=["--verbose"]) as broker:
+        with RawClient(broker.bootstrap) as client:
+            client.create_topic("t")
+            with pytest.raises(AssertionError):
+                client.create_topic("t")
+        broker.wait_for_line(r"DEBUG penstock\S*: connection from 127\.0\.0\.1:\d+ accepted on PLAINTEXT")
+        broker.wait_for_line(
+            r"DEBUG penstock.requests: create_topics v\d+ of 127\.0\.0\.1:\d+ .* TOPIC_ALREADY_EXISTS"
+        )
+        broker.wait_for_line(r"connection from 127\.0\.0\.1:\d+ closed")
+        assert "DEBUG asyncio" not in broker.output
+
+
+def test_a_second_signal_is_the_last(tmp_path: Path):
+    settings = {"penstock.drain.timeout.ms": 600_000}
+    with PenstockProcess(tmp_path, settings=settings) as broker, RawClient(broker.bootstrap) as client:
+        client.create_topic("large", max_message_bytes="20000000")
+        client.produce("large", batch_of(b"x" * 15_000_000))
+        client.send(fetch_request("large", 0, max_bytes=1 << 30, partition_max_bytes=1 << 30), 12)
+        assert client.socket.recv(1, socket.MSG_PEEK), "the answer has begun, and its rest is waited for"
+        os.kill(broker.pid, signal.SIGTERM)
+        broker.wait_for_line("stopping")
+        os.kill(broker.pid, signal.SIGINT)
+        assert broker.wait(timeout_s=TIMEOUT_S) == 128 + signal.SIGINT
+        assert "a second SIGINT: ending at once" in broker.output
 
 
 def test_the_cluster_id_stays_the_same(tmp_path: Path):

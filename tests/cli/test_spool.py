@@ -124,3 +124,17 @@ def test_what_a_broker_refuses_for_good_is_said_and_kept(penstock: Penstock, top
 
 def test_a_spool_wants_safe_acknowledgements(offline: Penstock, spool: Path) -> None:
     assert "leave out --acks" in offline("produce", "orders", "--spool", spool, "--acks", "1").err
+
+
+def test_others_files_in_the_directory_of_a_spool_are_left_alone(spool: Path) -> None:
+    spool.mkdir()
+    theirs = {"draft.tmp": b"1", "x.batches": b"2", "music.records": b"3"}
+    for name, content in theirs.items():
+        (spool / name).write_bytes(content)
+    ours = spool / "00000007.records.tmp"
+    ours.write_bytes(b"a kill in the middle")
+    opened = Spool(spool)
+    assert (opened.record_count(), list(opened.chunks())) == (0, [])
+    opened.close()
+    assert not ours.exists()
+    assert {name: (spool / name).read_bytes() for name in theirs} == theirs

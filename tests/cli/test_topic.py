@@ -37,7 +37,7 @@ def test_a_topic_is_created_listed_described_altered_and_deleted(penstock: Penst
     assert description["configs"] == {"cleanup.policy": "compact"}
     assert len(description["partitions"]) == 3
 
-    assert penstock("topic", "delete", topic) == (0, f"deleted topic {topic}\n", "")
+    assert penstock("topic", "delete", topic, "--yes") == (0, f"deleted topic {topic}\n", "")
     assert topic not in penstock("topic", "list").out
 
 
@@ -62,7 +62,7 @@ def test_json_has_everything_a_script_needs(penstock: Penstock, topic: str) -> N
         "replication_factor": 1,
         "internal": False,
     }
-    assert penstock("topic", "delete", topic, "--json").document == {"deleted": [topic]}
+    assert penstock("topic", "delete", topic, "--yes", "--json").document == {"deleted": [topic]}
 
 
 def test_a_typo_is_answered_with_the_nearest_topic(penstock: Penstock, topic: str) -> None:
@@ -73,7 +73,6 @@ def test_a_typo_is_answered_with_the_nearest_topic(penstock: Penstock, topic: st
         ["topic", "alter", typo, "--partitions", "9"],
         ["topic", "delete", typo],
         ["consume", typo],
-        ["produce", typo],
     ):
         expected = f"penstock: there is no topic {typo!r}; did you mean {topic!r}?\n"
         assert penstock(*words) == (1, "", expected)
@@ -138,7 +137,7 @@ def test_a_person_is_asked_before_anything_is_deleted(
     penstock("topic", "create", topic)
     monkeypatch.setattr(sys, "stdin", Terminal(said))
     assert main(["topic", "delete", topic]) == code
-    assert f"delete topic {topic} and all records? [y/N]" in capsys.readouterr().err
+    assert f"delete topic {topic} and all its records? [y/N]" in capsys.readouterr().err
     assert (topic in penstock("topic", "list").out) == bool(code)
 
 

@@ -10,7 +10,6 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from peers import tools
 from peers.cluster import PenstockCluster, controller_of
 from penstock.cli.main import main
 from tests.cluster.driving import PATIENCE_S, Writer, create, metadata
@@ -27,8 +26,7 @@ SETTINGS = {
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[PenstockCluster]:
-    tools.require("zookeeper")
+def cluster(needs_zookeeper: None) -> Iterator[PenstockCluster]:
     with PenstockCluster(settings=SETTINGS) as cluster:
         yield cluster
 

@@ -1,8 +1,11 @@
 """A change on its way: as operations on a store, and as a delta that another broker makes a change of again."""
 
+import json
+
 from penstock.base.features import RANGES_BEFORE, LevelRange
 from penstock.base.ids import TopicId
 from penstock.cluster.changes import Change, difference
+from penstock.cluster.deletions import Deletion, Deletions, surplus
 from penstock.cluster.features import Features
 from penstock.cluster.metadata import (
     Broker,
@@ -33,7 +36,7 @@ def test_a_delta_tells_a_broker_all_that_it_needs():
     changed = topic("changed", STATE, STATE._replace(leader=2, leader_epoch=1), STATE, a="2")
     change = Change(
         topics={"changed": changed, "new": topic("new", number=3)},
-        deleted=("gone",),
+        deleted={"gone": Deletion(TopicId(b"\2" * 16), 7)},
         brokers={4: Broker(4, "rack", {"PLAINTEXT": ("host", 9092)}, epoch=7, fenced=True)},
         broker_configs={"": {"x": "y"}},
         group_configs={"g": {}},
@@ -68,9 +71,10 @@ def test_who_is_eligible_is_told_too_and_what_was_written_before_there_were_such
 
 def test_a_topic_that_was_made_anew_is_not_taken_for_the_old_one():
     known = image(topic("again", a="1"))
-    change = Change(topics={"again": topic("again", STATE, number=9)}, deleted=("again",))
+    deletion = Deletion(TopicId(b"\1" * 16), 0)
+    change = Change(topics={"again": topic("again", STATE, number=9)}, deleted={"again": deletion})
     assert Change.decode(change.encode(known), known) == change
-    assert [type(each) for each in change.operations(known)] == [Delete, Create]
+    assert [type(each) for each in change.operations(known)] == [Delete, Create, Create]
 
 
 def test_features_are_created_where_the_metadata_had_none_and_missed_ones_are_found():
@@ -105,8 +109,55 @@ def test_the_difference_of_two_images_makes_the_one_the_other():
     after = image(topic("same"), topic("again", number=4), topic("new", number=5))
     after.apply_broker(Broker(1, None, {}))
     after.apply_broker_configs("1", {"b": "2"})
+    after.deletions.add([Deletion(TopicId(b"\2" * 16), 5)])
     change = difference(before, after)
     assert sorted(change.topics) == ["again", "new"]
-    assert sorted(change.deleted) == ["again", "gone"]
+    assert change.deleted == {
+        "again": Deletion(TopicId(b"\3" * 16), None),
+        "gone": Deletion(TopicId(b"\2" * 16), 5),
+    }
     assert (dict(change.group_configs), list(change.brokers)) == ({"g": {}}, [1])
     assert difference(after, after).is_empty
+
+
+def test_a_deletion_is_recorded_by_the_topics_id_together_with_it():
+    known = image(topic("gone"))
+    known.deletions.add([Deletion(TopicId(b"\7" * 16), 41)])
+    deletion = known.deletions.next(TopicId(b"\1" * 16))
+    operations = Change(deleted={"gone": deletion}).operations(known)
+    assert operations == [
+        Delete("/topics/gone"),
+        Create("/deletions/0000000042.AQEBAQEBAQEBAQEBAQEBAQ"),
+    ]
+    assert Deletion.of_node("0000000042.AQEBAQEBAQEBAQEBAQEBAQ") == deletion
+
+
+def test_a_deletion_told_by_a_program_that_keeps_no_records_is_not_taken_for_a_recorded_one():
+    known = image(topic("gone"))
+    told = json.dumps({"version": 1, "deleted": ["gone", "never there"]}).encode()
+    assert Change.decode(told, known).deleted == {"gone": Deletion(TopicId(b"\1" * 16), None)}
+
+
+def test_a_program_that_keeps_no_records_hears_the_names_of_deleted_topics():
+    delta = Change(deleted={"gone": Deletion(TopicId(b"\1" * 16), 3)}).encode(image())
+    assert tuple(json.loads(delta)["deleted"]) == ("gone",)
+
+
+def test_no_more_deletions_are_remembered_than_are_kept():
+    deletions = Deletions()
+    ids = [TopicId(number.to_bytes(16, "big")) for number in range(12_000)]
+    for number, topic_id in enumerate(ids):
+        deletions.add([Deletion(topic_id, number)])
+    assert ids[-1] in deletions
+    assert ids[-10_000] in deletions
+    assert ids[0] not in deletions
+    assert len(deletions) <= 10_500
+    nodes = [Deletion(topic_id, number).node for number, topic_id in enumerate(ids)]
+    assert surplus(reversed(nodes)) == nodes[:2_000]
+    assert surplus(nodes[:5]) == []
+
+
+def test_what_is_no_record_of_a_deletion_is_not_taken_for_one():
+    assert Deletion.of_node("0000000042") is None
+    assert Deletion.of_node("x.AQEBAQEBAQEBAQEBAQEBAQ") is None
+    assert Deletion.of_node("1.short") is None

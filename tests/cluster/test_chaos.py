@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from peers import tools
 from penstock.base.ids import TopicPartition
 from penstock.sim.checkers import Commit, CommittedRead, Message, Outcome, Send
 from tests.chaos.cluster import run, verdicts
@@ -18,10 +17,8 @@ PLACE = TopicPartition("t", 0)
 
 
 @pytest.mark.foreign
+@pytest.mark.needs("zookeeper", "kafka")
 def test_a_cluster_keeps_its_promises_while_brokers_and_zookeeper_are_killed_paused_and_cut_off():
-    tools.require("zookeeper")
-    tools.require("kafka")
-
     report = run.run(0, seed=2026, kinds=("kill", "pause", "cut off", "kill two", "kill zookeeper"))
 
     assert report.faults == [], str(report)

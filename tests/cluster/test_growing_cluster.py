@@ -7,7 +7,6 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from peers import tools
 from peers.cluster import PenstockCluster
 from penstock.base.ids import CONSUMER_OFFSETS, TRANSACTION_STATE
 from tests.cluster.driving import PATIENCE_S, create, topic_config, until
@@ -23,8 +22,7 @@ SETTINGS = {
 
 
 @pytest.fixture
-def cluster() -> Iterator[PenstockCluster]:
-    tools.require("zookeeper")
+def cluster(needs_zookeeper: None) -> Iterator[PenstockCluster]:
     with PenstockCluster(brokers=1, settings=SETTINGS) as cluster:
         yield cluster
 

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from peers import tools
 from peers.cluster import PenstockCluster
 from peers.penstock import PenstockProcess
 from tests.chaos.cluster import verdicts
@@ -47,8 +46,7 @@ class ImpairedCluster(PenstockCluster):
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[PenstockCluster]:
-    tools.require("zookeeper")
+def cluster(needs_zookeeper: None) -> Iterator[PenstockCluster]:
     with ImpairedCluster(settings=SETTINGS) as cluster:
         yield cluster
 

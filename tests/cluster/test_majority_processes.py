@@ -9,7 +9,6 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, PartitionMetadata
 
-from peers import tools
 from peers.cluster import PenstockCluster
 from peers.kafka import run_tool
 from tests.cluster.driving import (
@@ -27,8 +26,7 @@ pytestmark = pytest.mark.foreign
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[PenstockCluster]:
-    tools.require("zookeeper")
+def cluster(needs_zookeeper: None) -> Iterator[PenstockCluster]:
     # A broker that is paused is to be taken for alive, and for in sync.
     settings = {
         "penstock.balance.enable": "false",
@@ -117,8 +115,8 @@ def test_without_a_majority_nothing_is_acknowledged_and_it_goes_on_when_there_is
     assert set(seen) == set(range(200))
 
 
+@pytest.mark.needs("kafka")
 def test_replicas_and_leaders_are_moved(cluster, admin, topic, tmp_path: Path):
-    tools.require("kafka")
     create_counting(admin, topic, replicas=2)
     writer = Writer(cluster, topic)
     writer.send(1000)

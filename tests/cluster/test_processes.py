@@ -17,7 +17,6 @@ from confluent_kafka.admin import (
 )
 from kazoo.client import KazooClient
 
-from peers import tools
 from peers.cluster import PenstockCluster, controller_of
 from peers.kafka import run_tool
 from peers.penstock import PenstockProcess
@@ -60,8 +59,7 @@ pytestmark = pytest.mark.foreign
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[PenstockCluster]:
-    tools.require("zookeeper")
+def cluster(needs_zookeeper: None) -> Iterator[PenstockCluster]:
     # Who plans moves by hand has no use for a balancer that undoes them.
     settings = {
         "group.initial.rebalance.delay.ms": 0,
@@ -441,20 +439,57 @@ def test_a_second_broker_with_the_same_id_is_refused_and_the_first_goes_on(clust
     assert sorted(metadata_at(cluster.brokers[1]).brokers) == [1, 2, 3]
 
 
-def test_a_data_directory_of_another_cluster_is_refused(cluster, tmp_path: Path):
+def test_the_data_directory_of_a_broker_that_is_alone_is_refused(cluster, tmp_path: Path):
     with PenstockProcess(tmp_path) as alone:
         create(AdminClient({"bootstrap.servers": alone.bootstrap}), "t", replicas=1)
-    stranger = PenstockProcess(
-        tmp_path, arguments=["--zookeeper", cluster.zookeeper.addresses, "--node-id", "1"]
-    )
-    with pytest.raises(ProcessEndedError, match="belongs to cluster"):
-        stranger.start()
-    lost = PenstockProcess(
-        tmp_path, arguments=["--zookeeper", f"{cluster.zookeeper.addresses}/other", "--node-id", "1"]
-    )
-    with pytest.raises(ProcessEndedError, match="ZooKeeper knows no cluster"):
-        lost.start()
+    for path in ("", "/other"):
+        stranger = PenstockProcess(
+            tmp_path, arguments=["--zookeeper", f"{cluster.zookeeper.addresses}{path}", "--node-id", "1"]
+        )
+        with pytest.raises(ProcessEndedError, match="belongs to a broker that is alone"):
+            stranger.start()
     assert (tmp_path / "t-0").is_dir(), "what the directory holds is still there"
+
+
+def test_a_data_directory_is_refused_without_its_own_cluster_and_serves_in_it_again(
+    cluster, admin, topic, tmp_path: Path
+):
+    create(admin, topic)
+    writer = Writer(cluster, topic)
+    writer.send(100)
+    writer.flush()
+    broker = cluster.brokers[3]
+    broker.stop()
+    other = ["--zookeeper", f"{cluster.zookeeper.addresses}/another"]
+    for arguments, says in (
+        ([], "belongs to broker 3 of cluster"),
+        (other, "ZooKeeper knows no cluster"),
+    ):
+        with pytest.raises(ProcessEndedError, match=says):
+            PenstockProcess(broker.data, arguments=[*arguments, "--node-id", "3"]).start()
+    with (
+        PenstockProcess(tmp_path, arguments=[*other, "--node-id", "1"]),
+        pytest.raises(ProcessEndedError, match="start it with the ZooKeeper of its own cluster"),
+    ):
+        PenstockProcess(broker.data, arguments=[*other, "--node-id", "3"]).start()
+    broker.start()
+    until(lambda: in_sync(admin, topic) == {1, 2, 3})
+    assert read_all(cluster, topic, 100) == Counter(range(100))
+
+
+def test_deleting_a_topic_with_the_longest_name_ends_no_broker_and_a_broker_that_was_away_deletes_it_too(
+    cluster, admin
+):
+    topic = "t" * 249
+    create(admin, topic, partitions=3, file_delete_delay_ms="0")
+    away = cluster.brokers[3]
+    away.stop()
+    admin.delete_topics([topic])[topic].result(PATIENCE_S)
+    assert len(list(away.data.glob("ttt*"))) == 3
+    away.start()
+    for broker in cluster.brokers.values():
+        until(lambda data=broker.data: not list(data.glob("ttt*")))
+        assert broker.running
 
 
 def test_a_damaged_topic_node_is_named_and_costs_no_data(cluster, admin, topic):
@@ -508,8 +543,8 @@ def test_a_broker_is_not_drained_where_nothing_balances(cluster, capsys):
     assert "there is no broker 9; the cluster has 1, 2, 3" in capsys.readouterr().err
 
 
+@pytest.mark.needs("kafka")
 def test_kafkas_tool_moves_replicas_and_preferred_leaders(cluster, admin, topic, tmp_path):
-    tools.require("kafka")
     create(admin, topic, replicas=1)
     writer = Writer(cluster, topic)
     writer.send(1000)
@@ -537,3 +572,39 @@ def test_kafkas_tool_moves_replicas_and_preferred_leaders(cluster, admin, topic,
     until(lambda: not topic_config(admin, topic, "follower.replication.throttled.replicas"))
     assert read_all(cluster, topic, 1000) == Counter(range(1000))
     assert leader(admin, topic) == wanted[0]
+
+
+def test_the_command_line_moves_replicas_shows_how_far_it_is_and_cancels(cluster, admin, topic, capsys):
+    def penstock(*words: object) -> str:
+        code = main([*map(str, words), "-b", cluster.bootstrap])
+        said = capsys.readouterr()
+        assert code == 0, said
+        return said.out
+
+    create(admin, topic, replicas=1)
+    Writer(cluster, topic).fill(3_000_000)
+    holder = leader(admin, topic)
+    others = [node_id for node_id in (1, 2, 3) if node_id != holder]
+    wanted = ",".join(map(str, others))
+    # The first answer has a megabyte, and a quarter of an hour is to pass before the next.
+    for name in ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas"):
+        penstock("topic", "config", topic, "--set", f"{name}=*")
+    rates = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
+    for node_id in (1, 2, 3):
+        penstock("broker", "config", node_id, *(word for each in rates for word in ("--set", f"{each}=1000")))
+    try:
+        assert "is under way" in penstock("topic", "move", f"{topic}:0", "--to", wanted, "--no-wait")
+        assert penstock("topic", "move", topic, "--cancel") == f"cancelled 1 move of topic {topic}\n"
+        until(lambda: in_sync(admin, topic) == {holder})
+    finally:
+        for node_id in (1, 2, 3):
+            penstock("broker", "config", node_id, *(word for each in rates for word in ("--unset", each)))
+    assert penstock("topic", "move", topic, "--cancel") == f"cancelled 0 moves of topic {topic}\n"
+    *underway, moved = penstock("topic", "move", topic, "--to", wanted).splitlines()
+    assert moved == f"moved 1 partition of topic {topic} to brokers {wanted}"
+    assert all(line.startswith("1 partition under way, ") for line in underway)
+    assert in_sync(admin, topic) == set(others)
+    until(lambda: leader(admin, topic) == others[0])
+
+    assert main(["topic", "move", topic, "--to", "1,9", "-b", cluster.bootstrap]) == 1
+    assert f"penstock: cannot move {topic}-0: " in capsys.readouterr().err

@@ -8,13 +8,21 @@ compare. One process of each serves a whole session, so tests use topics of thei
 import re
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from peers.brokers import Broker
 from peers.kafka import ApacheKafka
-from tests.foreign.target import new_broker, new_kafka
+from tests.foreign.target import new_broker, new_kafka, target_is_kafka
 from tests.foreign.wire_peer import Pair
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if target_is_kafka():
+        here = [item for item in items if item.path.is_relative_to(Path(__file__).parent)]
+        for item in here:
+            item.add_marker(pytest.mark.needs("kafka"))
 
 
 @pytest.fixture(scope="session")
@@ -31,7 +39,7 @@ def own_broker() -> Iterator[Broker]:
 
 
 @pytest.fixture(scope="session")
-def kafka() -> Iterator[ApacheKafka]:
+def kafka(needs_kafka: None) -> Iterator[ApacheKafka]:
     with new_kafka() as kafka:
         yield kafka
 

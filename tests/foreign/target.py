@@ -3,7 +3,6 @@
 import os
 from collections.abc import Mapping
 
-from peers import tools
 from peers.brokers import Broker
 from peers.kafka import ApacheKafka
 from peers.penstock import PenstockProcess
@@ -17,8 +16,6 @@ SETTINGS = {
     "group.consumer.min.heartbeat.interval.ms": 500,
     "group.consumer.heartbeat.interval.ms": 500,
 }
-# Kafka copies `min.insync.replicas` to the cluster's defaults for this feature, which Penstock does not have.
-KAFKA_FEATURES = {"eligible.leader.replicas.version": 0}
 KAFKA_SETTINGS = {**SETTINGS, "log.initial.task.delay.ms": 500}
 
 
@@ -32,10 +29,8 @@ def new_kafka(
     listeners: Mapping[str, str] | None = None,
     users: Mapping[str, str] | None = None,
 ) -> ApacheKafka:
-    tools.require("kafka")
     return ApacheKafka(
         settings={**KAFKA_SETTINGS, **(settings or {})},
-        features=KAFKA_FEATURES,
         listeners=listeners,
         users=users,
     )

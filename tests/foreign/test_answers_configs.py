@@ -20,6 +20,7 @@ TOPIC = 2
 BROKER = 4
 BROKER_LOGGER = 8
 SET, DELETE, APPEND, SUBTRACT = range(4)
+DYNAMIC_DEFAULT_BROKER = 3
 
 
 # Everything here has a limit from the start, security comes later, and the data is where the user is.
@@ -74,6 +75,20 @@ def test_describing_every_config_of_a_topic(
     expected, got = (by_name(plain(peer.ask(request, version), peer)) for peer in (pair.kafka, pair.broker))
 
     expect_equal(got, expected)
+
+
+@pytest.mark.parametrize("version", range(1, 5))
+@pytest.mark.parametrize("synonyms", [False, True])
+def test_describing_every_config_of_a_fresh_topic(
+    pair: Pair, topic: str, version: int, synonyms: bool
+) -> None:
+    create(pair, topic)
+    request = describe(TOPIC, topic, synonyms=synonyms)
+
+    expected, got = (by_name(plain(peer.ask(request, version), peer)) for peer in (pair.kafka, pair.broker))
+
+    expect_equal(got, expected)
+    assert got["min.insync.replicas"]["config_source"] == DYNAMIC_DEFAULT_BROKER
 
 
 @pytest.mark.parametrize("version", range(1, 5))
@@ -139,9 +154,10 @@ def test_the_brokers_defaults_are_kafkas(pair: Pair) -> None:
     assert different == {}
 
 
-def test_the_cluster_wide_defaults_start_empty(pair: Pair) -> None:
+def test_the_cluster_wide_defaults_start_with_the_in_sync_replicas(pair: Pair) -> None:
     expected, got = broker_configs(pair, "")
-    assert got == expected == {}
+    expect_equal(got, expected)
+    assert set(got) == {"min.insync.replicas"}
 
 
 @pytest.mark.parametrize("version", range(3))

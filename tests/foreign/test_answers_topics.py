@@ -3,6 +3,7 @@
 import pytest
 
 from penstock.base.errors import ErrorCode
+from penstock.base.ids import ZERO_ID
 from penstock.wire.messages.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
@@ -173,6 +174,23 @@ def test_metadata_of_topics_by_id(pair: Pair, topic: str, version: int) -> None:
     )
     unknown = [MetadataRequestTopic(topic_id=UNKNOWN_ID, name=None)]
     pair.same(MetadataRequest(topics=unknown, allow_auto_topic_creation=False), version)
+
+
+@pytest.mark.parametrize("version", range(10, 14))
+@pytest.mark.parametrize("name", [None, "", "no-such-topic", "with space"])
+@pytest.mark.parametrize("topic_id", [ZERO_ID, UNKNOWN_ID])
+def test_metadata_of_what_has_an_unknown_id_or_no_name(
+    pair: Pair, version: int, name: str | None, topic_id: bytes
+) -> None:
+    topics = [MetadataRequestTopic(topic_id=topic_id, name=name)]
+    request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
+    if version >= 12 and name is None and topic_id == ZERO_ID:  # which Kafka's handler does not survive
+        assert pair.broker.ask(request, version).topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
+        return
+    pair.same(request, version)
+    if version < 12:
+        topics.append(MetadataRequestTopic(name="no-such-topic"))
+        pair.same(request, version)
 
 
 @pytest.mark.parametrize("version", [0, 3, 4, 9, 13])

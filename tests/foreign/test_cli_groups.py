@@ -15,7 +15,7 @@ from tests.cli.running import Outcome, Penstock, in_process
 pytestmark = [pytest.mark.foreign, pytest.mark.xdist_group("kafka")]
 
 
-@pytest.fixture(params=["kafka", "broker"])
+@pytest.fixture(params=[pytest.param("kafka", marks=pytest.mark.needs("kafka")), "broker"])
 def address(request: pytest.FixtureRequest) -> str:
     bootstrap: str = request.getfixturevalue(request.param).bootstrap
     return bootstrap
@@ -125,7 +125,8 @@ def test_a_reset_shows_first_what_it_would_do(penstock: Penstock, filled: str) -
     penstock("consume", filled, "-g", filled)
     preview = penstock("group", "reset", filled, "--to", "beginning")
     assert [filled, "1", "10", "0", "reads", "10", "records", "again"] in rows(preview, "TOPIC")
-    assert preview.lines[-1] == "nothing has been changed; do it with --yes"
+    assert preview.code == 2
+    assert "nothing was changed. --yes does it" in preview.err
     assert penstock("consume", filled, "-g", filled).lines == []
     done = penstock("group", "reset", filled, "--to", "beginning", "--yes")
     assert done.lines[-1] == f"moved group {filled}"
@@ -171,11 +172,11 @@ def test_a_group_with_members_is_neither_moved_nor_deleted(
 
 def test_a_group_is_deleted_with_its_offsets(penstock: Penstock, filled: str) -> None:
     penstock("consume", filled, "-g", filled, "-n", 4)
-    assert penstock("group", "delete", filled).lines == [f"deleted group {filled}"]
+    assert penstock("group", "delete", filled, "--yes").lines == [f"deleted group {filled}"]
     gone = penstock("group", "describe", filled)
     assert gone.code == 1
     assert gone.err.startswith(f"penstock: there is no group {filled!r}; ")
-    assert penstock("group", "delete", filled).code == 1
+    assert penstock("group", "delete", filled, "--yes").code == 1
     assert penstock("group", "delete", filled, "--if-exists", "--json").document == {"deleted": []}
     assert len(penstock("consume", filled, "-g", filled).lines) == 10
 
@@ -205,7 +206,11 @@ def test_an_open_transaction_is_listed_described_and_aborted(
     assert document["open_for_ms"] is not None
     assert penstock("consume", filled, "--committed").lines == [str(number) for number in range(10)]
     assert penstock("consume", filled).lines[-1] == "not yet"
-    aborted = penstock("txn", "abort", filled)
+    refused = penstock("txn", "abort", filled)
+    assert refused.code == 2
+    assert f"this would abort the transaction of {filled} and fence its producer" in refused.err
+    assert penstock("txn", "describe", filled, "--json").document[0]["open_for_ms"] is not None
+    aborted = penstock("txn", "abort", filled, "--yes")
     assert aborted.lines == [f"aborted the transaction of {filled} (in 1 partition) and fenced its producer"]
     (document,) = penstock("txn", "describe", filled, "--json").document
     assert (document["partitions"], document["open_for_ms"]) == ([], None)
@@ -224,7 +229,11 @@ def test_only_what_hangs_in_a_partition_is_aborted_there(
     wrong = penstock("txn", "abort", "--partition", f"{filled}-1", "--producer-id", 123_456_789)
     assert wrong.code == 1
     assert f"those who have: {document['producer_id']}" in wrong.err
-    ended = penstock("txn", "abort", "--partition", f"{filled}-1", "--producer-id", document["producer_id"])
+    where = ("--partition", f"{filled}-1", "--producer-id", document["producer_id"])
+    refused = penstock("txn", "abort", *where)
+    assert refused.code == 2
+    assert f"this would abort the transaction of producer {document['producer_id']}" in refused.err
+    ended = penstock("txn", "abort", *where, "--yes")
     assert ended.code == 0, ended.err
     penstock("produce", filled, "-p", 1, stdin=b"after\n")
     assert penstock("consume", filled, "--committed").lines[-2:] == ["9", "after"]

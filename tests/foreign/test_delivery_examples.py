@@ -1,5 +1,7 @@
 """The programs of examples/delivery, killed at the worst moment and started again."""
 
+import re
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -39,7 +41,9 @@ class Example:
         assert run("payments", self._bootstrap, "--topic", self.topic) == 0
 
     def die_and_come_back(self) -> None:
-        common = (self._bootstrap, "--topic", self.topic, "--output", self.output)
+        common: tuple[object, ...] = (self._bootstrap, "--topic", self.topic)
+        if self._name != "exactly_once":
+            common += ("--output", self.output)
         assert run(self._name, *common, "--die-at", DIES_AT) == -signal.SIGKILL
         assert run(self._name, *common) == 0
 
@@ -117,3 +121,51 @@ def test_every_program_says_how_to_run_it_and_is_in_the_table() -> None:
         assert path.name in table
         if path.name != "shared.py":
             assert f"Run it with `python {path.name} " in path.read_text().split('"""')[1]
+
+
+def test_the_programs_run_one_after_another_in_one_folder_as_their_first_lines_say(
+    broker: Broker, topic: str, tmp_path: Path
+) -> None:
+    create_topics(broker.bootstrap, topic, f"{topic}-receipts", f"{topic}-orders", partitions=1)
+    programs = [path for path in EXAMPLES.glob("*.py") if path.name != "shared.py"]
+    programs.sort(key=lambda path: (path.name != "payments.py", path.name))
+    for _ in range(2):
+        for path in programs:
+            command = documented_command(path).replace("localhost:9092", broker.bootstrap)
+            own_topic = f"{topic}-orders" if path.name == "outbox.py" else topic
+            ran = in_folder(tmp_path, f"{command} --topic {own_topic}")
+            assert ran.returncode == 0, f"{command}: {ran.stderr}"
+    assert len(list(tmp_path.iterdir())) == 6, "one output file for each program that writes one"
+
+
+def test_the_commands_of_the_readme_show_the_payment_that_has_two_receipts(
+    broker: Broker, topic: str, tmp_path: Path
+) -> None:
+    create_topics(broker.bootstrap, topic, partitions=1)
+    (block,) = re.findall(
+        r"```\ncd examples/delivery\n(.*?)```", (EXAMPLES / "README.md").read_text(), re.DOTALL
+    )
+    *commands, look = block.splitlines()
+    for command in commands:
+        in_folder(tmp_path, command.replace("localhost:9092", f"{broker.bootstrap} --topic {topic}"))
+    assert in_folder(tmp_path, look).stdout == "2\n"
+
+
+def test_an_outbox_does_not_send_orders_to_the_topic_of_payments() -> None:
+    told = in_folder(EXAMPLES, "python outbox.py --help").stdout
+    assert "default: orders" in told
+
+
+def documented_command(path: Path) -> str:
+    found = re.search(r"Run it with `([^`]+)`", path.read_text())
+    assert found is not None
+    return found[1]
+
+
+def in_folder(folder: Path, command: str) -> subprocess.CompletedProcess[str]:
+    """Run a documented command there, with this Python and the programs where they are."""
+    command = re.sub(r"^python (\S+)", rf"{sys.executable} {EXAMPLES}/\1", command)
+    shell = shutil.which("sh") or "sh"
+    return subprocess.run(
+        [shell, "-c", command], cwd=folder, timeout=TIMEOUT_S, check=False, capture_output=True, text=True
+    )

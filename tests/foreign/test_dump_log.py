@@ -11,14 +11,13 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from peers import tools
 from peers.brokers import Broker
 from peers.kafka import DUMP_LOG_SEGMENTS, run_tool
 from tests.foreign import on_disk
 from tests.foreign.sample import CODECS
 from tests.foreign.target import target_is_kafka
 
-pytestmark = pytest.mark.foreign
+pytestmark = [pytest.mark.foreign, pytest.mark.needs("kafka")]
 
 TIMEOUT_S = 30.0
 SEGMENT_BYTES = 1024 * 1024  # the smallest that Kafka allows
@@ -36,11 +35,6 @@ COMPLAINTS = [
     "corrupt",
     "found an invalid",
 ]
-
-
-@pytest.fixture(autouse=True)
-def _kafka() -> None:
-    tools.require("kafka")
 
 
 def test_every_file_of_a_broker_that_was_killed_and_has_compacted(own_broker: Broker) -> None:

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from peers import tools
 from peers.kafka import FEATURES, run_tool
 from peers.penstock import PenstockProcess
 from penstock.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
@@ -17,9 +16,8 @@ UPGRADE, SAFE, UNSAFE = 1, 2, 3
 
 
 @pytest.fixture(scope="module")
-def penstock() -> Iterator[PenstockProcess]:
+def penstock(needs_kafka: None) -> Iterator[PenstockProcess]:
     """Of its own: levels are the whole cluster's."""
-    tools.require("kafka")
     with PenstockProcess() as broker:
         yield broker
 

@@ -6,7 +6,6 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as Position
 
-from peers import tools
 from peers.brokers import Broker
 from peers.kafka import DUMP_LOG_SEGMENTS, run_tool
 from penstock.base.ids import CONSUMER_OFFSETS, TRANSACTION_STATE
@@ -26,15 +25,10 @@ from penstock.records.internal.transaction_shapes import TransactionLogKey, Tran
 from penstock.records.record import read_records
 from tests.foreign.target import new_kafka
 
-pytestmark = [pytest.mark.foreign, pytest.mark.xdist_group("kafka")]
+pytestmark = [pytest.mark.foreign, pytest.mark.needs("kafka"), pytest.mark.xdist_group("kafka")]
 
 TIMEOUT_S = 60.0
 LIMIT = 1 << 24
-
-
-@pytest.fixture(autouse=True)
-def _kafka() -> None:
-    tools.require("kafka")
 
 
 def use_groups_and_transactions(broker: Broker) -> None:

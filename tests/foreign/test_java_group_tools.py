@@ -8,11 +8,10 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from peers import tools
 from peers.brokers import Broker
 from peers.kafka import CONFIG_COMMAND, CONSOLE_CONSUMER, run_tool
 
-pytestmark = pytest.mark.foreign
+pytestmark = [pytest.mark.foreign, pytest.mark.needs("kafka")]
 
 CONSUMER_GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 GROUPS = "org.apache.kafka.tools.GroupsCommand"
@@ -22,11 +21,6 @@ VERIFIABLE_CONSUMER = "org.apache.kafka.tools.VerifiableConsumer"
 TIMEOUT_S = 60
 HOUR_MS = 3_600_000
 BASE_MS = 1_700_000_000_000  # 2023-11-14T22:13:20Z
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _kafka() -> None:
-    tools.require("kafka")
 
 
 def run(broker: Broker, tool: str, *arguments: object) -> str:

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from peers import tools
 from tests.foreign.members.java_program import compiled_member
 from tests.foreign.members.story import PARTITIONS, Story, told
 
@@ -17,8 +16,7 @@ STRATEGIES = ("range", "roundrobin", "sticky", "cooperative-sticky", "consumer-u
 
 
 @pytest.fixture(scope="module")
-def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
-    tools.require("kafka")
+def story(tmp_path_factory: pytest.TempPathFactory, needs_kafka: None, needs_jdk: None) -> Iterator[Story]:
     program = compiled_member(tmp_path_factory.mktemp("member"))
     with told({"java": (program, STRATEGIES)}) as story:
         yield story

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from peers import tools
 from peers.brokers import Broker
 from peers.kafka import (
     CONFIG_COMMAND,
@@ -22,12 +21,7 @@ from peers.kafka import (
 )
 from tests.foreign import on_disk
 
-pytestmark = pytest.mark.foreign
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _kafka() -> None:
-    tools.require("kafka")
+pytestmark = [pytest.mark.foreign, pytest.mark.needs("kafka")]
 
 
 def run(broker: Broker, tool: str, *arguments: object, text: str | None = None) -> str:

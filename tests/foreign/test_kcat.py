@@ -10,12 +10,7 @@ from peers.brokers import Broker
 from tests.foreign import on_disk
 from tests.foreign.sample import CODECS
 
-pytestmark = pytest.mark.foreign
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _kcat() -> None:
-    tools.require("kcat")
+pytestmark = [pytest.mark.foreign, pytest.mark.needs("kcat")]
 
 
 def kcat(broker: Broker, *arguments: str, text: str = "") -> str:

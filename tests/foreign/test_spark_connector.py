@@ -11,21 +11,20 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from peers import tools
 from peers.brokers import Broker
 from penstock.client.producer import NewRecord
 from penstock.records.compression import Codec
 from tests.foreign.sample import CODECS, SAMPLES
-from tests.spark.conftest import spark
+from tests.spark.conftest import links_looked_up, spark
 from tests.spark.writing import Topics
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
-__all__ = ["spark"]
+__all__ = ["links_looked_up", "spark"]
 
-pytestmark = [pytest.mark.foreign, pytest.mark.xdist_group("spark")]
+pytestmark = [pytest.mark.foreign, pytest.mark.needs("spark-kafka"), pytest.mark.xdist_group("spark")]
 
 OURS, THEIRS = "penstock", "kafka"
 # Theirs asks three times, a second apart, also where it was told nonsense. Ours takes the option and does not need it.
@@ -80,7 +79,6 @@ class Both:
 
 @pytest.fixture
 def both(spark: "SparkSession", broker: Broker) -> Both:
-    tools.require("spark-kafka")
     return Both(spark, broker.bootstrap)
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from peers import tools
 from peers.brokers import Broker
 from peers.process import WatchedProcess
 from tests.chaos.reading import committed_values, create_topics
@@ -76,8 +75,8 @@ class WordCount:
         return committed_values(self._bootstrap, self._output, partitions=PARTITIONS)
 
 
+@pytest.mark.needs("kafka", "jdk")
 def test_a_word_count_is_killed_and_goes_on_exactly(own_broker: Broker, topic: str, tmp_path: Path) -> None:
-    tools.require("kafka")
     count = WordCount(own_broker, topic[-20:], tmp_path)
     try:
         count.pour()

@@ -7,24 +7,18 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Producer
 
-from peers import tools
 from peers.brokers import Broker
 from peers.kafka import java_command, run_tool
 from peers.process import WatchedProcess
 from tests.chaos.reading import committed_values, create_topics
 from tests.foreign.transacting import PATIENCE_S, Confluent
 
-pytestmark = pytest.mark.foreign
+pytestmark = [pytest.mark.foreign, pytest.mark.needs("kafka")]
 
 COPIER = "org.apache.kafka.tools.TransactionalMessageCopier"
 TRANSACTIONS = "org.apache.kafka.tools.TransactionsCommand"
 PARTITIONS = 2
 RECORDS = 2_000  # in each partition
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _kafka() -> None:
-    tools.require("kafka")
 
 
 @contextlib.contextmanager

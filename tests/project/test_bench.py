@@ -38,7 +38,6 @@ from bench.rows import Better, Goal, Result, Row, combine, percentile, results
 from bench.run import run_all
 from bench.scale import FULL, QUICK, TINY
 from bench.table import format_figure, render_summary, render_table
-from peers import tools
 from peers.penstock import PenstockProcess
 from penstock.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
@@ -217,10 +216,9 @@ def test_a_run_measures_a_real_broker_and_fills_every_row(
 
 
 @pytest.mark.foreign
+@pytest.mark.needs("zookeeper")
 @pytest.mark.parametrize("measure", [failover, cluster_size, replication, joining_broker])
 def test_a_real_cluster_is_measured(measure: ModuleType) -> None:
-    tools.require("zookeeper")
-
     figures = measure.turn(Contestant(PENSTOCK, PenstockProcess), TINY)
 
     assert set(figures) >= {row.key for row in measure.rows(TINY)}

@@ -35,6 +35,21 @@ def test_the_license_is_the_apache_license() -> None:
     assert "END OF TERMS AND CONDITIONS" in text
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "There is no authentication yet",
+        "act as a broker",
+        "transaction marker",
+        "let only trusted machines reach",
+    ],
+)
+def test_the_page_on_clusters_says_what_any_program_on_the_network_can_do(words: str) -> None:
+    text = " ".join((ROOT / "docs" / "cluster.md").read_text().split())
+    section = text.partition("## Keep the ports within a trusted network")[2].partition(" ## ")[0]
+    assert words in section
+
+
 def test_contributing_fits_on_a_page() -> None:
     assert len((ROOT / "CONTRIBUTING.md").read_text().splitlines()) <= 66
 

@@ -37,7 +37,7 @@ def locked(flavour: str) -> dict[str, dict[str, str]]:
 
 def names(requirements: list[str]) -> set[str]:
     found = {re.match(r"[A-Za-z0-9_.-]+", each)[0].lower().replace("_", "-") for each in requirements}  # type: ignore[index]
-    return found - {"penstock"}
+    return found - {PROJECT["name"]}
 
 
 @pytest.mark.parametrize("flavour", FLAVOURS)
@@ -88,5 +88,5 @@ def test_the_core_needs_no_spark_and_no_web_framework() -> None:
 
 
 def test_the_extras_are_those_the_documentation_names() -> None:
-    assert set(PROJECT["optional-dependencies"]) == {"spark", "java", "cluster", "console", "all", "dev"}
+    assert set(PROJECT["optional-dependencies"]) == {"spark", "java", "cluster", "all", "dev"}
     assert PROJECT["requires-python"] == ">=3.11"

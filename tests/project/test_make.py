@@ -60,7 +60,7 @@ def test_make_broker_sets_up_the_core_and_serves_on_9092_or_the_next_free_port()
 
 
 def test_make_test_checks_format_lint_types_and_layers_before_the_suite() -> None:
-    set_up, *checks, suite = dry_run("test").splitlines()
+    set_up, *checks, tools, suite = dry_run("test").splitlines()
 
     assert set_up == "sh scripts/setup.sh dev"
     assert [check.split("/")[-1] for check in checks] == [
@@ -69,6 +69,7 @@ def test_make_test_checks_format_lint_types_and_layers_before_the_suite() -> Non
         "mypy",
         "lint-imports",
     ]
+    assert tools == "sh scripts/tools.sh at-hand"
     assert "-m pytest" in suite
 
 

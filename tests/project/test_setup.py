@@ -100,6 +100,16 @@ def test_an_environment_for_spark_serves_the_broker_and_says_before_it_is_made_h
     assert ready.set_up("sizes", JAVA_HOME=str(java(ready.folder))).stdout == ""
 
 
+def test_an_environment_made_under_the_earlier_name_does_not_keep_both(ready: TinyProject) -> None:
+    ready.lock("run", ("dependency", "1.0"), ("penstock", "0.1"))
+    assert ready.set_up().returncode == 0
+    assert ready.evaluate("__import__('penstock').VERSION") == "0.1"
+    ready.lock("run", ("dependency", "1.0"))
+
+    assert ready.set_up().returncode == 0
+    assert "No module named 'penstock'" in ready.evaluate("__import__('penstock').VERSION")
+
+
 def java(folder: Path) -> Path:
     """The home of a Java that only knows how old it is."""
     program = folder / "java" / "bin" / "java"

@@ -1,8 +1,9 @@
-"""`make tools`, and what a test does whose tool is missing."""
+"""`make tools`, and what becomes of tests whose tool is missing, or not declared."""
 
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -40,9 +41,9 @@ class Machine:
             "HOME": str(folder),
         }
 
-    def make_tools(self) -> subprocess.CompletedProcess[str]:
+    def make_tools(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [str(shutil.which("sh")), str(ROOT / "scripts" / "tools.sh")],
+            [str(shutil.which("sh")), str(ROOT / "scripts" / "tools.sh"), *arguments],
             env=self._environment,
             capture_output=True,
             text=True,
@@ -94,6 +95,13 @@ def test_a_program_that_cannot_be_installed_is_named_with_what_to_do(tmp_path: P
     assert "brew install" in line
 
 
+def test_a_missing_browser_is_said_and_is_no_failure(tmp_path: Path) -> None:
+    done = Machine(tmp_path, java=JAVA_17, mvn=MAVEN, kcat="").make_tools()
+
+    assert done.returncode == 0
+    assert "chromium is missing (apt-get install chromium)" in done.stdout
+
+
 def test_a_java_too_old_is_said_so(tmp_path: Path) -> None:
     machine = Machine(tmp_path, java="echo 'openjdk version \"11.0.2\"' >&2", mvn=MAVEN, kcat="")
 
@@ -103,6 +111,53 @@ def test_a_java_too_old_is_said_so(tmp_path: Path) -> None:
     assert "Java 17 or newer is missing" in done.stderr
 
 
+def test_make_test_fetches_the_jars_where_java_and_maven_are_there_and_says_how_much_it_downloads(
+    tmp_path: Path,
+) -> None:
+    machine = Machine(tmp_path, java=JAVA_17, mvn=MAVEN)
+
+    done = machine.make_tools("at-hand")
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("penstock: this downloads about 144 MB of jars, once, into ")
+    assert machine.calls.read_text() == ALL_POMS
+    assert machine.make_tools("at-hand").stdout == "", "it says nothing when there is nothing to do"
+
+
+@pytest.mark.parametrize(
+    "scripts",
+    [{"mvn": MAVEN}, {"java": JAVA_17}, {"java": "echo 'openjdk version \"11.0.2\"' >&2", "mvn": MAVEN}],
+    ids=["no java", "no maven", "an old java"],
+)
+def test_make_test_goes_on_where_java_or_maven_is_missing(tmp_path: Path, scripts: dict[str, str]) -> None:
+    machine = Machine(tmp_path, **scripts)
+
+    done = machine.make_tools("at-hand")
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert not machine.calls.exists()
+
+
+def test_make_test_goes_on_when_maven_cannot_download_and_asks_it_once(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, java=JAVA_17, mvn='echo "$4" >>"$MAVEN_CALLS"; exit 1')
+
+    done = machine.make_tools("at-hand")
+
+    assert done.returncode == 0
+    assert "Apache Kafka is missing: Maven could not fetch it" in done.stderr
+    assert "the suite goes on without" in done.stderr
+    assert machine.calls.read_text() == KAFKA_POM
+
+
+@pytest.fixture
+def undeclared(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Outside of the rule that a test declares its tools: these are about finding them."""
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    with tools.within_reach(None):
+        yield
+
+
+@pytest.mark.usefixtures("undeclared")
 def test_a_test_whose_tool_is_missing_is_skipped_by_name(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -113,6 +168,7 @@ def test_a_test_whose_tool_is_missing_is_skipped_by_name(
         tools.require("kcat")
 
 
+@pytest.mark.usefixtures("undeclared")
 def test_on_ci_a_missing_tool_is_a_failure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("CI", "true")
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -121,6 +177,7 @@ def test_on_ci_a_missing_tool_is_a_failure(monkeypatch: pytest.MonkeyPatch, tmp_
         tools.require("kcat")
 
 
+@pytest.mark.usefixtures("undeclared")
 @pytest.mark.parametrize("name", tools.JARS)
 def test_jars_without_the_proof_that_all_arrived_count_as_missing(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str

@@ -30,7 +30,7 @@ LIMIT = 1 << 20
 
 IMPLEMENTATIONS = [
     pytest.param(plain_columns, id="python"),
-    pytest.param(columns.compiled, id="compiled"),
+    pytest.param(columns.compiled, id="compiled", marks=pytest.mark.needs("cc")),
 ]
 both = pytest.mark.parametrize("code", IMPLEMENTATIONS)
 
@@ -87,6 +87,7 @@ def reader(code: Any) -> ColumnReader:
     return ColumnReader(keys=True, values=True, headers=True, implementation=code)
 
 
+@pytest.mark.needs("cc")
 def test_the_extension_is_built_where_the_suite_runs():
     assert columns.IS_COMPILED
 
@@ -157,6 +158,7 @@ def test_times_beyond_what_microseconds_can_say_stay_at_their_end(code: Any):
     assert memoryview(gathering.take().timestamps_us).cast("B").cast("q")[0] == 2**63 - 1
 
 
+@pytest.mark.needs("cc")
 @given(records=record_lists(), seed=st.integers(0, 2**32))
 @settings(max_examples=300, deadline=None)
 def test_both_refuse_the_same_damage(records: list[Record], seed: int):

@@ -14,18 +14,31 @@ import pytest
 from penstock.base.errors import ErrorCode
 from penstock.base.ids import TopicPartition
 from penstock.core.producers import Duplicate, ProducerStates
+from penstock.services import other_directories
+from penstock.services import partitions as partitions_module
 from penstock.services.compactor import Compactor
 from penstock.services.flusher import Flusher
+from penstock.services.other_directories import Others
 from penstock.services.partition import Partition
 from penstock.services.partitions import Partitions
-from penstock.sim.entries import AlterTopic, CrashMachine, CrashProcess, FlipBit, Restart
+from penstock.sim.entries import (
+    AlterTopic,
+    CopyForeign,
+    CrashMachine,
+    CrashProcess,
+    FlipBit,
+    Restart,
+    StartWithoutMetadata,
+)
 from penstock.sim.plan import Plan
 from penstock.sim.topic_plans import FOREVER
-from penstock.storage import compaction, names, recovery, retention, walk
+from penstock.storage import compaction, meta_properties, names, recovery, retention, verifying, walk
 from penstock.storage import log as log_module
 from penstock.storage.cleaning import CleaningRules, OffsetMap
 from penstock.storage.directory import DataDirectory
+from penstock.storage.index import SegmentIndex
 from penstock.storage.log import Log
+from penstock.storage.partition_directories import partition_of
 from penstock.storage.segment import Segment
 from penstock.storage.syncing import SyncPlan, Unsynced
 
@@ -107,6 +120,10 @@ def flips_bits_of_indexes(plan: Plan) -> bool:
     return any(isinstance(each, FlipBit) and each.suffix == ".index" for each in plan.faults)
 
 
+def has_foreign_directories(plan: Plan) -> bool:
+    return any(isinstance(each, CopyForeign) for each in plan.faults)
+
+
 # ---- faults
 
 
@@ -119,7 +136,8 @@ def no_fsync_at_roll(patch: pytest.MonkeyPatch) -> None:
 @planted
 def torn_tail_accepted(patch: pytest.MonkeyPatch) -> None:
     """After a crash a batch counts as whole if its header makes sense and its bytes are there."""
-    patch.setattr(walk, "crc_holds", lambda *_: True)
+    for module in (walk, verifying):
+        patch.setattr(module, "crc_holds", lambda *_: True)
 
 
 @planted_for(loses_power)
@@ -326,6 +344,7 @@ def served_before_it_is_synced(patch: pytest.MonkeyPatch) -> None:
 def damaged_index_hides_records(patch: pytest.MonkeyPatch) -> None:
     """A reader is led behind what it asked for by an index with a flipped bit, and takes it for a gap."""
     patch.setattr(Segment, "_begins_behind", lambda self, position, offset, *, cached_only: False)
+    patch.setattr(SegmentIndex, "_require_sense", lambda self, loaded: None)
 
 
 @planted
@@ -342,15 +361,44 @@ def compaction_keeps_the_oldest(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(OffsetMap, "supersedes", supersedes)
 
 
+@planted_for(has_foreign_directories)
+def unknown_partitions_deleted(patch: pytest.MonkeyPatch) -> None:
+    """A start deletes every partition that the metadata do not know."""
+
+    def look(*words: Any, **more: Any) -> Others:
+        found = genuine(*words, **more)
+        unknown = [each for each in map(partition_of, found.unknown) if each is not None]
+        return found._replace(deleted=found.deleted + unknown)
+
+    genuine = other_directories.look_at_others
+    patch.setattr(partitions_module, "look_at_others", look)
+
+
+@planted_for(has_foreign_directories)
+def namesake_deleted_instead_of_set_aside(patch: pytest.MonkeyPatch) -> None:
+    """Whatever has the name of a new partition is deleted."""
+
+    async def vacate(self: Partitions, partition: TopicPartition, found: Any, topic: Any) -> None:
+        await self._discard([partition])
+
+    patch.setattr(Partitions, "_vacate", vacate)
+
+
+@planted_for(lambda plan: any(isinstance(each, StartWithoutMetadata) for each in plan.faults))
+def partitions_without_metadata_taken_for_ones_own(patch: pytest.MonkeyPatch) -> None:
+    """A broker that is alone begins with empty metadata beside partitions."""
+    patch.setattr(meta_properties, "refuse_without_metadata", lambda disk: None)
+
+
 def planted_by_name(name: str, faults: Sequence[Planted] = PLANTED) -> Planted:
     return next(each for each in faults if each.name == name)
 
 
 # A seed in which each is seen, of those that have no plan of their own.
 SEEN_FROM: dict[str, int] = {
-    "no_fsync_at_roll": 267,
+    "no_fsync_at_roll": 244,
     "index_trusted_after_a_crash": 95,
-    "producers_not_rebuilt": 48,
+    "producers_not_rebuilt": 5,
     "tombstone_dropped_early": 12,
     "retention_deletes_the_active_segment": 23,
     "fetch_past_the_high_watermark": 1,
@@ -359,7 +407,9 @@ SEEN_FROM: dict[str, int] = {
     "acknowledged_before_the_sync": 7,
     "failed_sync_taken_for_a_good_one": 177,
     "names_not_synced": 1181,
-    "start_not_written_before_segments_go": 164,
-    "start_not_written_before_compaction": 1250,
+    "start_not_written_before_segments_go": 491,
     "compaction_keeps_the_oldest": 8,
+    "unknown_partitions_deleted": 70,
+    "namesake_deleted_instead_of_set_aside": 38,
+    "partitions_without_metadata_taken_for_ones_own": 18,
 }

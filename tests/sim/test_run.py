@@ -57,6 +57,11 @@ def test_a_seed_is_one_history_in_this_process_and_in_others() -> None:
     assert run_plan(make_plan(SEED + 1)).hash != first.hash
 
 
+def test_a_node_that_still_stops_when_the_plan_ends_is_waited_for() -> None:
+    outcome = run_plan(small_plan(entries.Restart(5_000, node=1, down_ms=1_500)))
+    assert outcome.problems == []
+
+
 def test_a_run_without_faults_is_in_order_and_counts_what_was_done() -> None:
     outcome = run_plan(small_plan())
     assert outcome.problems == []
@@ -105,6 +110,8 @@ def test_every_kind_of_fault_can_be_carried_out_alone() -> None:
         "suffix": ".log",
         "by_ms": 500,
         "percent": 110,
+        "name": "photos-2024",
+        "is_partition": True,
     }
     for kind, entry_type in entries.FAULTS.items():
         fields = [name for name in entry_type.__dataclass_fields__ if name != "kind"]

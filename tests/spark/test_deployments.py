@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from peers import tools
 from peers.spark import SparkCluster, SparkConnect, environment
 from penstock.testing import EmbeddedBroker
 from tests.spark.programs import deployment_story
@@ -28,7 +27,6 @@ def found(
     request: pytest.FixtureRequest, broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[dict[str, Any]]:
     """What the story found there."""
-    tools.java()
     name: str = request.param
     with SparkCluster() if name == "cluster" else SparkConnect() as deployment:
         told = _told(deployment.address, broker.bootstrap_servers, name, tmp_path_factory.mktemp(name))

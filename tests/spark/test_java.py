@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from penstock.base.errors import UserError
-from penstock.spark.java import find_java, major_version
+from penstock.spark.java import find_java
+from penstock.world.java import major_version
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -92,7 +93,7 @@ def test_without_any_java_one_line_says_what_to_do(tmp_path: Path) -> None:
 
     assert str(caught.value) == (
         f"Spark needs Java 17 or newer, and there is none; {old.resolve()}/bin/java (PATH) is Java 11: install one "
-        '(on Debian and Ubuntu: apt-get install default-jre-headless), or pip install "penstock[java]"'
+        '(on Debian and Ubuntu: apt-get install default-jre-headless), or pip install "penstock-mq[java]"'
     )
 
 
@@ -123,5 +124,5 @@ def test_a_pipeline_without_pyspark_ends_with_the_command_that_brings_it(tmp_pat
 
     assert (done.returncode, done.stderr) == (
         1,
-        'penstock: pyspark and pyarrow not installed; pip install "penstock[spark]" brings it\n',
+        'penstock: pyspark and pyarrow not installed; pip install "penstock-mq[spark]" brings it\n',
     )

@@ -155,3 +155,18 @@ def read_all(log: Log, *, max_bytes: int = 1 << 20, start: int | None = None) ->
             found.append(bytes(data[position : position + header.size]))
             offset = header.next_offset
     return found
+
+
+def cleanly_closed_log(
+    disk: Disk, *, config: LogConfig, batches: int, size: int, rolled: bool
+) -> list[bytes]:
+    """A log with so many batches of two records that was closed cleanly; what was written."""
+    log = create_log(disk, config=config)
+    written = [
+        append(log, batch(base_offset=2 * number, count=2, timestamp=NOW_MS + number, size=size))
+        for number in range(batches)
+    ]
+    if rolled:
+        log.roll(now_ms=NOW_MS)
+    close_cleanly(log, disk)
+    return written

@@ -251,3 +251,46 @@ def test_a_segment_without_aborted_transactions_has_no_file(written: Transaction
     written.mark(COMMIT, 3)
     written.log.roll(now_ms=NOW_MS)
     assert not [name for name in disk.list(PATH) if name.endswith(".txnindex")]
+
+
+def test_a_bit_that_flipped_anywhere_in_an_index_of_aborted_transactions_changes_no_answer() -> None:
+    disk = MemoryDisk()
+    written = TransactionalLog(disk, LogConfig(segment_bytes=1 << 20))
+    for producer in (1, 2, 3, 1):
+        written.write(producer)
+    for producer in (2, 1, 3):
+        written.mark(ABORT, producer)
+    end_offset = written.log.end_offset
+    expected = written.log.aborted_transactions(from_offset=0, upto_offset=end_offset)
+    assert len(expected) == 3
+    written.log.roll(now_ms=NOW_MS)
+    close_cleanly(written.log, disk)
+    path = f"{PATH}/{0:020d}.txnindex"
+    file = disk.open(path)
+    good = bytes(file.read(0, file.size))
+    damaged = [bytes([*good[:at], good[at] ^ 1 << at % 8, *good[at + 1 :]]) for at in range(len(good))]
+    for content in [*damaged, good[:ENTRY_SIZE], b""]:
+        file.truncate(0)
+        file.append([content])
+        again, report = open_log(
+            disk,
+            LogConfig(segment_bytes=1 << 20),
+            ProducerStates(),  # type: ignore[arg-type]
+            recovery_point=end_offset,
+            clean=True,
+        )
+        assert again.aborted_transactions(from_offset=0, upto_offset=end_offset) == expected
+        assert any("aborted transactions" in line for line in report.problems())
+        again.close()
+        file = disk.open(path)
+
+
+def test_an_index_of_aborted_transactions_that_is_gone_is_made_again() -> None:
+    disk = MemoryDisk()
+    written = TransactionalLog(disk)
+    written.write(1)
+    written.mark(ABORT, 1)
+    close_cleanly(written.log, disk)
+    disk.remove(f"{PATH}/{0:020d}.txnindex")
+    written.reopen(clean=True)
+    assert len(written.log.aborted_transactions(from_offset=0, upto_offset=2)) == 1

@@ -319,7 +319,7 @@ def test_a_batch_with_a_wrong_crc_stops_the_run_and_changes_nothing(disk: Memory
     content[-1] ^= 1
     segment.file.truncate(0)
     segment.file.append([content])
-    with pytest.raises(CorruptionError, match="no valid batch"):
+    with pytest.raises(CorruptionError, match="checksum is wrong"):
         run_compaction(log, disk)
     assert [header.base_offset for header in log.headers(0)] == [0, 1]
     assert not [name for name in disk.list(PATH) if name.endswith((".cleaned", ".swap"))]

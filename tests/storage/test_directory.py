@@ -8,9 +8,11 @@ import pytest
 from penstock.base.errors import StorageError, UserError
 from penstock.base.ids import TopicPartition, format_id
 from penstock.sim.disk import SimDisk
+from penstock.sim.disk_faults import Revoked
 from penstock.storage import checkpoints
 from penstock.storage.directory import CLEAN_SHUTDOWN, DataDirectory
 from penstock.storage.log import Log, LogConfig
+from penstock.storage.partition_directories import STRAY, Aside, aside_name, aside_of, partition_of
 from penstock.world.disk import Disk, read_file, write_file_atomically
 from penstock.world.memory_disk import MemoryDisk
 from tests.storage.helpers import NOW_MS, TOPIC_ID, RememberedProducers, append, batch, read_all, sync
@@ -209,7 +211,7 @@ def test_a_recreated_partition_is_not_measured_by_the_old_ones_recovery_point(di
     append(log, batch(0, 1000))
     directory.close_cleanly({ORDERS: log})
     directory = take(disk)
-    directory.set_aside([ORDERS], unique=b"\1" * 16)
+    directory.set_aside({ORDERS: b"\1" * 16})
     log = create(directory)
     data = append(log, batch(0, 5))
     directory.close({ORDERS: log})
@@ -227,8 +229,8 @@ def test_a_recreated_partition_is_not_measured_by_it_after_a_deletion_that_faile
     directory = take(machine.mount())
     machine.faults.fail_appends(errno.ENOSPC)
     with pytest.raises(StorageError, match="recovery-point-offset-checkpoint"):
-        directory.set_aside([ORDERS], unique=b"\1" * 16)
-    directory.set_aside([ORDERS], unique=b"\2" * 16)
+        directory.set_aside({ORDERS: b"\1" * 16})
+    directory.set_aside({ORDERS: b"\2" * 16})
     log = create(directory)
     data = append(log, batch(0, 5))
     machine.crash_process()
@@ -286,23 +288,78 @@ def test_a_deleted_partition_moves_aside_and_goes_later(disk: MemoryDisk) -> Non
     log = create(directory)
     append(log, batch(0))
     log.close()
-    (name,) = directory.set_aside([ORDERS], unique=bytes(range(16)))
+    (name,) = directory.set_aside({ORDERS: bytes(range(16))})
     assert name == "orders-0.000102030405060708090a0b0c0d0e0f-delete"
     assert disk.list(name)
     directory.close({})
     directory = take(disk)
     assert directory.partitions == []
-    assert directory.deleted == [name]
+    assert list(directory.aside) == [name]
     directory.remove_deleted(name)
     assert not disk.exists(name)
 
 
-def test_the_longest_topic_name_can_be_deleted(disk: MemoryDisk) -> None:
+def test_the_partitions_of_topics_with_the_longest_names_get_names_of_their_own(disk: MemoryDisk) -> None:
     directory = take(disk)
-    longest = TopicPartition("t" * 249, 99999)
-    create(directory, longest).close()
-    (name,) = directory.set_aside([longest], unique=bytes(16))
-    assert len(name) == 255
+    longest = [TopicPartition("t" * 249, number) for number in (0, 1, 99999)]
+    longest.append(TopicPartition("t" * 248 + "u", 1))
+    for partition in longest:
+        create(directory, partition).close()
+    names = directory.set_aside({partition: bytes([number]) * 16 for number, partition in enumerate(longest)})
+    assert len(set(names)) == len(longest)
+    assert {len(name) for name in names} == {255}
+    assert [aside_of(name).partition.partition for name in names] == [0, 1, 99999, 1]  # type: ignore[union-attr]
+    directory.close({})
+    directory = take(disk)
+    assert directory.partitions == []
+    for name in names:
+        directory.remove_deleted(name)
+        assert not disk.exists(name)
+
+
+def test_a_name_that_is_cut_is_cut_between_characters() -> None:
+    name = aside_name(TopicPartition("ä" * 120 + "x", 3), bytes(16), STRAY)
+    assert len(name.encode()) in (254, 255)
+    assert aside_of(name) == Aside(TopicPartition(name.partition("-")[0], 3), STRAY)
+
+
+@pytest.mark.parametrize(
+    ("name", "partition"),
+    [
+        ("orders-0", ORDERS),
+        ("a-b.c_d-1-12", DASHED),
+        ("orders-00", None),
+        ("orders-٣", None),
+        ("orders", None),
+        ("-1", None),
+        ("photos-delete", None),
+    ],
+)
+def test_only_names_that_a_partition_would_be_given_are_partitions(
+    name: str, partition: TopicPartition | None
+) -> None:
+    assert partition_of(name) == partition
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["photos-delete", "orders-0-delete", "orders-0.0123-delete", f"orders.{'0' * 32}-delete", "x-stray"],
+)
+def test_only_names_that_were_made_for_it_are_of_what_was_set_aside(name: str) -> None:
+    assert aside_of(name) is None
+
+
+def test_what_says_whose_a_deleted_partition_is_goes_last() -> None:
+    machine = SimDisk(Random(0))
+    directory = take(machine.mount())
+    log = create(directory)
+    append(log, batch(0))
+    log.close()
+    (name,) = directory.set_aside({ORDERS: bytes(16)})
+    machine.faults.strike_after(1, machine.crash_process)
+    with pytest.raises(Revoked):
+        directory.remove_deleted(name)
+    assert machine.mount().list(name)[-1] == "partition.metadata"
 
 
 def test_the_recovery_point_goes_down_on_disk_before_a_log_is_cut() -> None:
@@ -354,7 +411,7 @@ def test_high_watermarks_are_written_when_they_are_new_and_after_the_last_of_a_c
     directory = take(disk)
     assert directory.high_watermark(ORDERS) == 4
     reopen(directory).close()
-    directory.set_aside([ORDERS], unique=bytes(16))
+    directory.set_aside({ORDERS: bytes(16)})
     assert directory.high_watermark(ORDERS) == 0
     directory.close({})
     assert take(disk).high_watermark(ORDERS) == 0, "a new log of the same name has nothing committed"

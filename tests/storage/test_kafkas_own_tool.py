@@ -20,7 +20,7 @@ from tests.storage.helpers import (
     close_cleanly,
 )
 
-pytestmark = pytest.mark.foreign
+pytestmark = [pytest.mark.foreign, pytest.mark.needs("kafka")]
 
 DUMP = "org.apache.kafka.tools.DumpLogSegments"
 
@@ -67,7 +67,7 @@ def recover(disk: RealDisk, path: str, config: LogConfig) -> Log:
 
 
 def dump(*arguments: str) -> str:
-    classpath = f"{tools.require('kafka')}/*"
+    classpath = f"{tools.locate('kafka')}/*"
     command = [tools.java(), "-Xshare:auto", "-XX:TieredStopAtLevel=1", "-cp", classpath, DUMP, *arguments]
     ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert ran.returncode == 0, ran.stderr
@@ -75,7 +75,6 @@ def dump(*arguments: str) -> str:
 
 
 def test_kafka_accepts_ordinary_compacted_and_recovered_logs(tmp_path: Path) -> None:
-    tools.require("kafka")
     disk = RealDisk(str(tmp_path))
     config = LogConfig(segment_bytes=20_000, index_interval_bytes=500)
     compacted = LogConfig(segment_bytes=20_000, index_interval_bytes=500, compact=True)

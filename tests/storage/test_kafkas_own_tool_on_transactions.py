@@ -9,7 +9,7 @@ from tests.storage.helpers import NOW_MS, PATH, close_cleanly
 from tests.storage.test_aborted import ABORT, COMMIT, TransactionalLog
 from tests.storage.test_kafkas_own_tool import dump
 
-pytestmark = pytest.mark.foreign
+pytestmark = [pytest.mark.foreign, pytest.mark.needs("kafka")]
 
 
 def test_kafka_reads_markers_aborted_transactions_and_open_ones(tmp_path: Path) -> None:

@@ -43,6 +43,25 @@ def versions(shape: type[Message]) -> range:
     return range(shape.VERSIONS[0], shape.VERSIONS[1] + 1)
 
 
+def filled(shape: type[Struct], version: int) -> Struct:
+    """A value with something in every field that the version has."""
+    values: dict[str, object] = {}
+    for name, field in shape.FIELDS.items():
+        if not field.is_in(version):
+            continue
+        if isinstance(field.type, Kind):
+            value: object = {
+                "string": "abc",
+                "bytes": b"abc",
+                "records": b"abc",
+                "uuid": bytes(range(16)),
+            }.get(field.type.name, 1)
+        else:
+            value = filled(field.type, version)
+        values[name] = [value, value] if field.is_array else value
+    return shape(**values)
+
+
 def any_of(
     shape: type[Struct], version: int, special: Special = NOTHING_SPECIAL
 ) -> st.SearchStrategy[Struct]:

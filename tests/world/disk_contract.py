@@ -1,5 +1,6 @@
 """What every Disk promises. A test class inherits `DiskContract` and brings a fixture `disk`."""
 
+import errno
 import threading
 
 import pytest
@@ -127,6 +128,16 @@ class DiskContract:
         assert inner.path == "topic-0.x-delete/inner/b"
         assert other.path == "topic-01/a"
         assert read_file(disk, "topic-0.x-delete/inner/b") == b"22"
+
+    def test_a_directory_is_not_renamed_to_one_that_holds_something(self, disk: Disk) -> None:
+        disk.make_dir("a")
+        disk.make_dir("b")
+        filled(disk, "a/1", b"1").close()
+        filled(disk, "b/2", b"2").close()
+        with pytest.raises(OSError) as refused:
+            disk.rename("a", "b")
+        assert refused.value.errno in (errno.ENOTEMPTY, errno.EEXIST)
+        assert (disk.list("a"), disk.list("b")) == (["1"], ["2"])
 
     def test_a_rename_replaces_the_target_and_its_handles(self, disk: Disk) -> None:
         old = filled(disk, "log", b"old")

@@ -216,3 +216,43 @@ def test_others_run_between_two_slices(run_main: Callable[[Main], None]) -> None
         assert order == ["step 0", "other", "step 1"]
 
     run_main(main)
+
+
+def test_no_timer_is_early_by_the_clock_that_deadlines_are_told_with(
+    run_main: Callable[[Main], None],
+) -> None:
+    async def main() -> None:
+        loop = RealLoop()
+        early_ms: list[float] = []
+        pending = 300
+        over = loop.create_future()
+
+        def fired(due: float) -> None:
+            nonlocal pending
+            early_ms.append((due - loop.time()) * 1000)
+            pending -= 1
+            if not pending:
+                over.set_result(None)
+
+        for number in range(pending):
+            until = time.monotonic() + 0.0001  # so that they begin anywhere within a millisecond
+            while time.monotonic() < until:
+                pass
+            delay_s = (1 + number / 10) / 1000
+            due = loop.time() + delay_s
+            loop.call_later(delay_s, fired, due)
+        await over
+        assert max(early_ms) <= 0
+
+    run_main(main)
+
+
+def test_no_sleep_is_short(run_main: Callable[[Main], None]) -> None:
+    async def main() -> None:
+        loop = RealLoop()
+        for number in range(20):
+            due = loop.time() + (1 + number / 10) / 1000
+            await loop.sleep((1 + number / 10) / 1000)
+            assert loop.time() >= due
+
+    run_main(main)

@@ -10,6 +10,7 @@ them, and many may come at once. `handle_unsupported(call)`, where there is one,
 other versions. There is nothing to register: being in this directory is enough, and the version ranges are what
 ApiVersions tells clients; `ANSWERED_BY_CONTROLLER`, a response's class, says that a request is forwarded to the
 controller; `ADVERTISED_ONLY_WITH` names settings without which a version, and those above it, are kept from them.
+What the protocol has and no module answers is refused by `unserved`.
 """
 
 import importlib
@@ -18,12 +19,16 @@ import re
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, NamedTuple
 
+from penstock.apis import unserved
 from penstock.apis.forwarding import forwarding
+from penstock.apis.telling import telling
 from penstock.base.errors import PeerError
 from penstock.base.settings import Setting, Settings
 from penstock.services.context import Call
 from penstock.services.metrics import Histogram, Metrics
-from penstock.wire.headers import RequestHeader
+from penstock.wire.apis import APIS
+from penstock.wire.headers import RequestHeader, is_known
+from penstock.wire.messages import request_type
 
 _MODULE_NAME = re.compile(r"k(\d+)_(\w+)\Z")
 
@@ -56,6 +61,8 @@ class ApiTable:
 
     def __init__(self, metrics: Metrics) -> None:
         self._apis = {api.key: api for api in _discover(metrics)}
+        self._unserved: dict[int, Api] = {}  # those that were asked for
+        self._unserved_seconds = _seconds(metrics, "unserved")
 
     @property
     def versions(self) -> dict[int, tuple[int, int]]:
@@ -70,16 +77,40 @@ class ApiTable:
         }
 
     def find(self, header: RequestHeader) -> Api:
-        """The API a request asks for; a PeerError where there is none, as Kafka closes the connection then."""
-        api = self._apis.get(header.api_key)
-        if api is None:
-            raise PeerError(f"API key {header.api_key} is not known here")
-        lowest, highest = api.versions
-        if not lowest <= header.api_version <= highest and api.handle_unsupported is None:
-            raise PeerError(
-                f"{api.name} version {header.api_version} is not answered here, only {lowest} to {highest}"
+        """The API a request asks for, or one that refuses it.
+
+        Raises PeerError for what is not in the protocol: Kafka closes the connection as well.
+        """
+        key, version = header.api_key, header.api_version
+        api = self._apis.get(key)
+        if api is not None:
+            lowest, highest = api.versions
+            if lowest <= version <= highest or api.handle_unsupported is not None:
+                return api
+        if is_known(key, version):
+            return self._refusing(key)
+        if key in APIS:
+            raise PeerError(f"{APIS[key].name} has no version {version}")
+        raise PeerError(f"there is no API key {key}")
+
+    def _refusing(self, key: int) -> Api:
+        if key not in self._unserved:
+            declared = APIS[key]
+            assert declared.versions is not None  # or no version of it is known
+            self._unserved[key] = Api(
+                key=key,
+                name=declared.name,
+                versions=declared.versions,
+                advertised_from=declared.versions[0],
+                request=request_type(key),
+                handle=unserved.refuse,
+                handle_unsupported=None,
+                waits=False,
+                patient=False,
+                seconds=self._unserved_seconds,
+                needs={},
             )
-        return api
+        return self._unserved[key]
 
 
 def _discover(metrics: Metrics) -> list[Api]:
@@ -97,17 +128,21 @@ def _discover(metrics: Metrics) -> list[Api]:
                 versions=module.VERSIONS,
                 advertised_from=getattr(module, "ADVERTISED_FROM", module.VERSIONS[0]),
                 request=module.REQUEST,
-                handle=_handler(module),
+                handle=telling(name, _handler(module)),
                 handle_unsupported=getattr(module, "handle_unsupported", None),
                 waits=getattr(module, "WAITS", False),
                 patient=getattr(module, "PATIENT", False),
-                seconds=metrics.histogram(
-                    "penstock_request_seconds", "Time from a request's arrival to its answer.", api=name
-                ),
+                seconds=_seconds(metrics, name),
                 needs=getattr(module, "ADVERTISED_ONLY_WITH", {}),
             )
         )
     return apis
+
+
+def _seconds(metrics: Metrics, api: str) -> Histogram:
+    return metrics.histogram(
+        "penstock_request_seconds", "Time from a request's arrival to its answer.", api=api
+    )
 
 
 def _handler(module: Any) -> Handler:

@@ -43,6 +43,11 @@ ACKS_LEADER = 1
 
 _ATTRIBUTES_LOW_BYTE = 22
 
+# Kafka makes an exception for clients that call themselves __admin_client; that proves nothing, so there is none here.
+_INTERNAL = Refusal(
+    ErrorCode.INVALID_TOPIC_EXCEPTION, "only the broker's coordinators write to internal topics"
+)
+
 ZSTD_SINCE = 7
 HINTS_SINCE = 10  # of who leads
 ABORTABLE_SINCE = 11  # clients know TRANSACTION_ABORTABLE
@@ -114,6 +119,7 @@ def _beginning_transactions(call: Call, request: ProduceRequest) -> dict[Identit
             if (
                 isinstance(partition, ErrorCode)
                 or not partition.is_leader
+                or partition.is_internal
                 or partition.producers.is_in_transaction(header.producer_id, header.producer_epoch)
             ):
                 continue
@@ -184,13 +190,13 @@ def _add_hints(call: Call, response: ProduceResponse) -> None:
             hinted = hint(call, partition.error_code, key, partition.index)
             if hinted is not None:
                 partition.current_leader = LeaderIdAndEpoch(
-                    leader_id=hinted.leader, leader_epoch=hinted.leader_epoch
+                    leader_id=hinted.leader.node_id, leader_epoch=hinted.leader_epoch
                 )
                 hints.append(hinted)
     if hints:
         response.node_endpoints = [
             NodeEndpoint(node_id=node_id, host=host, port=port, rack=rack)
-            for node_id, host, port, rack in endpoints(call, hints)
+            for node_id, host, port, rack in endpoints(hints)
         ]
 
 
@@ -221,6 +227,8 @@ def _append(
     records = data.records
     assert records is None or isinstance(records, memoryview)  # as the codec reads them
     refusal = _request_refusal(call, request, records)
+    if refusal is None and partition.is_internal:
+        refusal = _INTERNAL
     if refusal is not None:
         return _refuse(appends, answer, Refused(*refusal))
     verification = appends.verified.get(partition) if appends.verified else None

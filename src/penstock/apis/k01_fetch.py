@@ -400,7 +400,7 @@ async def _read_until_enough(
         for read in reads:
             if read.records is None:
                 await _read_cold(read)
-        left_ms = int((deadline - loop.time()) * 1000)
+        left_ms = (deadline - loop.time()) * 1000
         if is_last_look or patience.over or left_ms <= 0 or _is_enough(request, fetch, reads):
             return _respond(call, fetch, reads)
         is_last_look = await _wait_for_more(call, request, fetch, reads, left_ms, patience)
@@ -421,7 +421,7 @@ async def _read_cold(read: _Read) -> None:
 
 
 async def _wait_for_more(
-    call: Call, request: FetchRequest, fetch: Fetch, reads: list[_Read], left_ms: int, patience: _Patience
+    call: Call, request: FetchRequest, fetch: Fetch, reads: list[_Read], left_ms: float, patience: _Patience
 ) -> bool:
     """True if there is nothing more to wait for."""
     if len(fetch) != len(reads) or any(read.is_outdated for read in reads):
@@ -475,7 +475,9 @@ def _respond(call: Call, fetch: Fetch, reads: list[_Read]) -> FetchResponse:
         data = _partition_data(read)
         hinted = hint(call, data.error_code, *key) if data.error_code and knows_hints else None
         if hinted is not None:
-            data.current_leader = LeaderIdAndEpoch(leader_id=hinted.leader, leader_epoch=hinted.leader_epoch)
+            data.current_leader = LeaderIdAndEpoch(
+                leader_id=hinted.leader.node_id, leader_epoch=hinted.leader_epoch
+            )
             hints.append(hinted)
         topic.partitions.append(data)
     _let_rest(fetch, reads, answer.included)
@@ -483,7 +485,7 @@ def _respond(call: Call, fetch: Fetch, reads: list[_Read]) -> FetchResponse:
     if hints:
         response.node_endpoints = [
             NodeEndpoint(node_id=node_id, host=host, port=port, rack=rack)
-            for node_id, host, port, rack in endpoints(call, hints)
+            for node_id, host, port, rack in endpoints(hints)
         ]
     return response
 

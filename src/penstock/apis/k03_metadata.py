@@ -31,7 +31,9 @@ def handle(call: Call, request: MetadataRequest) -> MetadataResponse | Coroutine
     wanted = request.topics
     if wanted is None or (call.version < NULL_MEANS_ALL_SINCE and not wanted):
         return _response(call, request, [_describe(call, topic) for topic in image.topics()])
-    if any(topic.topic_id != ZERO_ID for topic in wanted) and call.version < TOPIC_IDS_SINCE:
+    if call.version < TOPIC_IDS_SINCE and any(
+        topic.topic_id != ZERO_ID or topic.name is None for topic in wanted
+    ):
         return MetadataResponse(topics=[_refused_before_ids(topic) for topic in wanted])
     missing = _to_create(call, request, wanted)
     if missing:
@@ -75,7 +77,7 @@ def _answer(call: Call, wanted: MetadataRequestTopic) -> MetadataResponseTopic:
     image = call.services.image
     if wanted.topic_id != ZERO_ID:
         topic = image.topic_by_id(wanted.topic_id)
-        return _refused(wanted, ErrorCode.UNKNOWN_TOPIC_ID) if topic is None else _describe(call, topic)
+        return _unknown_id(wanted.topic_id) if topic is None else _describe(call, topic)
     if wanted.name is None:
         return _refused(wanted, ErrorCode.UNKNOWN_TOPIC_ID)
     topic = image.topic(wanted.name)
@@ -86,12 +88,17 @@ def _answer(call: Call, wanted: MetadataRequestTopic) -> MetadataResponseTopic:
     return _refused(wanted, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
+def _unknown_id(topic_id: bytes) -> MetadataResponseTopic:
+    """Where there is an id, a name beside it says nothing."""
+    return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
+
+
 def _refused(wanted: MetadataRequestTopic, code: ErrorCode) -> MetadataResponseTopic:
     return MetadataResponseTopic(error_code=code, name=wanted.name, topic_id=TopicId(wanted.topic_id))
 
 
 def _refused_before_ids(wanted: MetadataRequestTopic) -> MetadataResponseTopic:
-    """Versions 10 and 11 have a place for the id, but not for a name that is not known."""
+    """Versions 10 and 11 take an id and a null name, and have no place for a null name in the answer."""
     return MetadataResponseTopic(
         error_code=ErrorCode.INVALID_REQUEST, name=wanted.name or "", topic_id=wanted.topic_id
     )

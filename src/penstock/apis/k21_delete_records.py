@@ -51,6 +51,8 @@ def _delete(
 ) -> DeleteRecordsPartitionResult:
     result = DeleteRecordsPartitionResult(partition_index=asked.partition_index, low_watermark=NO_OFFSET)
     partition = call.services.partitions.find(topic, asked.partition_index)
+    if not isinstance(partition, ErrorCode) and partition.is_internal:
+        partition = ErrorCode.INVALID_TOPIC_EXCEPTION  # its coordinator would know what its log does not have
     outcome = partition if isinstance(partition, ErrorCode) else partition.delete_records(asked.offset)
     if isinstance(partition, ErrorCode) or isinstance(outcome, ErrorCode):
         result.error_code = outcome

@@ -36,7 +36,14 @@ ZOOKEEPER_SESSION_TIMEOUT_MS = integer(
 ZOOKEEPER_CONNECTION_TIMEOUT_MS = integer(
     "zookeeper.connection.timeout.ms",
     18_000,
-    "How long a start waits for a ZooKeeper server to answer.",
+    "How long a start waits for a ZooKeeper server to answer first; then it ends with an error.",
+    allowed=_POSITIVE,
+)
+INITIAL_BROKER_REGISTRATION_TIMEOUT_MS = integer(
+    "initial.broker.registration.timeout.ms",
+    60_000,
+    "How long a start goes on trying when ZooKeeper stops answering before the broker has registered, and how long it "
+    "then waits for the controller to admit the broker. After that it ends with an error.",
     allowed=_POSITIVE,
 )
 PENSTOCK_FEATURE_LEVELS_MAX = words(
@@ -169,6 +176,14 @@ PENSTOCK_SHUTDOWN_NOTICE_MS = integer(
     250,
     "How long a broker that stops goes on answering when others lead what it led: clients that ask hear who does.",
     allowed=_NOT_NEGATIVE,
+)
+PENSTOCK_SHUTDOWN_TIMEOUT_MS = integer(
+    "penstock.shutdown.timeout.ms",
+    15_000,
+    "How long a broker that stops waits for ZooKeeper and the controller, to hand its leaders over and to leave the "
+    "cluster. After that it stops without: it closes its logs cleanly, other brokers take over when its session "
+    "ends, and the exit code is 1.",
+    allowed=_POSITIVE,
 )
 
 CLUSTER_SETTINGS: Final = tuple(member for member in list(globals().values()) if isinstance(member, Setting))

@@ -10,6 +10,8 @@ from typing import NamedTuple
 from penstock.base.errors import SettingError
 
 PLAINTEXT = "PLAINTEXT"
+# What Kafka has besides. A listener of such a name has that protocol, unless the map says otherwise.
+_NOT_SPOKEN = ("SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 _LISTENER = re.compile(r"(?P<name>[A-Za-z0-9_]+)://(?P<address>.*)\Z")
 _ADDRESS = re.compile(r"(\[(?P<v6>[0-9a-fA-F:.%a-z]+)\]|(?P<host>[^:\[\]/\s]*)):(?P<port>[0-9]{1,5})\Z")
@@ -63,6 +65,8 @@ def bound_listeners(texts: Sequence[str], protocols: Sequence[str]) -> tuple[Lis
     spoken = _protocol_map(protocols)
     taken: dict[tuple[str, int], Listener] = {}
     for listener in listeners:
+        if listener.name not in spoken and listener.name in _NOT_SPOKEN:
+            raise SettingError(_not_spoken(f"listener {listener}", listener.name))
         if spoken.get(listener.name) != PLAINTEXT:
             raise SettingError(
                 f"listener {listener} has no protocol: listener.security.protocol.map has to say "
@@ -93,6 +97,10 @@ def _protocol_map(pairs: Sequence[str]) -> dict[str, str]:
     protocols = {}
     for pair in pairs:
         name, colon, protocol = pair.partition(":")
+        if colon and protocol.strip().upper() in _NOT_SPOKEN:
+            raise SettingError(
+                _not_spoken(f"listener.security.protocol.map has {pair.strip()}", protocol.strip().upper())
+            )
         if not colon or protocol.strip().upper() != PLAINTEXT:
             raise SettingError(
                 f"listener.security.protocol.map cannot have {pair!r}: NAME:{PLAINTEXT} is expected, as no "
@@ -100,6 +108,13 @@ def _protocol_map(pairs: Sequence[str]) -> dict[str, str]:
             )
         protocols[name.strip().upper()] = PLAINTEXT
     return protocols
+
+
+def _not_spoken(what: str, protocol: str) -> str:
+    return (
+        f"{what}: {protocol} is not supported yet; this broker speaks {PLAINTEXT} only, to all who can connect. Use a "
+        f"{PLAINTEXT} listener in a network that you trust, or behind a proxy that ends TLS"
+    )
 
 
 def _check_names(setting: str, listeners: Sequence[Listener]) -> None:

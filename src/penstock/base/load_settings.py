@@ -5,6 +5,7 @@ earlier ones, in the order of `load_broker_settings`' arguments. A name nobody d
 it stands.
 """
 
+import json
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,8 +17,19 @@ from penstock.base.settings import Given, Settings, Source, group_by_name, unkno
 
 ENVIRONMENT_PREFIX = "PENSTOCK_"
 
-# Who uses a broker may have these in the same shell: where it listens, and where the tests' tools are.
-_OF_OTHER_PROGRAMS = frozenset({"PENSTOCK_BOOTSTRAP_SERVERS", "PENSTOCK_FOREIGN_TARGET", "PENSTOCK_TOOLS"})
+_PROPERTY = re.compile(r"([A-Za-z][A-Za-z0-9._-]*)\s*[=:]\s*(.*)")
+
+# Who uses a broker may have these in the same shell: of the other commands, and of the tests.
+_OF_OTHER_PROGRAMS = frozenset(
+    {
+        "PENSTOCK_BOOTSTRAP_SERVERS",
+        "PENSTOCK_COMMAND_CONFIG",
+        "PENSTOCK_CRASHES",
+        "PENSTOCK_FOREIGN_TARGET",
+        "PENSTOCK_TOOLS",
+        "PENSTOCK_ZOOKEEPER_JARS",
+    }
+)
 
 # Kubernetes puts these into every container that runs beside a service called "penstock".
 _NOT_OURS = re.compile(
@@ -30,8 +42,35 @@ def parse_toml(content: str, *, file_name: str) -> dict[str, object]:
     try:
         document = tomllib.loads(content)
     except tomllib.TOMLDecodeError as error:
+        line = _first_property(content, is_named_so=file_name.endswith(".properties"))
+        if line is not None:
+            raise SettingError(
+                f"{file_name} is a file of Java properties, as Apache Kafka's server.properties is, and TOML is "
+                f"expected: write `{line}` for instance, with quotes around text, and leave out the settings that "
+                "Penstock does not have (docs/broker-settings.md lists those it has)"
+            ) from error
         raise SettingError(f"{file_name} is not valid TOML: {error}") from error
     return dict(_flatten("", document))
+
+
+def _first_property(content: str, *, is_named_so: bool) -> str | None:
+    """The first line that is a property and not TOML, as it would be in TOML; None if the content is something else.
+
+    TOML with a mistake in it looks similar. It has quotes and blanks, which a file for Kafka has not.
+    """
+    lines = [line.strip() for line in content.splitlines()]
+    lines = [line for line in lines if line and line[0] not in "#!"]
+    properties = [_PROPERTY.fullmatch(line) for line in lines]
+    if not all(properties) or not (is_named_so or not any('"' in line or " =" in line for line in lines)):
+        return None
+    for found in properties:
+        assert found is not None
+        name, value = found[1], found[2]
+        try:
+            tomllib.loads(f"{name} = {value}")
+        except tomllib.TOMLDecodeError:
+            return f"{name} = {json.dumps(value, ensure_ascii=False)}"
+    return None
 
 
 def _flatten(prefix: str, table: Mapping[str, object]) -> Iterator[tuple[str, object]]:

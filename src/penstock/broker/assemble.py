@@ -2,8 +2,10 @@
 
 from penstock.base.broker_settings import (
     PENSTOCK_MEMORY_BYTES_MAX,
+    PENSTOCK_METRICS_LISTEN,
     PENSTOCK_OPEN_FILES_MAX,
     PENSTOCK_WORK_THREADS,
+    bound,
     data_directory,
 )
 from penstock.base.cluster_settings import (
@@ -12,28 +14,46 @@ from penstock.base.cluster_settings import (
     ZOOKEEPER_SESSION_TIMEOUT_MS,
 )
 from penstock.base.errors import UserError
+from penstock.base.listeners import parse_address
 from penstock.base.settings import Settings
 from penstock.broker.broker import Broker
+from penstock.broker.listening import listen_error
 from penstock.broker.start import OpenStore, WorldParts, start_on
 from penstock.world import Disk, Loop, Store, Work
 from penstock.world.memory_disk import MemoryDisk
 from penstock.world.real_disk import RealDisk
 from penstock.world.real_entropy import RealEntropy
 from penstock.world.real_limits import raise_open_files_limit
-from penstock.world.real_loop import RealLoop
+from penstock.world.real_loop import RealLoop, check_can_listen
 from penstock.world.real_work import RealWork
 
 IN_MEMORY = "memory"  # where the data is said to be
 
 
 async def start_broker(settings: Settings) -> Broker:
-    """A running broker that keeps its data in the directory the settings name."""
+    """A running broker that keeps its data in the directory the settings name.
+
+    What can be seen to be wrong before the directory is made is seen before.
+    """
+    open_store = _zookeeper(settings)
+    _check_addresses(settings)
     return await start_on(
         _real_world(real_disk(settings), settings),
         settings,
         log_dir=data_directory(settings),
-        open_store=_zookeeper(settings),
+        open_store=open_store,
     )
+
+
+def _check_addresses(settings: Settings) -> None:
+    addresses = [(listener.host, listener.port, "--listen") for listener in bound(settings)]
+    if settings[PENSTOCK_METRICS_LISTEN]:
+        addresses.append((*parse_address(settings[PENSTOCK_METRICS_LISTEN]), PENSTOCK_METRICS_LISTEN.name))
+    for host, port, option in addresses:
+        try:
+            check_can_listen(host, port)
+        except OSError as error:
+            raise listen_error(error, host, port, option=option) from error
 
 
 def _zookeeper(settings: Settings) -> OpenStore | None:
@@ -44,7 +64,7 @@ def _zookeeper(settings: Settings) -> OpenStore | None:
         from penstock.cluster.zookeeper import ZooKeeperStore  # kazoo takes a while to import
     except ModuleNotFoundError as error:
         raise UserError(
-            f'a cluster needs {error.name}, which is not installed: `pip install "penstock[cluster]"` brings it'
+            f'a cluster needs {error.name}, which is not installed: `pip install "penstock-mq[cluster]"` brings it'
         ) from error
 
     servers, slash, path = settings[ZOOKEEPER_CONNECT].partition("/")

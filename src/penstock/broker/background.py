@@ -25,6 +25,7 @@ from penstock.services.compactor import Compactor
 from penstock.services.context import Services
 from penstock.services.partition import Partition
 from penstock.storage.directory import DataDirectory
+from penstock.world.disk import found_no_room
 from penstock.world.pacing import Pacer
 
 log = logging.getLogger("penstock.background")
@@ -92,12 +93,20 @@ class Background:
         yield Chore("loop delay", lambda: DELAY_CHECK_INTERVAL_MS, self._measure_delay)
 
     async def _repeat(self, chore: Chore) -> None:
+        lacks_room = False
         while True:
             await self._loop.sleep(chore.interval_ms() / 1000)
             try:
                 await chore.run()
-            except Exception:
-                log.exception("the chore %r failed; it runs again at its next turn", chore.name)
+                lacks_room = False
+            except Exception as error:
+                if not isinstance(error, OSError) or not found_no_room(error):
+                    log.exception("the chore %r failed; it runs again at its next turn", chore.name)
+                elif not lacks_room:
+                    lacks_room = True
+                    log.warning(
+                        "the chore %r finds no room on the disk; it tries again: %s", chore.name, error
+                    )
 
     # The chores. Public ones are also called by tests and at shutdown.
 
@@ -121,9 +130,21 @@ class Background:
                 if new_start is not None:
                     expired.append((partition, new_start))
         if expired:
-            await self._services.partitions.write_start_offsets()
+            await self._write_down_starts(expired)
         for partition, new_start in expired:
             partition.delete_segments_below(new_start)
+
+    async def _write_down_starts(self, expired: list[tuple[Partition, int]]) -> None:
+        partitions = self._services.partitions
+        try:
+            await partitions.write_start_offsets()
+        except OSError as error:
+            if not found_no_room(error):
+                raise
+            # What would make room must not wait for room: the indexes of what goes anyway make some.
+            for partition, new_start in expired:
+                await self._services.world.work.run(partial(partition.log.remove_indexes_below, new_start))
+            await partitions.write_start_offsets()
 
     async def remove_deleted(self) -> None:
         """Remove the files of deleted segments and topics whose time has come."""

@@ -1,7 +1,6 @@
 """The broker: everything below it, put together on one world."""
 
 import asyncio
-import errno
 import logging
 from collections.abc import Callable
 
@@ -25,13 +24,14 @@ from penstock.base.broker_settings import (
 )
 from penstock.base.cluster_settings import (
     CONTROLLED_SHUTDOWN_ENABLE,
+    INITIAL_BROKER_REGISTRATION_TIMEOUT_MS,
     INTER_BROKER_LISTENER_NAME,
     LEADER_REPLICATION_THROTTLED_RATE,
     PENSTOCK_FEATURE_LEVELS_MAX,
     PENSTOCK_SHUTDOWN_NOTICE_MS,
+    PENSTOCK_SHUTDOWN_TIMEOUT_MS,
     ZOOKEEPER_SESSION_TIMEOUT_MS,
 )
-from penstock.base.errors import UserError
 from penstock.base.features import PENSTOCK_VERSION, lowered
 from penstock.base.listeners import Listener, parse_address, render_address
 from penstock.base.settings import Settings
@@ -40,6 +40,8 @@ from penstock.broker.background import Background
 from penstock.broker.cluster_member import ClusterMember
 from penstock.broker.connections import Connections
 from penstock.broker.http import HttpConnections
+from penstock.broker.leaving import Leaving
+from penstock.broker.listening import listen_error
 from penstock.cluster.brokers import BrokerKeeper
 from penstock.cluster.controller import Controller
 from penstock.cluster.features import refusal_to_join, unsupported
@@ -76,10 +78,6 @@ _GOODBYE_S = 2.0
 log = logging.getLogger("penstock.broker")
 
 
-class AddressInUseError(UserError):
-    """Somebody else listens where this broker should."""
-
-
 class Broker:
     """One node. `start` returns when clients are answered, `stop` when everything is safely closed.
 
@@ -104,6 +102,7 @@ class Broker:
         self._log_dir = log_dir
         self._sessions = sessions
         self._member: ClusterMember | None = None
+        self._leaving: Leaving | None = None
         self._absences = Absences()
         self._replication: Replication | None = None
         self._balancer: Balancer | None = None
@@ -182,7 +181,7 @@ class Broker:
         if self._member is None:
             self.services.image.apply_broker(own)
         else:
-            await self._member.join(own)
+            await self._member.join(own, timeout_ms=settings[INITIAL_BROKER_REGISTRATION_TIMEOUT_MS])
             assert self._connections is not None
             session_s = settings[ZOOKEEPER_SESSION_TIMEOUT_MS] / 1000
             self._connections.standstill.watch(session_s / 2, self._member.confirm_place)
@@ -210,6 +209,8 @@ class Broker:
             configs,
             node_id=node_id,
             slice_ms=settings[PENSTOCK_LOOP_SLICE_MS],
+            metrics=metrics,
+            deletions=image.deletions,
         )
         applier = self._applier = LocalApplier(image, partitions, configs, node_id=node_id)
         follower = MetadataFollower(world, image, applier)
@@ -327,6 +328,7 @@ class Broker:
             self._absences,
             node_id=node_id,
         )
+        self._leaving = Leaving(world, self._member)
         return link
 
     async def _listen(self, connections: Connections) -> None:
@@ -336,6 +338,7 @@ class Broker:
                 lambda name=listener.name: connections.make(name),  # type: ignore[misc]
                 listener.host,
                 listener.port,
+                option="--listen",
             )
             ports[listener.name] = server.port
         self.listeners = tuple(
@@ -348,34 +351,47 @@ class Broker:
         if not address:
             return
         host, port = parse_address(address)
-        self._http = HttpConnections(self._world.loop, metrics, lambda: self._problem)
-        server = await self._bind(self._http.make, host, port)
+        self._http = HttpConnections(self._world.loop, metrics, self._what_is_wrong)
+        server = await self._bind(self._http.make, host, port, option=PENSTOCK_METRICS_LISTEN.name)
         self.metrics_address = render_address(host, server.port)
 
-    async def _bind(self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int) -> Server:
+    def _what_is_wrong(self) -> str | None:
+        """Why this broker does not serve, or not all that it should."""
+        return self._problem or self.services.partitions.room.problem()
+
+    async def _bind(
+        self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int, *, option: str
+    ) -> Server:
         try:
             server = await self._world.loop.listen(factory, host, port)
         except OSError as error:
-            address = render_address(host, port)
-            if error.errno == errno.EADDRINUSE:
-                raise AddressInUseError(
-                    f"cannot listen on {address}: another program listens there; stop it, or choose another "
-                    "address with --listen"
-                ) from error
-            raise UserError(
-                f"cannot listen on {address}: {error}; choose an address of this machine with --listen"
-            ) from error
+            raise listen_error(error, host, port, option=option) from error
         self._servers.append(server)
         return server
 
     async def stop(self) -> None:
-        """Take no new work, answer what is under way, sync and close every log, say that the stop was clean."""
+        """Take no new work, answer what is under way, sync and close every log, say that the stop was clean.
+
+        A member of a cluster hands its leaders over first, and leaves. Where that is not done within
+        `penstock.shutdown.timeout.ms` it stops without: `has_left` tells.
+        """
         self._problem = "stopping"
+        leaving = self._leaving
         try:
+            if leaving is not None:
+                leaving.limit(self._static[PENSTOCK_SHUTDOWN_TIMEOUT_MS])
             if self._balancer is not None:
                 await self._balancer.stop()
-            if self._member is not None and self._static[CONTROLLED_SHUTDOWN_ENABLE]:
-                await self._hand_over(self._member)
+            if (
+                leaving is not None
+                and leaving.member.is_admitted
+                and self._static[CONTROLLED_SHUTDOWN_ENABLE]
+            ):
+                await leaving.run(self._hand_over(leaving.member))
+            if leaving is not None:
+                leaving.limit(
+                    self._static[PENSTOCK_SHUTDOWN_TIMEOUT_MS] + self._static[PENSTOCK_DRAIN_TIMEOUT_MS]
+                )
             self._close_servers()
             if self._services is not None:
                 await self._services.coordinators.stop()
@@ -399,6 +415,13 @@ class Broker:
         finally:
             self._close_servers()
             self._world.work.close()
+            if leaving is not None:
+                leaving.done()
+
+    @property
+    def has_left(self) -> bool:
+        """Whether a broker that was stopped could hand its leaders over and leave its cluster."""
+        return self._leaving is None or not self._leaving.is_given_up
 
     async def _hand_over(self, member: ClusterMember) -> None:
         """Let others lead. Clients learn that from an answer; one that loses its only connection instead may not look

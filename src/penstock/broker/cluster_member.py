@@ -26,6 +26,7 @@ from penstock.services.applier import LocalApplier
 from penstock.services.controller_link import ControllerLink
 from penstock.services.peers import Peers
 from penstock.world import World
+from penstock.world.repeating import Repeating
 from penstock.world.store import SessionExpiredError, SessionState, StoreError
 
 log = logging.getLogger("penstock.cluster")
@@ -33,6 +34,7 @@ log = logging.getLogger("penstock.cluster")
 _TRY_AGAIN_S = 0.2
 _BACK_AFTER_S = 1.0  # a broker that only some can reach would come and go all the time
 _HAND_OVER_ATTEMPTS = 5
+_SAY_EVERY_S = 5.0
 
 
 class ClusterMember:
@@ -82,23 +84,57 @@ class ClusterMember:
         self._stopped = False
         self._returning = False
         self._pulse_begun = False
+        self.hears_store = True  # as far as its session tells
         # Told when others may lead in this broker's place, and again before it leads itself.
         self.on_doubt: Callable[[], None] = lambda: None
         applier.on_brokers.append(self._brokers_changed)
         applier.on_features.append(self._features_changed)
 
-    async def join(self, broker: Broker) -> None:
-        """Become part of the cluster; returns when the controller has acted on it."""
+    async def join(self, broker: Broker, *, timeout_ms: int) -> None:
+        """Become part of the cluster; returns when the controller has acted on it. UserError if it does not in time."""
         self._broker = broker
         await self._register()
+        self._store.end_patience()
         self._store.on_session(self._hear)
         self._follower.follow()
         self._election.stand()
         self._suspicions.look()
         assert self._admitted is not None
-        await self._admitted
+        await self._wait_for_admission(self._admitted, timeout_ms)
         self._pulse_begun = True
         self._pulse.follow()
+
+    async def _wait_for_admission(self, admitted: "asyncio.Future[None]", timeout_ms: int) -> None:
+        loop = self._world.loop
+        deadline = loop.time() + timeout_ms / 1000
+
+        def say() -> None:
+            log.warning("%s; waiting for another %.0f s", self._why_not_admitted(), deadline - loop.time())
+
+        def give_up() -> None:
+            if not admitted.done():
+                why = f"{self._why_not_admitted()}, after {timeout_ms} ms"
+                todo = "look into the controller's log and at ZooKeeper, then start this broker again"
+                admitted.set_exception(UserError(f"{why}: {todo}"))
+
+        progress = Repeating(loop, _SAY_EVERY_S, say)
+        limit = loop.call_later(timeout_ms / 1000, give_up)
+        try:
+            await admitted
+        finally:
+            progress.stop()
+            limit.cancel()
+
+    def _why_not_admitted(self) -> str:
+        if not self.hears_store:
+            return "this broker has registered, and ZooKeeper does not answer any more"
+        controller = self._image.controller_id
+        who = f"the controller, broker {controller}," if controller >= 0 else "no controller is elected that"
+        return f"this broker has registered, and {who} has not admitted it yet"
+
+    @property
+    def is_admitted(self) -> bool:
+        return self._admitted is not None and self._admitted.done() and self._admitted.exception() is None
 
     async def leave(self) -> None:
         """Before a clean stop: others lead from now on, and this broker does not come back."""
@@ -111,9 +147,13 @@ class ClusterMember:
                 log.info("leaders could not be handed over: %s", error)
             await self._world.loop.sleep(_TRY_AGAIN_S * (attempt + 1))
 
-    async def stop(self) -> None:
+    def give_up(self) -> None:
+        """The session is about to be closed, whoever still needs it: do not begin another."""
         self._stopped = True
         self._controller.resign()
+
+    async def stop(self) -> None:
+        self.give_up()
         await self._pulse.stop()
         await self._suspicions.stop()
         await self._election.stop()
@@ -167,6 +207,7 @@ class ClusterMember:
             await self._register_again()
 
     def _hear(self, state: SessionState) -> None:
+        self.hears_store = state is SessionState.CONNECTED
         if self._stopped:
             return
         match state:
@@ -182,7 +223,10 @@ class ClusterMember:
 
     async def _return(self) -> None:
         """Go on with another session."""
-        await self._store.renew()
+        try:
+            await self._store.renew()
+        except SessionExpiredError:
+            return  # the store was closed meanwhile: this broker stops
         await self._register_again()
 
     async def _register_again(self) -> None:

@@ -2,7 +2,11 @@
 
 Requests are started one after the other. A request that has to wait holds back the next one, unless its
 handler says `Late`: then all that depends on order is done, and only the answer is missing. Behind
-what is held back no more than one read is taken from the socket, so TCP slows the client down and memory is bounded.
+what is held back no more than one read is taken from the socket, so TCP slows the client down and memory is bounded
+(`request_memory` bounds it for all connections together).
+
+Of what one read brought, a few requests are served at once; the rest when it is this connection's turn among those that
+have as many (`pipelined`). So no client waits for all that another one has sent.
 
 Requests of a patient API are decoded, begun and answered when it is their turn (`turns`). An answer that is `Held` is
 let go as soon as the client asks for anything else.
@@ -19,17 +23,24 @@ from typing import Any, TypeVar, cast
 from penstock.apis import Api, ApiTable
 from penstock.base.buffers import Buffer
 from penstock.base.errors import PeerError
+from penstock.broker.arrivals import Arrivals
 from penstock.broker.request_memory import RequestMemory
+from penstock.broker.scarce_lines import ScarceLines
 from penstock.broker.standstill import Standstill
 from penstock.broker.turns import Turns
 from penstock.schema.codec import decode, encode
 from penstock.services.context import Call, ConnectedClient, Held, Late, Services, Soon
-from penstock.wire.framing import FrameReader
 from penstock.wire.headers import RequestHeader, frame_response, read_request_header
 
 log = logging.getLogger("penstock.connection")
 
 T = TypeVar("T")
+
+# What a connection may have done before others are heard: so many requests, or for so long, and so much of a large one
+# read.
+REQUESTS_PER_TURN_MAX = 64
+TURN_MS_MAX = 2.0
+TURN_READ_BYTES_MAX = 1 << 20
 
 # Answers are gathered up to this size, so that the small ones of one read go out in one write.
 GATHERED_BYTES_MAX = 1 << 16
@@ -60,25 +71,37 @@ class Connection(asyncio.BufferedProtocol):
         elements_max: int,
         memory: RequestMemory,
         turns: Turns,
+        pipelined: Turns,
+        reading: Turns,
         standstill: Standstill,
+        lines: ScarceLines,
         on_made: Callable[["Connection"], bool],
+        on_waiting: Callable[[], None],
+        on_unsent: Callable[["Connection"], None],
         on_lost: Callable[["Connection"], None],
     ) -> None:
         self._services = services
         self._loop = services.world.loop
         self._apis = apis
-        self._reader = FrameReader(request_bytes_max)
+        self.arrivals = Arrivals(memory, request_bytes_max=request_bytes_max, wake=self._got_memory)
+        self._memory = self.arrivals.memory
         self._scratch = self._loop.scratch
         self._in_flight_max = in_flight_max
         self._unsent_bytes_max = unsent_bytes_max
         self._elements_max = elements_max
-        self._memory = memory
         self._turns = turns
+        self._pipelined = pipelined
+        self._reading = (
+            reading  # a line of its own: to read on costs little, and waits for no requests of others
+        )
         self._standstill = standstill
-        self._arriving_bytes = 0  # of a request that is not complete, as far as `memory` knows
+        self._lines = lines
         self._on_made = on_made
+        self._on_waiting = on_waiting  # for memory
+        self._on_unsent = on_unsent  # more than one connection should leave, or no longer
         self._on_lost = on_lost
-        self._backlog: deque[Buffer] = deque()  # frames of one read that are held back
+        self._waits_for_turn = False  # to go on with what was read, or to read on
+        self._filled_bytes = 0  # of large requests, since the last turn that was waited for
         self._answers: deque[_Answer] = deque()
         self._unsent: list[Buffer] = []  # answers that have not been handed to the transport
         self._unsent_bytes = 0
@@ -110,9 +133,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, _error: Exception | None) -> None:
         self._closing = True
-        self._backlog.clear()
-        self._memory.forget(self._resume)
-        self._count_arriving(0)
+        self.arrivals.drop()
+        self._memory.leave()
         for task, is_wait in list(self._tasks.items()):
             if is_wait:
                 task.cancel()
@@ -122,18 +144,22 @@ class Connection(asyncio.BufferedProtocol):
         self._on_lost(self)
 
     def get_buffer(self, _size_hint: int) -> memoryview:
-        return self._reader.room or self._scratch
+        return self.arrivals.buffer(self._scratch)
 
     def buffer_updated(self, count: int) -> None:
-        if self._reader.room is None:
-            self.data_received(bytes(self._scratch[:count]))
+        if self.arrivals.is_filled_in_place:
+            self._filled_bytes += count
+            if self._filled_bytes >= TURN_READ_BYTES_MAX:
+                self._filled_bytes = 0
+                self._wait_for_turn(self._reading)
+            self._received(self.arrivals.filled, count)
         else:
-            self._received(self._reader.filled, count)
+            self.data_received(bytes(self._scratch[:count]))
 
     def data_received(self, data: bytes) -> None:
-        self._received(self._reader.feed, data)
+        self._received(self.arrivals.put, data)
 
-    def _received(self, take: Callable[[T], list[memoryview]], what: T) -> None:
+    def _received(self, take: Callable[[T], None], what: T) -> None:
         if self._closing:
             return
         self.active_at = self._loop.time()
@@ -142,45 +168,81 @@ class Connection(asyncio.BufferedProtocol):
             self.abort()
             return
         try:
-            self._backlog.extend(take(what))
-            held = self._reader.held
-            if held != self._arriving_bytes:
-                self._count_arriving(held)
-            self._start_what_may_start()
+            take(what)
+            if self._waits_for_turn or not self.arrivals.is_filled_in_place:
+                self._start_what_may_start()
         except Exception as error:
             self.give_up(error)
 
     def pause_writing(self) -> None:
         self._writing_paused = True
+        self._on_unsent(self)
 
     def resume_writing(self) -> None:
         self._writing_paused = False
+        self._on_unsent(self)
         self._resume()
 
     # Requests in.
 
     def _start_what_may_start(self) -> None:
-        backlog = self._backlog
-        while backlog:
+        arrivals = self.arrivals
+        begun = 0
+        ends = 0.0
+        while not self._waits_for_turn and (frame := arrivals.next()) is not None:
             if self._release is not None:
                 self._let_go()
             if self._held_back():
                 break
-            self._begin(backlog.popleft())
+            if begun:
+                now = self._loop.time()
+                ends = ends or now + TURN_MS_MAX / 1000
+                if begun == REQUESTS_PER_TURN_MAX or now >= ends:
+                    self._wait_for_turn(self._pipelined)
+                    break
+            begun += 1
+            self._begin(frame, arrivals.take())
         self._send()
+        if arrivals.is_held_back:
+            arrivals.hold_back(progressed=begun > 0, is_clients_fault=self._holds_itself_back())
+        arrivals.count()
         # Behind a request that waits, one read more is taken: else nobody would notice that the client is gone.
-        self._pause_reading(bool(backlog) or self._is_full() or self._must_wait_for_memory())
+        self._pause_reading(
+            self._waits_for_turn or arrivals.is_held_back or self._is_full() or not self._may_read_on()
+        )
 
-    def _must_wait_for_memory(self) -> bool:
-        if self._arriving_bytes or not self._memory.is_full:
-            return False
-        self._memory.wake_when_there_is_room(self._resume)
-        return True
+    def _holds_itself_back(self) -> bool:
+        """Whether requests have to wait for a reason that is the client's: it reads no answers, or polls."""
+        return self._writing_paused or (self._exclusive and any(self._tasks.values()))
 
-    def _count_arriving(self, count: int) -> None:
-        change = count - self._arriving_bytes
-        self._arriving_bytes = count
-        self._memory.add(change)
+    def _wait_for_turn(self, line: Turns) -> None:
+        if not self._waits_for_turn:
+            self._waits_for_turn = True
+            line.wait(self._take_turn)
+
+    def _take_turn(self) -> None:
+        self._waits_for_turn = False
+        self._resume()
+
+    def _may_read_on(self) -> bool:
+        may_read_on = self.arrivals.may_read_on()
+        if not may_read_on:
+            self._on_waiting()
+        return may_read_on
+
+    def _got_memory(self) -> None:
+        self._reading.wait(self._read_on)
+
+    def _read_on(self) -> None:
+        if not self._closing:
+            self.arrivals.woken()
+            self._resume()
+
+    def _letting_go_of(self, frame: Buffer, was_granted: bool) -> Callable[[], None]:
+        """What gives back the memory of a request, when nothing but its records may be left of it."""
+        if was_granted:
+            return partial(self._memory.give_back, len(frame))
+        return partial(self._memory.keep, -len(frame))
 
     def _held_back(self) -> bool:
         return self._exclusive or self._is_full()
@@ -199,6 +261,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         assert self._transport is not None
         self._reading_paused = pause
+        self._memory.is_excused = pause and not self._writing_paused and self._is_full()
         if pause:
             self._transport.pause_reading()
         else:
@@ -210,35 +273,59 @@ class Connection(asyncio.BufferedProtocol):
         assert release is not None
         release()
 
-    def _begin(self, frame: Buffer) -> None:
+    def _begin(self, frame: Buffer, was_granted: bool) -> None:
         started_at = self._loop.time()
-        header, position = read_request_header(frame)
-        api = self._apis.find(header)
-        if not api.patient:
-            self._serve(frame, header, position, api, started_at)
-            return
-        self._exclusive = True
-        self._memory.add(len(frame))
-        self._turns.wait(partial(self._serve_in_turn, frame, header, position, api, started_at))
+        waits = False
+        try:
+            header, position = read_request_header(frame)
+            api = self._apis.find(header)
+            if api.patient:
+                self._exclusive = waits = True
+                serve = partial(self._serve_in_turn, frame, was_granted, header, position, api, started_at)
+                self._turns.wait(serve)
+            else:
+                waits = self._serve(frame, was_granted, header, position, api, started_at)
+        finally:
+            if was_granted and not waits:
+                self._memory.give_back(len(frame))
+        if waits and not was_granted:
+            self._memory.keep(len(frame))
 
     def _serve_in_turn(
-        self, frame: Buffer, header: RequestHeader, position: int, api: Api, started_at: float
+        self,
+        frame: Buffer,
+        was_granted: bool,
+        header: RequestHeader,
+        position: int,
+        api: Api,
+        started_at: float,
     ) -> None:
-        self._memory.add(-len(frame))
-        if self._closing or self._draining:
-            return
-        self._exclusive = False
+        waits = False
         try:
-            self._serve(frame, header, position, api, started_at)
-            self._start_what_may_start()
+            if self._closing or self._draining:
+                return
+            self._exclusive = False
+            waits = self._serve(frame, was_granted, header, position, api, started_at)
         except Exception as error:
             self.give_up(error)
+        finally:
+            if not waits:
+                self._letting_go_of(frame, was_granted)()
+        self._resume()
 
     def _serve(
-        self, frame: Buffer, header: RequestHeader, position: int, api: Api, started_at: float
-    ) -> None:
+        self,
+        frame: Buffer,
+        was_granted: bool,
+        header: RequestHeader,
+        position: int,
+        api: Api,
+        started_at: float,
+    ) -> bool:
+        """Whether the request waits for something; its memory is given back when that is over."""
         call = Call(self._services, header, self.client)
         lowest, highest = api.versions
+        outcome: Any
         if lowest <= header.api_version <= highest:
             outcome = api.handle(
                 call,
@@ -248,28 +335,35 @@ class Connection(asyncio.BufferedProtocol):
             assert api.handle_unsupported is not None
             outcome = api.handle_unsupported(call)
             header = header._replace(api_version=0)
-        if type(outcome) is CoroutineType:
-            self._exclusive = True
-            self._finish_later(outcome, api, header, started_at, len(frame), exclusive=True)
-        elif type(outcome) is Late:
-            self._finish_later(outcome.answer, api, header, started_at, len(frame), exclusive=False)
-        elif type(outcome) is Held:
-            self._release = outcome.release
-            self._finish_later(outcome.answer, api, header, started_at, len(frame), exclusive=False)
-        elif type(outcome) is Soon:
-            self._finish_soon(outcome, api, header, started_at, len(frame))
-        else:
+        kind = type(outcome)
+        if kind is not CoroutineType and kind is not Late and kind is not Held and kind is not Soon:
             self._answer(None, api, header, outcome, started_at)
+            return False
+        let_go_of = self._letting_go_of(frame, was_granted)
+        if kind is Soon:
+            self._finish_soon(outcome, api, header, started_at, let_go_of)
+        elif kind is CoroutineType:
+            self._exclusive = True
+            self._finish_later(outcome, api, header, started_at, let_go_of, exclusive=True)
+        else:
+            if kind is Held:
+                self._release = outcome.release
+            self._finish_later(outcome.answer, api, header, started_at, let_go_of, exclusive=False)
+        return True
 
     def _finish_soon(
-        self, outcome: Soon, api: Api, header: RequestHeader, started_at: float, frame_bytes: int
+        self,
+        outcome: Soon,
+        api: Api,
+        header: RequestHeader,
+        started_at: float,
+        let_go_of: Callable[[], None],
     ) -> None:
         answer = _Answer()
         self._answers.append(answer)
-        self._memory.add(frame_bytes)
 
         def finish(future: asyncio.Future[Any]) -> None:
-            self._memory.add(-frame_bytes)
+            let_go_of()
             try:
                 self._answer(answer, api, header, outcome.answer(future.result()), started_at)
                 self._resume_soon()
@@ -294,7 +388,7 @@ class Connection(asyncio.BufferedProtocol):
         api: Api,
         header: RequestHeader,
         started_at: float,
-        frame_bytes: int,
+        let_go_of: Callable[[], None],
         *,
         exclusive: bool,
     ) -> None:
@@ -304,11 +398,10 @@ class Connection(asyncio.BufferedProtocol):
             self._finish(outcome, answer, api, header, started_at, exclusive=exclusive)
         )
         self._tasks[task] = api.waits
-        self._memory.add(frame_bytes)
 
         def forget(task: asyncio.Task[None]) -> None:
             del self._tasks[task]
-            self._memory.add(-frame_bytes)
+            let_go_of()
             outcome.close()  # if the task was cancelled before it began
 
         task.add_done_callback(forget)
@@ -417,7 +510,7 @@ class Connection(asyncio.BufferedProtocol):
     def give_up(self, error: Exception) -> None:
         """A peer's fault costs it its connection and us one line; a fault of ours costs it that too, and is told."""
         if isinstance(error, PeerError):
-            log.warning("connection from %s:%s closed: %s", self.client.host, self.client.port, error)
+            self._lines.warn("connection from %s:%s closed: %s", self.client.host, self.client.port, error)
         else:
             log.error(
                 "a request from %s:%s failed; its connection is closed",
@@ -431,7 +524,7 @@ class Connection(asyncio.BufferedProtocol):
     def abort(self) -> None:
         """Close at once; unsent answers are dropped."""
         self._closing = True
-        self._backlog.clear()
+        self.arrivals.drop()
         if self._transport is not None:
             self._transport.abort()
 
@@ -443,19 +536,26 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.close()
 
     @property
+    def unsent_bytes(self) -> int:
+        """What the client has not taken, where that is so much that it gets no further answers; else 0."""
+        if not self._writing_paused or self._closing or self._transport is None:
+            return 0
+        return self._transport.get_write_buffer_size()
+
+    @property
     def owes_half_a_request(self) -> bool:
         """Whether the rest of a request is due: it was begun, and we are listening."""
-        return self._arriving_bytes > 0 and not self._reading_paused
+        return self.arrivals.has_unfinished and not self._reading_paused
 
     @property
     def is_idle(self) -> bool:
-        return not self._answers and not self._backlog and not self._exclusive
+        return not self._answers and not self.arrivals.is_held_back and not self._exclusive
 
     async def drain(self) -> None:
         """Take no further request, send the answers that are due, then close; returns when that is done."""
         if self._lost.done():
             return
-        self._backlog.clear()
+        self.arrivals.drop()
         self._draining = True
         self._pause_reading(True)
         if self._answers:

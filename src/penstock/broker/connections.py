@@ -14,18 +14,24 @@ from penstock.base.broker_settings import (
     PENSTOCK_LOOP_SLICE_MS,
     PENSTOCK_REQUEST_ARRIVAL_TIMEOUT_MS,
     PENSTOCK_REQUEST_ELEMENTS_MAX,
+    PENSTOCK_REQUEST_PROGRESS_TIMEOUT_MS,
+    PENSTOCK_UNSENT_BYTES_MAX,
     QUEUED_MAX_REQUEST_BYTES,
     SOCKET_REQUEST_MAX_BYTES,
 )
 from penstock.base.errors import PeerError
 from penstock.base.settings import Settings
-from penstock.broker.connection import Connection
+from penstock.broker.connection import TURN_MS_MAX, Connection
 from penstock.broker.request_memory import RequestMemory
+from penstock.broker.scarce_lines import ScarceLines
 from penstock.broker.standstill import Standstill
 from penstock.broker.turns import Turns
 from penstock.services.context import Services
+from penstock.world.loop import Timer
 
-log = logging.getLogger("penstock.connections")
+log = logging.getLogger("penstock.connection")
+
+_PROGRESS_LOOK_S = 0.25  # how often progress is judged while requests wait for memory
 
 
 class Connections:
@@ -36,9 +42,20 @@ class Connections:
         self._apis = apis
         self._open: dict[Connection, None] = {}
         self._per_address: Counter[str] = Counter()
-        self._memory = RequestMemory(services.configs.broker[QUEUED_MAX_REQUEST_BYTES])
+        settings = services.configs.broker
+        self._memory = RequestMemory(
+            settings[QUEUED_MAX_REQUEST_BYTES],
+            progress_timeout_s=settings[PENSTOCK_REQUEST_PROGRESS_TIMEOUT_MS] / 1000,
+        )
+        self._unsent: dict[
+            Connection, None
+        ] = {}  # whose clients do not take their answers, for longest first
+        self._progress_timer: Timer | None = None  # while requests wait for memory
+        self._lines = ScarceLines(log, services.world.loop.time)
         self.standstill = Standstill(services.world.loop, end_connections=self.abort_all)
-        self._turns = Turns(services.world.loop, slice_ms=services.configs.broker[PENSTOCK_LOOP_SLICE_MS])
+        self._turns = Turns(services.world.loop, slice_ms=settings[PENSTOCK_LOOP_SLICE_MS])
+        self._pipelined = Turns(services.world.loop, slice_ms=TURN_MS_MAX)
+        self._reading = Turns(services.world.loop, slice_ms=TURN_MS_MAX)
         services.metrics.gauge(
             "penstock_patient_requests",
             "Requests and answers that wait for their turn.",
@@ -46,6 +63,15 @@ class Connections:
         )
         services.metrics.gauge(
             "penstock_request_bytes", "Bytes of requests that arrive or wait.", lambda: self._memory.held
+        )
+        services.metrics.gauge(
+            "penstock_requests_waiting_for_memory",
+            "Requests that are not read on before others have given back their memory.",
+            lambda: self._memory.waiting_count,
+        )
+        self._ended_without_progress = services.metrics.counter(
+            "penstock_requests_without_progress_total",
+            "Connections closed since their requests held memory that others waited for, and made no progress.",
         )
         services.metrics.gauge(
             "penstock_connections", "Connections that are open now.", lambda: len(self._open)
@@ -68,8 +94,13 @@ class Connections:
             elements_max=settings[PENSTOCK_REQUEST_ELEMENTS_MAX],
             memory=self._memory,
             turns=self._turns,
+            pipelined=self._pipelined,
+            reading=self._reading,
             standstill=self.standstill,
+            lines=self._lines,
             on_made=self._admit,
+            on_waiting=self._judge_progress_soon,
+            on_unsent=self._bound_unsent,
             on_lost=self._forget,
         )
 
@@ -81,23 +112,71 @@ class Connections:
         elif self._per_address[host] >= self._settings[MAX_CONNECTIONS_PER_IP]:
             reason = f"max.connections.per.ip={self._settings[MAX_CONNECTIONS_PER_IP]} is reached"
         if reason is not None:
-            log.warning(
+            self._lines.warn(
                 "connection from %s:%s refused: %s", connection.client.host, connection.client.port, reason
             )
             self._services.refused_connections.add()
             return False
         self._open[connection] = None
         self._per_address[host] += 1
+        log.debug(
+            "connection from %s:%s accepted on %s; %d are open",
+            host,
+            connection.client.port,
+            connection.client.listener,
+            len(self._open),
+        )
         return True
 
+    def _bound_unsent(self, connection: Connection) -> None:
+        """A client takes its answers no longer, or again. Where all of them leave too much, the longest go."""
+        self._unsent.pop(connection, None)
+        if not connection.unsent_bytes:
+            return
+        self._unsent[connection] = None
+        limit = self._settings[PENSTOCK_UNSENT_BYTES_MAX]
+        left = sum(each.unsent_bytes for each in self._unsent)
+        while left > limit >= 0:
+            oldest = next(iter(self._unsent))
+            del self._unsent[oldest]
+            left -= oldest.unsent_bytes
+            oldest.give_up(
+                PeerError(
+                    f"{oldest.unsent_bytes} bytes of answers are not read, and all clients together leave more than "
+                    f"penstock.unsent.bytes.max={limit}"
+                )
+            )
+
     def _forget(self, connection: Connection) -> None:
+        self._unsent.pop(connection, None)
         if connection not in self._open:
             return
         del self._open[connection]
         host = connection.client.host
+        log.debug("connection from %s:%s closed; %d are open", host, connection.client.port, len(self._open))
         self._per_address[host] -= 1
         if not self._per_address[host]:
             del self._per_address[host]
+
+    def _judge_progress_soon(self) -> None:
+        if self._progress_timer is None:
+            loop = self._services.world.loop
+            self._progress_timer = loop.call_later(_PROGRESS_LOOK_S, self._judge_progress)
+
+    def _judge_progress(self) -> None:
+        """While requests wait for memory: close connections that have some and make too little progress."""
+        self._progress_timer = None
+        guilty = set(self._memory.without_progress(self._services.world.loop.time()))
+        for connection in [each for each in self._open if each.arrivals.memory in guilty]:
+            self._ended_without_progress.add()
+            connection.give_up(
+                PeerError(
+                    f"too little progress while {self._memory.waiting_count} others wait for its memory "
+                    f"(queued.max.request.bytes): {connection.arrivals.progress}"
+                )
+            )
+        if self._memory.waiting_count:
+            self._judge_progress_soon()
 
     def close_idle(self) -> None:
         """Close connections that have asked for nothing for too long, or stopped in the middle of asking."""
@@ -119,6 +198,8 @@ class Connections:
         self._services.partitions.end_waiting_fetches()
         await asyncio.gather(*drains)
         timer.cancel()
+        if self._progress_timer is not None:
+            self._progress_timer.cancel()
         self.abort_all()
 
     def abort_all(self) -> None:

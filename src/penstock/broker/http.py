@@ -1,7 +1,8 @@
 """`/metrics` for Prometheus and `/healthz` for whoever restarts brokers: HTTP/1.1, GET only, one answer per connection.
 
-Leaves out everything else HTTP has; the console brings a web server of its own. Who is slower than `PATIENCE_S`, or
-comes while `CONNECTIONS_MAX` others are there, is dropped.
+Leaves out everything else HTTP has; the console brings a web server of its own. A connection that takes longer than
+`PATIENCE_S` is closed, and so is the oldest when there are more than `CONNECTIONS_MAX`: clients that say nothing
+keep no health check out.
 """
 
 import asyncio
@@ -30,10 +31,11 @@ class HttpConnections:
         return HttpConnection(self, self._metrics, self._health)
 
     def admit(self, transport: asyncio.Transport) -> None:
-        if len(self.open) < CONNECTIONS_MAX:
-            self.open[transport] = self._loop.call_later(PATIENCE_S, transport.abort)
-        else:
-            transport.abort()
+        self.open[transport] = self._loop.call_later(PATIENCE_S, transport.abort)
+        if len(self.open) > CONNECTIONS_MAX:
+            oldest = next(iter(self.open))
+            self.forget(oldest)
+            oldest.abort()
 
     def forget(self, transport: asyncio.Transport) -> None:
         timer = self.open.pop(transport, None)

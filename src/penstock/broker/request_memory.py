@@ -1,38 +1,294 @@
-"""How many bytes of requests the broker holds: those that are still arriving, and those that wait for something.
+"""How many bytes of requests the broker holds, never more than `queued.max.request.bytes`; which requests wait for
+memory, and which lose it.
 
-While there are too many, connections are no longer read, except those in the middle of a request: what they hold
-is freed only when the rest has come. So the limit can be exceeded, by one request of each such connection.
+Memory is given before it is used. A request that comes in several pieces asks for all of its size when its length is
+known, and is not read further before it has that: so whatever has begun can be finished. What one read brought, and
+could not be served at once, is kept without asking: no more is read than there is room for.
+
+Small requests always have room:
+
+- Each connection has `OWN_BYTES` to itself, set aside when it comes. An eighth of the limit is set aside at most; the
+  connections beyond that share the rest.
+- Requests of more than `SMALL_BYTES_MAX` get no more than three quarters of the rest.
+- While one of those waits, small ones take no more than the quarter that is theirs alone.
+
+Otherwise requests get their memory in the order in which they asked. While any waits, connections are ended that have
+memory and make too little progress: with a request that would take longer than the timeout to arrive at its present
+pace, or with requests that waited as long for a reason of their client's (a long poll before them, answers that are
+not taken). What the broker itself is busy with is not judged.
+
+Pure: time is an argument, and a holder's `wake` is the only way out.
 """
 
+from collections import deque
 from collections.abc import Callable
+from typing import Final
+
+OWN_BYTES: Final = 4 << 10
+SMALL_BYTES_MAX: Final = 2 << 20
+# What may be read from a connection that has used up its own, if memory has run out since it was last looked at.
+READ_BYTES_MIN: Final = 512
+# A request is judged by its pace since it was last looked at, at least so long ago.
+PACE_SEEN_S: Final = 1.0
+
+_SET_ASIDE: Final = OWN_BYTES + READ_BYTES_MIN
+# With so much left, and nothing waiting, no read is too large.
+_PLENTY: Final = 128 << 10
 
 
 class RequestMemory:
-    """Counts, and remembers who to wake when there is room again."""
+    """All that the requests of all connections have, and which of them wait for more."""
 
-    def __init__(self, limit: int) -> None:
-        self._limit = limit  # -1: none
-        self._held = 0
-        self._waiting: dict[Callable[[], None], None] = {}
+    def __init__(self, limit: int, *, progress_timeout_s: float = 10.0) -> None:
+        self.is_limited = limit >= 0  # -1: no limit
+        self.held = 0  # bytes of requests, all in all
+        self.is_tight = self.is_limited  # else nothing has to be looked at before a read
+        self._progress_timeout_s = progress_timeout_s
+        self._limit = limit
+        self._set_aside_max = limit // 8
+        self._small_max = min(SMALL_BYTES_MAX, limit // 16)
+        self._large_limit = (limit - self._set_aside_max) * 3 // 4
+        self._set_aside = 0  # for connections
+        self._given = 0  # beyond that, for requests of any size
+        self._large = 0  # of that, for large ones
+        self._small_waiting: deque[Holder] = deque()
+        self._large_waiting: deque[Holder] = deque()
+        self._holders: dict[Holder, None] = {}
 
     @property
-    def held(self) -> int:
-        return self._held
+    def size_max(self) -> int | None:
+        """The largest request that can ever have its memory; None: any."""
+        return self._large_limit if self.is_limited else None
 
     @property
-    def is_full(self) -> bool:
-        return self._held > self._limit >= 0
+    def waiting_count(self) -> int:
+        return len(self._small_waiting) + len(self._large_waiting)
 
-    def add(self, count: int) -> None:
-        """So many bytes more are held, or, if negative, fewer."""
-        self._held += count
-        if self._waiting and not self.is_full:
-            waiting, self._waiting = self._waiting, {}
-            for wake in waiting:
-                wake()
+    def join(self, wake: Callable[[], None]) -> "Holder":
+        """One more connection; `wake` is called when it has got what it waited for."""
+        holder = Holder(self, wake)
+        if self._set_aside + _SET_ASIDE <= self._set_aside_max and self.room >= _SET_ASIDE:
+            self._set_aside += _SET_ASIDE
+            holder.own = OWN_BYTES
+        self._holders[holder] = None
+        self._look()
+        return holder
 
-    def wake_when_there_is_room(self, wake: Callable[[], None]) -> None:
-        self._waiting[wake] = None
+    def without_progress(self, now_s: float) -> "list[Holder]":
+        """Those whose connections are to be ended, since others wait for what they have."""
+        timeout_s = self._progress_timeout_s
+        if self.waiting_count:
+            return [holder for holder in self._holders if holder.is_without_progress(now_s, timeout_s)]
+        for holder in self._holders:
+            holder.seen_s = None
+        return []
 
-    def forget(self, wake: Callable[[], None]) -> None:
-        self._waiting.pop(wake, None)
+    # For holders.
+
+    @property
+    def room(self) -> int:
+        return self._limit - self._set_aside - self._given
+
+    def room_for_small(self) -> int:
+        room = self.room
+        if self._large_waiting:
+            theirs = self._limit - self._set_aside_max - self._large_limit
+            room = min(room, theirs - (self._given - self._large))
+        return room
+
+    def room_for_reading(self) -> int:
+        """What may be read without asking: nothing that others have asked for before."""
+        return 0 if self._small_waiting else max(0, self.room_for_small())
+
+    def count(self, size: int) -> None:
+        """So much is given without having been asked for; if negative, given back."""
+        self._given += size
+        self._look()
+        if size < 0:
+            self._serve_waiting()
+
+    def ask(self, holder: "Holder") -> bool:
+        waiting = self._large_waiting if holder.asked > self._small_max else self._small_waiting
+        if not waiting and self._fits(holder.asked):
+            self._give(holder)
+            return True
+        waiting.append(holder)
+        self._look()
+        return False
+
+    def give_back(self, size: int) -> None:
+        self._given -= size
+        if size > self._small_max:
+            self._large -= size
+        self._serve_waiting()
+
+    def leave(self, holder: "Holder", *, was_set_aside: bool) -> None:
+        for waiting in (self._small_waiting, self._large_waiting):
+            if holder in waiting:
+                waiting.remove(holder)
+        del self._holders[holder]
+        if was_set_aside:
+            self._set_aside -= _SET_ASIDE
+        self._serve_waiting()
+
+    def _fits(self, size: int) -> bool:
+        if not self.is_limited:
+            return True
+        if size > self._small_max:
+            return size <= self.room and self._large + size <= self._large_limit
+        return size <= self.room_for_small()
+
+    def _give(self, holder: "Holder") -> None:
+        size = holder.asked
+        self._given += size
+        if size > self._small_max:
+            self._large += size
+        self._look()
+        holder.get()
+
+    def _look(self) -> None:
+        self.is_tight = self.is_limited and (self.room < _PLENTY or self.waiting_count > 0)
+
+    def _serve_waiting(self) -> None:
+        for waiting in (self._small_waiting, self._large_waiting):
+            while waiting and self._fits(waiting[0].asked):
+                holder = waiting.popleft()
+                self._give(holder)
+                holder.wake()
+        self._look()
+
+
+class Holder:
+    """What the requests of one connection have."""
+
+    __slots__ = (
+        "_asks_to_read",
+        "_counted",
+        "_kept",
+        "_lent",
+        "_memory",
+        "arrived",
+        "arriving",
+        "asked",
+        "granted",
+        "holds_back",
+        "is_excused",
+        "own",
+        "seen_arrived",
+        "seen_s",
+        "wake",
+    )
+
+    def __init__(self, memory: RequestMemory, wake: Callable[[], None]) -> None:
+        self._memory = memory
+        self.wake = wake
+        self.own = 0  # what the connection has to itself
+        self._kept = 0  # what did not have to be asked for
+        self._lent = 0  # what was asked for to read on, when its own was used up
+        self._counted = 0  # what is kept beyond both
+        self._asks_to_read = False
+        self.asked = 0  # what is waited for
+        self.granted = 0  # what requests have asked for and been given
+        self.arriving = 0  # of that, the size of the one that is not complete
+        self.arrived = 0  # of that
+        self.holds_back = False  # complete requests are held back, for a reason that is its client's
+        self.is_excused = False  # it is not read, for a reason that is the broker's
+        self.seen_s: float | None = None  # when its progress was looked at
+        self.seen_arrived = 0
+
+    # What is kept of one read.
+
+    @property
+    def may_be_read(self) -> bool:
+        memory = self._memory
+        return not memory.is_tight or self._kept < self.own + self._lent or memory.room_for_reading() > 0
+
+    def room(self, most: int) -> int:
+        """How much one read may bring, if at most `most` can come."""
+        memory = self._memory
+        if not memory.is_tight and most <= _PLENTY:
+            return most
+        room = memory.room_for_reading() + max(0, self.own + self._lent - self._kept)
+        return max(READ_BYTES_MIN, min(most, room))
+
+    def keep(self, count: int) -> None:
+        """So many bytes more are kept, or, if negative, fewer. No more may come than there was `room` for."""
+        memory = self._memory
+        self._kept += count
+        memory.held += count
+        counted = max(0, self._kept - self.own - self._lent)
+        if counted != self._counted:
+            change, self._counted = counted - self._counted, counted
+            memory.count(change)
+        if self._lent and self._kept <= self.own:
+            lent, self._lent = self._lent, 0
+            memory.give_back(lent)
+
+    def keep_own(self, count: int) -> bool:
+        """Keep so many bytes more if that is its own: if not, a request has to ask."""
+        if self._kept + count > self.own:
+            return False
+        self.keep(count)
+        return True
+
+    def ask_to_read(self) -> bool:
+        """Whether it may be read on, now that its own is used up; if not, it is woken when it may."""
+        self._asks_to_read, self.asked = True, OWN_BYTES
+        return self._memory.ask(self)
+
+    # Requests that come in several pieces.
+
+    def ask(self, size: int) -> bool:
+        """Whether a request of this size may be read on; if not, its connection is woken when it may."""
+        self._asks_to_read, self.asked = False, size
+        return self._memory.ask(self)
+
+    def get(self) -> None:
+        """What was asked for is given."""
+        size, self.asked = self.asked, 0
+        if self._asks_to_read:
+            self._lent += size
+            return
+        self._memory.held += size
+        self.granted += size
+        self.arriving, self.arrived, self.seen_s = size, 0, None
+
+    def give_back(self, size: int) -> None:
+        """A request is done that had asked for its memory."""
+        self.granted -= size
+        self._memory.held -= size
+        self._memory.give_back(size)
+
+    def give_up(self) -> None:
+        """What was given is not needed: nothing arrives."""
+        arriving, self.arriving = self.arriving, 0
+        if arriving:
+            self.give_back(arriving)
+
+    def leave(self) -> None:
+        """The connection is gone. What is still being handled is given back when that is done."""
+        had_own, self.own = bool(self.own), 0
+        self.keep(0)
+        self._memory.leave(self, was_set_aside=had_own)
+        self.asked = 0
+        self.give_up()
+
+    # Progress.
+
+    def is_without_progress(self, now_s: float, timeout_s: float) -> bool:
+        has_something = self.granted or self._counted or self._lent
+        if self.is_excused or not has_something or not (self.arriving or self.holds_back):
+            self.seen_s = None
+            return False
+        if self.seen_s is None:
+            self.seen_s, self.seen_arrived = now_s, self.arrived
+            return False
+        seconds = now_s - self.seen_s
+        if not self.arriving:
+            return seconds >= timeout_s
+        if seconds < PACE_SEEN_S:
+            return False
+        if (self.arrived - self.seen_arrived) * timeout_s < self.arriving * seconds:
+            return True
+        self.seen_s, self.seen_arrived = now_s, self.arrived
+        return False

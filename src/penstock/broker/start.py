@@ -5,7 +5,12 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from penstock.base.broker_settings import NODE_ID
-from penstock.base.cluster_settings import PENSTOCK_FEATURE_LEVELS_MAX
+from penstock.base.cluster_settings import (
+    INITIAL_BROKER_REGISTRATION_TIMEOUT_MS,
+    PENSTOCK_FEATURE_LEVELS_MAX,
+    ZOOKEEPER_CONNECT,
+    ZOOKEEPER_CONNECTION_TIMEOUT_MS,
+)
 from penstock.base.errors import UserError
 from penstock.base.features import PENSTOCK_VERSION, lowered
 from penstock.base.ids import format_id
@@ -13,12 +18,11 @@ from penstock.base.settings import Settings
 from penstock.broker.broker import Broker
 from penstock.cluster.embedded_store import EmbeddedStore
 from penstock.cluster.image import claim, cluster_id_of
-from penstock.cluster.sessions import RenewableStore
+from penstock.cluster.sessions import Patience, RenewableStore
 from penstock.storage.directory import DataDirectory
 from penstock.storage.meta_properties import META_PROPERTIES
+from penstock.storage.ownership import METADATA, partitions_with_segments
 from penstock.world import Disk, Entropy, Loop, Store, Work, World
-
-METADATA = "__metadata"
 
 # Begins a session with the store of a cluster.
 OpenStore: TypeAlias = Callable[[Loop, Work], Awaitable[Store]]
@@ -54,7 +58,7 @@ async def start_on(
 
 
 async def _start_alone(parts: WorldParts, settings: Settings, log_dir: str) -> Broker:
-    directory = _open_directory(parts, settings, log_dir)
+    directory = _open_directory(parts, settings, log_dir, in_cluster=False)
     work = parts.make_work()
     try:
         store = EmbeddedStore.open(directory.disk, METADATA, loop=parts.loop, work=work)
@@ -75,7 +79,13 @@ async def _start_member(
     work: Work,
     open_session: Callable[[], Awaitable[Store]],
 ) -> Broker:
-    store = RenewableStore(await open_session(), open_session, parts.loop)
+    patience = Patience(
+        parts.loop,
+        addresses=settings[ZOOKEEPER_CONNECT],
+        first_ms=settings[ZOOKEEPER_CONNECTION_TIMEOUT_MS],
+        then_ms=settings[INITIAL_BROKER_REGISTRATION_TIMEOUT_MS],
+    )
+    store = RenewableStore(await patience.open(open_session), open_session, parts.loop, patience)
     try:
         directory = await _directory_of_cluster(parts, settings, log_dir, store)
         try:
@@ -99,10 +109,11 @@ async def _directory_of_cluster(
     if cluster_id is None and not parts.disk.exists(META_PROPERTIES):
         supported = lowered(settings[PENSTOCK_FEATURE_LEVELS_MAX])
         cluster_id = await claim(store, format_id(parts.entropy.random_bytes(16)), supported)
-    directory = _open_directory(parts, settings, log_dir, cluster_id)
-    if cluster_id is None and directory.partitions:
-        # Metadata without topics would have everything deleted that the directory holds.
+    directory = _open_directory(parts, settings, log_dir, cluster_id, in_cluster=True)
+    if cluster_id is None and partitions_with_segments(directory.disk):
+        # Metadata without topics know none of what the directory holds.
         found = directory.meta.cluster_id
+        directory.leave_as_found()
         directory.close({})
         raise UserError(
             f"{log_dir}: the data directory has data of cluster {found}, and ZooKeeper knows no cluster: check the "
@@ -112,13 +123,14 @@ async def _directory_of_cluster(
 
 
 def _open_directory(
-    parts: WorldParts, settings: Settings, log_dir: str, cluster_id: str | None = None
+    parts: WorldParts, settings: Settings, log_dir: str, cluster_id: str | None = None, *, in_cluster: bool
 ) -> DataDirectory:
     try:
         return DataDirectory.open(
             parts.disk,
             node_id=settings[NODE_ID],
             cluster_id=cluster_id,
+            in_cluster=in_cluster,
             entropy=parts.entropy,
             data_version_max=lowered(settings[PENSTOCK_FEATURE_LEVELS_MAX])[PENSTOCK_VERSION].highest,
         )

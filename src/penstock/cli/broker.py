@@ -1,4 +1,4 @@
-"""`penstock broker`: list, describe, drain, undrain."""
+"""`penstock broker`: list, describe, config, drain, undrain."""
 
 import sys
 from argparse import Namespace
@@ -7,12 +7,14 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from penstock.base.errors import UserError
+from penstock.cli.configs import add_config_arguments, run_config
 from penstock.cli.output import count_of, format_bytes, json_line, print_json, print_lines, table
 from penstock.cli.parsing import Parser, add_verb, add_verbs, finish_verb, not_negative, run_verb
 from penstock.cli.progress import Progress
 from penstock.cli.session import connected
 from penstock.client.blocking import BlockingClient
 from penstock.client.brokers import BrokerState, describe_brokers, mark_draining
+from penstock.client.configs import Resource, ResourceType
 
 run = run_verb
 
@@ -26,6 +28,15 @@ def add_arguments(parser: Parser) -> None:
     verb = add_verb(verbs, "describe", "show one broker, its disk and its partitions", "BROKER [options]")
     verb.add_argument("broker", type=not_negative, metavar="BROKER", help="its node id")
     finish_verb(verb, _describe)
+    verb = add_verb(
+        verbs,
+        "config",
+        "show effective settings and where they come from; set some",
+        "BROKER [CONFIG ...] [options]",
+    )
+    verb.add_argument("broker", type=not_negative, metavar="BROKER", help="its node id")
+    add_config_arguments(verb)
+    finish_verb(verb, _config)
     verb = add_verb(
         verbs, "drain", "move leaders, then replicas off a broker; wait until it is empty", "BROKER [options]"
     )
@@ -71,6 +82,14 @@ def _describe(arguments: Namespace) -> int:
     else:
         print_lines(_as_text(state))
     return 0
+
+
+def _config(arguments: Namespace) -> int:
+    with connected(arguments) as blocking:
+        known = [each.node_id for each in blocking.run(blocking.client.brokers())]
+        if arguments.broker not in known:
+            raise _no_such_broker(arguments.broker, known)
+        return run_config(arguments, blocking, Resource(ResourceType.BROKER, str(arguments.broker)))
 
 
 def _as_text(state: BrokerState) -> Iterator[str]:
@@ -120,8 +139,11 @@ def _find(states: Sequence[BrokerState], node_id: int) -> BrokerState:
     for state in states:
         if state.node_id == node_id:
             return state
-    known = ", ".join(str(state.node_id) for state in states)
-    raise UserError(f"there is no broker {node_id}; the cluster has {known}")
+    raise _no_such_broker(node_id, [state.node_id for state in states])
+
+
+def _no_such_broker(node_id: int, known: Sequence[int]) -> UserError:
+    return UserError(f"there is no broker {node_id}; the cluster has {', '.join(map(str, known))}")
 
 
 # Draining.
@@ -179,7 +201,7 @@ def _drain(arguments: Namespace) -> int:
         if not any(each.balances for each in states):
             raise UserError(
                 "nothing would move, for the brokers do not balance themselves: set penstock.balance.enable=true, or "
-                "move replicas with kafka-reassign-partitions"
+                "move replicas with `penstock topic move`"
             )
         blocking.run(mark_draining(blocking.client, node_id, draining=True))
         if arguments.no_wait:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from penstock.cli import cluster_features
+from penstock.cli.confirm import add_yes
 from penstock.cli.output import count_of, print_json, print_lines, table
 from penstock.cli.parsing import Parser, add_verb, add_verbs, finish_verb, positive, run_verb
 from penstock.cli.session import connected
@@ -33,9 +34,7 @@ def add_arguments(parser: Parser) -> None:
         "raise features to what all brokers support, when all run a new version",
         "[options]",
     )
-    verb.add_argument(
-        "-y", "--yes", action="store_true", help="do it; else it is only shown what would be done"
-    )
+    add_yes(verb)
     finish_verb(verb, cluster_features.upgrade)
 
     verb = add_verb(
@@ -53,6 +52,12 @@ def add_arguments(parser: Parser) -> None:
         default="penstock-cluster",
         metavar="DIR",
         help="data and logs (default ./penstock-cluster)",
+    )
+    verb.add_argument(
+        "--zookeeper-jars",
+        metavar="DIR",
+        type=Path,
+        help="where ZooKeeper's jars are, or PENSTOCK_ZOOKEEPER_JARS (default: this machine's)",
     )
     verb.set_defaults(act=_up)
 
@@ -86,6 +91,7 @@ def _up(arguments: Namespace) -> int:
         listen=arguments.listen,
         data=Path(arguments.data_dir).resolve(),
         output=sys.stdout,
+        zookeeper_jars=arguments.zookeeper_jars,
     )
 
 

@@ -3,6 +3,7 @@
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 
+from penstock.cli.confirm import confirm
 from penstock.cli.output import print_json, print_lines, table
 from penstock.cli.session import connected
 from penstock.client.features import Feature, describe_features, raise_features
@@ -41,22 +42,38 @@ def upgrade(arguments: Namespace) -> int:
     with connected(arguments) as blocking:
         features = blocking.run(describe_features(blocking.client))
         raised = [feature for feature in features if feature.highest > feature.level]
+        levels = {feature.name: feature.highest for feature in raised}
         if raised:
-            levels = {feature.name: feature.highest for feature in raised}
-            blocking.run(raise_features(blocking.client, levels, validate_only=not arguments.yes))
-    if arguments.json:
-        print_json(
-            {
-                "done": arguments.yes,
-                "raised": [
-                    {"name": feature.name, "from": feature.level, "to": feature.highest} for feature in raised
-                ],
-                "features": as_json(features),
-            }
-        )
-    else:
-        print_lines(_told(features, raised, done=arguments.yes))
+            blocking.run(raise_features(blocking.client, levels, validate_only=True))
+        done = False
+        try:
+            if raised:
+                if not arguments.json and not arguments.yes:
+                    print_lines(_told(features, raised, done=False))
+                confirm(arguments, _WHAT)
+                blocking.run(raise_features(blocking.client, levels, validate_only=False))
+            done = True
+        finally:
+            if arguments.json:
+                print_json(_upgrade_as_json(features, raised, done=done))
+    if not arguments.json:
+        print_lines(_told(features, raised, done=True))
     return 0
+
+
+_WHAT = "raise these features, after which brokers of older versions cannot join"
+
+
+def _upgrade_as_json(
+    features: Sequence[Feature], raised: Sequence[Feature], *, done: bool
+) -> dict[str, object]:
+    return {
+        "done": done,
+        "raised": [
+            {"name": feature.name, "from": feature.level, "to": feature.highest} for feature in raised
+        ],
+        "features": as_json(features),
+    }
 
 
 def _told(features: Sequence[Feature], raised: Sequence[Feature], *, done: bool) -> Iterator[str]:
@@ -69,5 +86,3 @@ def _told(features: Sequence[Feature], raised: Sequence[Feature], *, done: bool)
             yield f"{feature.name} stops below {most}: {_supported(feature)}"
     if not raised:
         yield "every feature is at the highest level that all brokers support"
-    elif not done:
-        yield "nothing was changed; with --yes it is done. Brokers of older versions cannot join after that"

@@ -1,13 +1,12 @@
 """`penstock cluster up`: ZooKeeper and several brokers on this machine, for development, and one view of them all.
 
 Each is a process of its own, with its data and its log file below one directory; a second start goes on with what is
-there. Ctrl-C stops them, brokers first.
+there. Ctrl-C stops them, brokers first; so does the end of this process, whatever ended it (`cluster_guard`).
 """
 
-import importlib.util
+import os
 import signal
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -17,14 +16,14 @@ from typing import TextIO
 
 from penstock.base.errors import PenstockError, UserError
 from penstock.cli.cluster import as_text, find_lacking, look
+from penstock.cli.cluster_guard import Guard
+from penstock.cli.cluster_needs import Needs, find_needs
+from penstock.cli.output import count_of
 from penstock.client.blocking import BlockingClient
 from penstock.client.client import ClientSettings
-from penstock.spark.java import find_java
 
 _SERVER = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
-_MACHINE_JARS = (Path("/usr/share/java"), Path("/usr/share/zookeeper"), Path("/usr/lib/zookeeper"))
 _START_TIMEOUT_S = 60
-_STOP_TIMEOUT_S = 30
 _LOOK_EVERY_S = 1.0
 _CLEAR = "\x1b[H\x1b[2J"
 
@@ -36,66 +35,65 @@ class Process:
         self.name = name
         self.command = list(command)
         self.log = log
-        self._running: subprocess.Popen[bytes] | None = None
+        self.pid = 0
+        self._guard: Guard | None = None
 
-    def start(self) -> None:
-        with self.log.open("ab") as log:
-            # A process group of its own: Ctrl-C is for whoever started them all, who stops them in order.
-            self._running = subprocess.Popen(
-                self.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
-            )
+    def start(self, guard: Guard) -> None:
+        self._guard = guard
+        self.pid = guard.start(self.name, self.command, self.log)
 
     @property
     def exit_code(self) -> int | None:
-        return None if self._running is None else self._running.poll()
-
-    def stop(self) -> None:
-        running = self._running
-        if running is None or running.poll() is not None:
-            return
-        running.send_signal(signal.SIGTERM)
-        try:
-            running.wait(_STOP_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            running.kill()
-            running.wait()
+        return None if self._guard is None else self._guard.exit_code(self.name)
 
 
-def run_cluster(*, brokers: int, listen: str, data: Path, output: TextIO) -> int:
+def run_cluster(
+    *, brokers: int, listen: str, data: Path, output: TextIO, zookeeper_jars: Path | None = None
+) -> int:
     """Run until Ctrl-C; 0 then."""
     host, _, port = listen.rpartition(":")
     if not host or not port.isdigit():
         raise UserError(f"--listen {listen}: HOST:PORT is expected")
+    needs = find_needs(os.environ, jars=zookeeper_jars)
     addresses = [f"{host}:{int(port) + number}" for number in range(brokers)]
     for address in addresses:
         _require_free(address)
     data.mkdir(parents=True, exist_ok=True)
     zookeeper_port = _free_port()
-    zookeeper = _zookeeper(data, zookeeper_port)
+    zookeeper = _zookeeper(needs, data, zookeeper_port)
     members = [
         _broker(data, number, address, f"127.0.0.1:{zookeeper_port}")
         for number, address in enumerate(addresses, start=1)
     ]
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    guard = Guard()
     try:
         print(
-            f"starting ZooKeeper and {brokers} brokers; data and logs are in {data}", file=output, flush=True
+            f"starting ZooKeeper and {count_of(brokers, 'broker')}; data and logs are in {data}",
+            file=output,
+            flush=True,
         )
-        zookeeper.start()
+        zookeeper.start(guard)
         _wait_for(zookeeper, f"127.0.0.1:{zookeeper_port}")
         for member in members:
-            member.start()
+            member.start(guard)
         for member, address in zip(members, addresses, strict=True):
             _wait_for(member, address)
+        print(_pids([zookeeper, *members]), file=output, flush=True)
         print(f"ready: -b {','.join(addresses)}", file=output, flush=True)
         _watch(zookeeper, members, addresses, output)
     except KeyboardInterrupt:
-        print("stopping", file=output, flush=True)
+        print("stopping; Ctrl-C again ends them at once", file=output, flush=True)
     finally:
-        for process in (*members, zookeeper):
-            with suppress(KeyboardInterrupt):
-                process.stop()
+        try:
+            guard.stop()
+        except KeyboardInterrupt:
+            guard.kill()
     return 0
+
+
+def _pids(processes: Sequence[Process]) -> str:
+    return "processes: " + ", ".join(f"{process.name} {process.pid}" for process in processes)
 
 
 def _broker(data: Path, number: int, address: str, zookeeper: str) -> Process:
@@ -106,7 +104,7 @@ def _broker(data: Path, number: int, address: str, zookeeper: str) -> Process:
     return Process(f"broker {number}", command, data / f"broker-{number}.log")
 
 
-def _zookeeper(data: Path, port: int) -> Process:
+def _zookeeper(needs: Needs, data: Path, port: int) -> Process:
     folder = data / "zookeeper"
     folder.mkdir(exist_ok=True)
     configuration = data / "zookeeper.cfg"
@@ -119,30 +117,13 @@ def _zookeeper(data: Path, port: int) -> Process:
         "4lw.commands.whitelist=srvr",
     ]
     configuration.write_text("\n".join(lines) + "\n")
-    java = find_java().home / "bin" / "java"
     options = ("-Xmx128m", "-XX:+UseSerialGC", "-Dzookeeper.admin.enableServer=false")
-    command = [str(java), *options, "-cp", ":".join(_jars()), _SERVER, str(configuration)]
+    command = [str(needs.java), *options, "-cp", needs.class_path, _SERVER, str(configuration)]
     return Process("ZooKeeper", command, data / "zookeeper.log")
 
 
-def _jars() -> list[str]:
-    """Where ZooKeeper's classes are: in PySpark's jars, or in the machine's package."""
-    pyspark = importlib.util.find_spec("pyspark")
-    if pyspark is not None and pyspark.origin is not None:
-        jars = Path(pyspark.origin).parent / "jars"
-        if any(jars.glob("zookeeper-[0-9]*.jar")):
-            return [f"{jars}/*"]
-    for folder in _MACHINE_JARS:
-        if any(folder.glob("zookeeper*.jar")):
-            return [f"{folder}/*"]
-    raise UserError(
-        'ZooKeeper is missing: `pip install "penstock[spark]"` brings it, and so does the package zookeeper of most '
-        "systems"
-    )
-
-
 def _wait_for(process: Process, address: str) -> None:
-    """Return when somebody listens there."""
+    """Return when it listens there."""
     host, _, port = address.rpartition(":")
     deadline = time.monotonic() + _START_TIMEOUT_S
     while time.monotonic() < deadline and process.exit_code is None:
@@ -160,6 +141,8 @@ def _watch(zookeeper: Process, members: Sequence[Process], addresses: Sequence[s
     with BlockingClient(",".join(addresses), settings=settings) as blocking:
         while True:
             lines = [*_state(blocking), *_deaths([zookeeper, *members])]
+            if is_watched:
+                lines += ["", _pids([zookeeper, *members])]
             if is_watched:
                 print(_CLEAR + "\n".join([*lines, "", "Ctrl-C stops them all"]), file=output, flush=True)
             elif lines != shown:
@@ -193,7 +176,9 @@ def _last_line(log: Path) -> str:
 def _require_free(address: str) -> None:
     host, _, port = address.rpartition(":")
     with suppress(OSError), socket.create_connection((host, int(port)), timeout=1):
-        raise UserError(f"somebody listens on {address} already; choose another first port with --listen")
+        raise UserError(
+            f"another program listens on {address} already; choose another first port with --listen"
+        )
 
 
 def _free_port() -> int:

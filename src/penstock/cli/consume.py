@@ -7,9 +7,10 @@ from collections.abc import Mapping
 
 from penstock.base.errors import ErrorCode, UserError
 from penstock.base.ids import TopicPartition
-from penstock.cli.consume_format import PARTS, json_format, text_format
+from penstock.cli.consume_format import PARTS, json_format, line_format
 from penstock.cli.consume_group import LIMITS, GroupReading
 from penstock.cli.consume_print import Printer
+from penstock.cli.output import format_time
 from penstock.cli.parsing import (
     Parser,
     UsageError,
@@ -19,12 +20,14 @@ from penstock.cli.parsing import (
     positive,
     unescaped,
 )
-from penstock.cli.positions import End, parse_position, resolve
-from penstock.cli.session import connected, find_topics
+from penstock.cli.positions import AtOffset, AtTime, End, Position, parse_position, resolve
+from penstock.cli.session import connected, find_partitions, find_topics, tell_of_outages
+from penstock.cli.signals import run_until_ended
 from penstock.client.client import Client
 from penstock.client.fetch import Fetched, read_batches
 from penstock.client.fetcher import Fetcher
-from penstock.client.offsets import EARLIEST, LATEST
+from penstock.client.offsets import EARLIEST, LATEST, NO_OFFSET, find_offsets
+from penstock.client.outages import Outages
 
 _EMPTY_ANSWERS_MAX = 2
 
@@ -61,8 +64,8 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(arguments: Namespace) -> int:
-    as_text = json_format if arguments.json else text_format(arguments.parts, arguments.separator)
-    printer = Printer(as_text, count_max=arguments.max_messages)
+    as_line = json_format if arguments.json else line_format(arguments.parts, arguments.separator)
+    printer = Printer(as_line, is_text=arguments.json, count_max=arguments.max_messages)
     if arguments.group is not None:
         return _run_in_group(arguments, printer)
     now_ms = time.time_ns() // 1_000_000
@@ -72,15 +75,23 @@ def run(arguments: Namespace) -> int:
         raise UsageError("--follow has no end: leave out --to")
     with connected(arguments) as blocking:
         client = blocking.client
-        partitions = blocking.run(_partitions(client, arguments.topic, arguments.partition))
+        partitions = blocking.run(find_partitions(client, arguments.topic, arguments.partition))
         starts = blocking.run(resolve(client, partitions, start))
         stops: dict[TopicPartition, int] = {}
         if not arguments.follow:
             stops = blocking.run(
                 resolve(client, partitions, stop or End.END, committed_only=arguments.committed)
             )
-        reading = _Reading(client, starts, stops, printer=printer, committed_only=arguments.committed)
-        blocking.run(reading.run())
+        blocking.run(_tell_if_beyond_the_end(client, start, starts))
+        reading = _Reading(
+            client,
+            starts,
+            stops,
+            printer=printer,
+            outages=tell_of_outages(client),
+            committed_only=arguments.committed,
+        )
+        run_until_ended(blocking, reading.run())
     return 0
 
 
@@ -99,11 +110,12 @@ def _run_in_group(arguments: Namespace, printer: Printer) -> int:
             arguments.group,
             arguments.topic,
             printer=printer,
+            outages=tell_of_outages(blocking.client),
             follow=arguments.follow,
             begin_at=LATEST if arguments.start == End.END.value else EARLIEST,
             committed_only=arguments.committed,
         )
-        blocking.run(reading.run())
+        run_until_ended(blocking, reading.run())
     return 0
 
 
@@ -115,13 +127,25 @@ def _parts(text: str) -> list[str]:
     return parts
 
 
-async def _partitions(client: Client, name: str, chosen: list[int] | None) -> list[TopicPartition]:
-    (topic,) = await find_topics(client, [name])
-    count = len(topic.partitions)
-    for partition in chosen or ():
-        if partition >= count:
-            raise UserError(f"topic {name} has no partition {partition}; the last one is {count - 1}")
-    return [TopicPartition(name, partition) for partition in chosen or range(count)]
+async def _tell_if_beyond_the_end(
+    client: Client, place: Position, starts: Mapping[TopicPartition, int]
+) -> None:
+    """Say on stderr that nothing is there yet, where a person may wonder why nothing is printed."""
+    if isinstance(place, AtOffset):
+        beyond = [f"{each} ({end})" for each, end in starts.items() if end < place.offset]
+        if beyond:
+            more = f" and {len(beyond) - 3} more" if len(beyond) > 3 else ""
+            ends = "its end" if len(beyond) == 1 else "their ends"
+            sys.stderr.write(
+                f"penstock: offset {place.offset} is beyond the end of {', '.join(beyond[:3])}{more}; "
+                f"reading begins at {ends}\n"
+            )
+    elif isinstance(place, AtTime):
+        found = await find_offsets(client, dict.fromkeys(starts, place.timestamp_ms))
+        if found and all(offset == NO_OFFSET for offset in found.values()):
+            (topic,) = {each.topic for each in found}
+            time_ = format_time(place.timestamp_ms)
+            sys.stderr.write(f"penstock: {topic} has no record from {time_} on; reading begins at its end\n")
 
 
 class _Reading:
@@ -134,11 +158,13 @@ class _Reading:
         stops: Mapping[TopicPartition, int],
         *,
         printer: Printer,
+        outages: Outages,
         committed_only: bool,
     ) -> None:
         self._client = client
         self._stops = stops
         self._printer = printer
+        self._outages = outages
         unread = {
             each: offset for each, offset in starts.items() if each not in stops or offset < stops[each]
         }
@@ -149,6 +175,8 @@ class _Reading:
         try:
             while self._fetcher.positions and not self._printer.is_full:
                 answers = await self._fetcher.poll()
+                if answers:
+                    self._outages.answered()
                 for fetched in answers:
                     await self._take(fetched)
                 self._leave_what_is_empty(answers)

@@ -1,12 +1,17 @@
-"""How `penstock consume` prints a record: chosen parts in a line, or JSON."""
+"""How `penstock consume` prints a record: chosen parts in a line, or JSON.
 
+A line is bytes: keys, values and headers are in it as they are in the record. `consume_print` makes text of them where
+a person reads.
+"""
+
+import os
 from collections.abc import Callable, Sequence
 
 from penstock.base.ids import TopicPartition
-from penstock.cli.output import format_time, json_bytes, json_line, readable
+from penstock.cli.output import format_time, json_bytes, json_line
 from penstock.records.record import Record
 
-Format = Callable[[TopicPartition, Record], str]
+Format = Callable[[TopicPartition, Record], bytes]
 
 
 def record_as_json(record: Record) -> dict[str, object]:
@@ -20,29 +25,35 @@ def record_as_json(record: Record) -> dict[str, object]:
     }
 
 
-def json_format(partition: TopicPartition, record: Record) -> str:
+def json_format(partition: TopicPartition, record: Record) -> bytes:
     """A line of JSON."""
-    return json_line({"topic": partition.topic, "partition": partition.partition, **record_as_json(record)})
+    fields = {"topic": partition.topic, "partition": partition.partition, **record_as_json(record)}
+    return json_line(fields).encode()
 
 
-def text_format(parts: Sequence[str], separator: str) -> Format:
+def line_format(parts: Sequence[str], separator: str) -> Format:
     """The parts of a record, in the order they were asked for."""
     if list(parts) == ["value"]:
-        return lambda _partition, record: readable(record.value)
+        return lambda _partition, record: _whole(record.value)
     renderers = [PARTS[part] for part in parts]
-    return lambda partition, record: separator.join(render(partition, record) for render in renderers)
+    between = os.fsencode(separator)
+    return lambda partition, record: between.join([render(partition, record) for render in renderers])
 
 
-def _headers(_partition: TopicPartition, record: Record) -> str:
-    return ",".join(f"{name}={readable(value)}" for name, value in record.headers)
+def _whole(data: bytes | None) -> bytes:
+    return b"null" if data is None else bytes(data)
+
+
+def _headers(_partition: TopicPartition, record: Record) -> bytes:
+    return b",".join(b"%b=%b" % (name.encode(), _whole(value)) for name, value in record.headers)
 
 
 PARTS: dict[str, Format] = {
-    "topic": lambda partition, _record: partition.topic,
-    "partition": lambda partition, _record: str(partition.partition),
-    "offset": lambda _partition, record: str(record.offset),
-    "timestamp": lambda _partition, record: format_time(record.timestamp),
-    "key": lambda _partition, record: readable(record.key),
-    "value": lambda _partition, record: readable(record.value),
+    "topic": lambda partition, _record: partition.topic.encode(),
+    "partition": lambda partition, _record: b"%d" % partition.partition,
+    "offset": lambda _partition, record: b"%d" % record.offset,
+    "timestamp": lambda _partition, record: format_time(record.timestamp).encode(),
+    "key": lambda _partition, record: _whole(record.key),
+    "value": lambda _partition, record: _whole(record.value),
     "headers": _headers,
 }

@@ -9,6 +9,7 @@ from penstock.client.group_consumer import GroupConsumer
 from penstock.client.group_offsets import GONE_ON
 from penstock.client.membership import MemberSettings
 from penstock.client.offsets import LATEST, find_offsets
+from penstock.client.outages import Outages
 
 # Small enough that the first records of a large topic show at once.
 LIMITS = FetchLimits(max_wait_ms=500, max_bytes=8 << 20, partition_max_bytes=1 << 20)
@@ -24,6 +25,7 @@ class GroupReading:
         topic: str,
         *,
         printer: Printer,
+        outages: Outages,
         follow: bool,
         begin_at: int,
         committed_only: bool,
@@ -31,6 +33,7 @@ class GroupReading:
         self._client = client
         self._settings = MemberSettings(group_id, (topic,))
         self._printer = printer
+        self._outages = outages
         self._follow = follow
         self._begin_at = begin_at
         self._committed_only = committed_only
@@ -44,18 +47,24 @@ class GroupReading:
             limits=LIMITS,
             committed_only=self._committed_only,
         )
+        is_written = True
         try:
             while not self._printer.is_full and not await self._is_at_the_end(consumer):
                 answers = await consumer.poll()
+                if answers:
+                    self._outages.answered()
                 for fetched in answers:
                     self._take(consumer, fetched)
                 if not any(len(fetched.records) for fetched in answers):
                     self._pass_what_is_empty(consumer, answers)
                 self._printer.show()
                 await _commit(consumer)
+        except OSError:  # of our output: a full disk, a closed pipe
+            is_written = False
+            raise
         finally:
             self._printer.close()
-            await consumer.close()
+            await consumer.close(commit=is_written)
 
     async def _is_at_the_end(self, consumer: GroupConsumer) -> bool:
         positions = consumer.positions

@@ -1,4 +1,7 @@
-"""Prints records as they come, up to a number of them, and says on stderr how many there were."""
+"""Prints records as they come, up to a number of them, and says on stderr how many there were.
+
+A pipe or a file gets the records' bytes. A terminal gets text: what is not UTF-8 becomes U+FFFD.
+"""
 
 import sys
 
@@ -12,8 +15,9 @@ from penstock.records.batch import BatchHeader
 class Printer:
     """Where records go; `is_full` once there have been as many as were asked for."""
 
-    def __init__(self, as_text: Format, *, count_max: int | None) -> None:
-        self._as_text = as_text
+    def __init__(self, as_line: Format, *, is_text: bool, count_max: int | None) -> None:
+        self._as_line = as_line
+        self._is_text = is_text or sys.stdout.isatty()
         self._count_left = count_max
         self._record_count = 0
         self._bytes_count = 0
@@ -40,14 +44,20 @@ class Printer:
             if self._count_left == 0 or (stop is not None and record.offset >= stop):
                 next_offset = record.offset
                 break
-            lines.append(self._as_text(partition, record))
+            lines.append(self._as_line(partition, record))
             if self._count_left is not None:
                 self._count_left -= 1
         if lines:
-            sys.stdout.write("\n".join(lines) + "\n")
+            self._write(b"\n".join(lines) + b"\n")
         self._record_count += len(lines)
         self._bytes_count += header.size
         return next_offset
+
+    def _write(self, data: bytes) -> None:
+        if self._is_text:
+            sys.stdout.write(data.decode("utf-8", "replace"))
+        else:
+            sys.stdout.buffer.write(data)
 
     def show(self) -> None:
         """Let readers of our output see what has been printed."""

@@ -1,11 +1,11 @@
 """`penstock group`: list, describe, reset, delete."""
 
-import sys
 import time
 from argparse import Namespace
 
 from penstock.base.errors import ErrorCode, Refusal, UserError
 from penstock.base.ids import TopicPartition
+from penstock.cli.confirm import add_yes, confirm
 from penstock.cli.group_description import describe, description_as_json, print_description
 from penstock.cli.group_reset import Move, apply, plan, print_plan
 from penstock.cli.output import count_of, print_json, print_lines, table
@@ -19,7 +19,7 @@ from penstock.cli.parsing import (
     run_verb,
 )
 from penstock.cli.positions import parse_position
-from penstock.cli.session import connected, find_topics, unknown
+from penstock.cli.session import connected, find_partitions, unknown
 from penstock.client.client import Client
 from penstock.client.errors import AnsweredError
 from penstock.client.groups import GroupDescription, delete_groups, describe_groups, list_groups
@@ -65,14 +65,12 @@ def add_arguments(parser: Parser) -> None:
     verb.add_argument(
         "-p", "--partition", type=partition_list, metavar="LIST", help="only these, as in 0,2,5-7"
     )
-    verb.add_argument(
-        "-y", "--yes", action="store_true", help="do it; else it is only shown what would be done"
-    )
+    add_yes(verb)
     finish_verb(verb, _reset)
 
     verb = add_verb(verbs, "delete", "delete groups and their offsets", "GROUP ... [options]")
     verb.add_argument("names", metavar="GROUP", nargs="+", help="which; none of them may have members")
-    verb.add_argument("-y", "--yes", action="store_true", help="do not ask for confirmation")
+    add_yes(verb)
     verb.add_argument("--if-exists", action="store_true", help="be content if it is gone already")
     finish_verb(verb, _delete)
 
@@ -132,44 +130,46 @@ def _reset(arguments: Namespace) -> int:
             raise UserError(
                 f"group {arguments.name!r} has committed nothing; name the topics it is to begin with --topic"
             )
-        if arguments.yes:
+        if not arguments.json:
+            print_plan(moves)
+        done = False
+        try:
+            confirm(arguments, f"move group {arguments.name} as shown above")
             blocking.run(apply(client, arguments.name, moves))
-    _report_reset(arguments, moves)
+            done = True
+        finally:
+            if arguments.json:
+                print_json(_reset_as_json(arguments.name, moves, done=done))
+    if not arguments.json:
+        print_lines([f"moved group {arguments.name}"])
     return 0
 
 
-def _report_reset(arguments: Namespace, moves: list[Move]) -> None:
-    if arguments.json:
-        print_json(
+def _reset_as_json(group_id: str, moves: list[Move], *, done: bool) -> dict[str, object]:
+    return {
+        "group": group_id,
+        "done": done,
+        "partitions": [
             {
-                "group": arguments.name,
-                "done": arguments.yes,
-                "partitions": [
-                    {
-                        "topic": each.partition.topic,
-                        "partition": each.partition.partition,
-                        "before": each.before,
-                        "after": each.after,
-                    }
-                    for each in moves
-                ],
+                "topic": each.partition.topic,
+                "partition": each.partition.partition,
+                "before": each.before,
+                "after": each.after,
             }
-        )
-        return
-    print_plan(moves)
-    if arguments.yes:
-        print_lines([f"moved group {arguments.name}"])
-    else:
-        print_lines(["nothing has been changed; do it with --yes"])
+            for each in moves
+        ],
+    }
 
 
 def _delete(arguments: Namespace) -> int:
     names = list(dict.fromkeys(arguments.names))
     with connected(arguments) as blocking:
         client = blocking.client
-        if not arguments.yes and sys.stdin.isatty() and not _confirmed(names):
-            raise UserError("nothing was deleted")
-        results = blocking.run(delete_groups(client, names))
+        names = blocking.run(_deletable(client, names, if_exists=arguments.if_exists))
+        if names:
+            what = f"group {names[0]} and its" if len(names) == 1 else f"groups {', '.join(names)} and their"
+            confirm(arguments, f"delete {what} committed offsets")
+        results = blocking.run(delete_groups(client, names)) if names else {}
         for name, refusal in results.items():
             if refusal is None or (refusal.code == ErrorCode.GROUP_ID_NOT_FOUND and arguments.if_exists):
                 continue
@@ -199,6 +199,21 @@ async def _find_groups(client: Client, names: list[str]) -> list[GroupDescriptio
     return groups
 
 
+async def _deletable(client: Client, names: list[str], *, if_exists: bool) -> list[str]:
+    """Those that exist; UserError for one that does not, unless that is fine, and for one that has members."""
+    found = await describe_groups(client, names)
+    deletable = []
+    for name in names:
+        group = found[name]
+        if isinstance(group, Refusal) and group.code == ErrorCode.GROUP_ID_NOT_FOUND:
+            if not if_exists:
+                raise await _unknown_group(client, name)
+            continue
+        await _require_no_members(client, name)
+        deletable.append(name)
+    return deletable
+
+
 async def _unknown_group(client: Client, name: str) -> UserError:
     existing = [group.group_id for group in await list_groups(client)]
     return unknown("group", name, existing, "penstock group list")
@@ -219,20 +234,7 @@ async def _require_no_members(client: Client, name: str) -> None:
 
 
 async def _chosen(client: Client, names: list[str], partitions: list[int] | None) -> list[TopicPartition]:
-    chosen = []
-    for topic in await find_topics(client, names) if names else ():
-        count = len(topic.partitions)
-        for partition in partitions or range(count):
-            if partition >= count:
-                raise UserError(
-                    f"topic {topic.name} has no partition {partition}; the last one is {count - 1}"
-                )
-            chosen.append(TopicPartition(topic.name, partition))
+    chosen: list[TopicPartition] = []
+    for name in dict.fromkeys(names):
+        chosen += await find_partitions(client, name, partitions)
     return chosen
-
-
-def _confirmed(names: list[str]) -> bool:
-    what = f"group {names[0]}" if len(names) == 1 else f"the groups {', '.join(names)}"
-    sys.stderr.write(f"delete {what} and where it has got to? [y/N] ")
-    sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in ("y", "yes")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from penstock.base.errors import UserError
 from penstock.cli.consume_format import record_as_json
+from penstock.cli.data_directory import FoundDirectory, directories_in, is_unknown
 from penstock.cli.log_files import (
     FoundBatch,
     Trouble,
@@ -27,6 +28,16 @@ from penstock.storage import names
 _BATCH_TITLES = ("POSITION", "OFFSETS", "RECORDS", "SIZE", "CODEC", "NEWEST", "PRODUCER", "EPOCH", "NOTES")
 _RECORD_TITLES = ("OFFSET", "TIMESTAMP", "KEY", "VALUE", "HEADERS")
 _PRODUCER_TITLES = ("PRODUCER", "EPOCH", "LAST SEQUENCE", "LAST OFFSET", "TIMESTAMP", "OPEN TRANSACTION")
+_DIRECTORY_TITLES = ("DIRECTORY", "TOPIC ID", "SEGMENTS", "SIZE", "STATE")
+_UNKNOWN = (
+    "the metadata did not know this partition when the broker last started; it leaves the directory alone"
+)
+_STATES = {
+    None: None,
+    "unknown": "the metadata do not know it; the broker leaves it alone",
+    "stray": "set aside, for its name was needed; the broker leaves it alone",
+    "deleted": "deleted; the broker frees its room if the metadata record that",
+}
 _SHOWN_MAX = 60  # characters of a key or value in a table
 
 
@@ -43,7 +54,7 @@ def add_arguments(parser: Parser) -> None:
         metavar="PATH",
         nargs="+",
         type=Path,
-        help="a .log, .index, .timeindex or .snapshot file, or a partition's directory",
+        help="a .log, .index, .timeindex or .snapshot file, a partition's directory, or a whole data directory",
     )
     verb.add_argument("--records", action="store_true", help="show the records in each batch")
     add_json(verb, "print a JSON object per line")
@@ -52,7 +63,13 @@ def add_arguments(parser: Parser) -> None:
 
 def run(arguments: Namespace) -> int:
     trouble_count = 0
-    files = [file for path in arguments.paths for file in files_to_describe(path)]
+    whole = {path: found for path in arguments.paths if (found := directories_in(path))}
+    for path, found in whole.items():
+        _describe_data_directory(path, found, as_json=arguments.json)
+    paths = [path for path in arguments.paths if path not in whole]
+    if not arguments.json:
+        print_lines(f"{path}: {_UNKNOWN}" for path in paths if is_unknown(path))
+    files = [file for path in paths for file in files_to_describe(path)]
     for number, path in enumerate(files):
         description = _description(path, records=arguments.records)
         if arguments.json:
@@ -66,6 +83,17 @@ def run(arguments: Namespace) -> int:
     if trouble_count:
         raise UserError(f"{count_of(trouble_count, 'problem')} found in {count_of(len(files), 'file')}")
     return 0
+
+
+def _describe_data_directory(path: Path, found: list[FoundDirectory], *, as_json: bool) -> None:
+    if as_json:
+        print_lines(
+            json_line({"file": str(path), "kind": "partition directory", **each._asdict()}) for each in found
+        )
+        return
+    print_lines([f"{path} ({count_of(len(found), 'partition')})"])
+    rows = [(*each[:-2], format_bytes(each.size), _STATES[each.state]) for each in found]
+    print_lines(table(_DIRECTORY_TITLES, rows, indent="  "))
 
 
 class _Segment:

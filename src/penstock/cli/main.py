@@ -4,12 +4,14 @@ A command's module is imported when it is called for, and `--version` imports no
 line does most often.
 """
 
+import errno
 import io
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 
 from penstock.base.version import VERSION
+from penstock.cli.streams import explain_closed, replace_closed_streams
 
 OK = 0
 FAILED = 1
@@ -19,16 +21,17 @@ INTERRUPTED = 130
 COMMANDS = {
     "serve": "run a broker",
     "cluster": "describe a cluster, or run one here for development",
-    "broker": "list, describe and drain brokers",
-    "topic": "list, describe, create, alter and delete topics",
+    "broker": "list, describe, configure and drain brokers",
+    "topic": "list, describe, create, alter, purge, move and delete topics",
     "produce": "send lines of text, files or JSON as records",
     "consume": "read records from an offset, a time or the beginning",
     "group": "list, describe, reset and delete consumer groups",
     "txn": "list, describe and abort transactions",
-    "table": "list, describe, create and refresh tables of topics",
+    "table": "list, describe, create, refresh, query and drop tables of topics",
     "pipeline": "run flows from topics to topics and tables on Spark",
     "log": "look into a log's files without a broker",
     "sim": "run the broker in a simulated world full of faults",
+    "completion": "print a script that lets a shell complete all this",
 }
 
 _HELP = """usage: penstock COMMAND [options]
@@ -47,19 +50,23 @@ Exit codes: 0 done, 1 failed, 2 called the wrong way, 130 interrupted."""
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line; the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
+    replace_closed_streams()
     _let_nothing_be_unprintable()
     try:
-        code = _dispatch(words)
+        try:
+            code = _dispatch(words)
+        except SystemExit as end:  # argparse ends this way, after help and for wrong arguments
+            code = end.code if isinstance(end.code, int) else FAILED
         sys.stdout.flush()
         return code
     except BrokenPipeError:
         # Whoever read our output has had enough, as in `| head`: that is no failure.
         _let_go_of_stdout()
         return OK
+    except OSError as error:  # what was printed last could not be written: a full disk, or a closed stdout
+        return _complain(_system_error(error), FAILED)
     except KeyboardInterrupt:
         return INTERRUPTED
-    except SystemExit as end:  # argparse ends this way, after help and for wrong arguments
-        return end.code if isinstance(end.code, int) else FAILED
 
 
 def _dispatch(words: list[str]) -> int:
@@ -77,6 +84,7 @@ def _dispatch(words: list[str]) -> int:
 
 def _run(name: str, words: list[str]) -> int:
     from penstock.base.errors import PenstockError
+    from penstock.cli.confirm import UnconfirmedError
     from penstock.cli.parsing import UsageError, new_parser
 
     module = import_module(f"penstock.cli.{name}")
@@ -88,6 +96,8 @@ def _run(name: str, words: list[str]) -> int:
         return code
     except UsageError as error:
         return _complain(f"{error}; see `penstock {name} --help`", USAGE)
+    except UnconfirmedError as error:
+        return _complain(str(error), USAGE)
     except PenstockError as error:
         return _complain(str(error), FAILED)
     except BrokenPipeError:
@@ -97,12 +107,19 @@ def _run(name: str, words: list[str]) -> int:
 
 
 def _complain(message: str, code: int) -> int:
-    sys.stdout.flush()
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _let_go_of_stdout()
     print(f"penstock: {message}", file=sys.stderr)
     return code
 
 
 def _system_error(error: OSError) -> str:
+    if error.errno == errno.EBADF and error.filename is None:
+        why = explain_closed()
+        if why is not None:
+            return why
     reason = (error.strerror or str(error)).lower()
     return f"{error.filename}: {reason}" if error.filename is not None else reason
 

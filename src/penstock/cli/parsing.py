@@ -13,6 +13,7 @@ BOOTSTRAP_VARIABLE = "PENSTOCK_BOOTSTRAP_SERVERS"
 COMMAND_CONFIG_VARIABLE = "PENSTOCK_COMMAND_CONFIG"
 _BOOTSTRAP_DEFAULT = "localhost:9092"
 _HELP_WIDTH_MAX = 100
+_PARTITIONS_MAX = 1_000_000  # in a range, more than any topic has
 
 
 class UsageError(UserError):
@@ -144,9 +145,13 @@ def partition_list(text: str) -> list[int]:
     for part in text.split(","):
         first, dash, last = part.partition("-")
         try:
-            partitions += range(int(first), int(last if dash else first) + 1)
+            low, high = int(first), int(last if dash else first)
         except ValueError:
-            raise argparse.ArgumentTypeError(f"{text!r} is no list of partitions like 0,2,5-7") from None
+            low, high = 1, 0
+        # A range that names none must not pass for no choice at all, which is all partitions.
+        if not low <= high < low + _PARTITIONS_MAX:
+            raise argparse.ArgumentTypeError(f"{text!r} is no list of partitions like 0,2,5-7")
+        partitions += range(low, high + 1)
     return partitions
 
 

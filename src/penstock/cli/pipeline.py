@@ -1,14 +1,23 @@
 """`penstock pipeline`: init, run, describe, reset."""
 
 import logging
+import os
 import sys
 from argparse import ArgumentTypeError, Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
-from penstock.base.errors import UserError
+from penstock.cli.confirm import add_yes, confirm
 from penstock.cli.output import count_of, format_bytes, print_json, print_lines, table
-from penstock.cli.parsing import Parser, UsageError, add_json, add_verb, add_verbs, run_verb
+from penstock.cli.parsing import (
+    BOOTSTRAP_VARIABLE,
+    Parser,
+    UsageError,
+    add_json,
+    add_verb,
+    add_verbs,
+    run_verb,
+)
 from penstock.spark.pipelines.description import Description, describe_project, description_as_json
 from penstock.spark.pipelines.display import Display
 from penstock.spark.pipelines.paths import spark_log
@@ -36,7 +45,7 @@ def add_arguments(parser: Parser) -> None:
     )
     verb.add_argument("--once", action="store_true", help="read what is there now, and end")
     verb.add_argument("--duration", type=_seconds, metavar="S", help="end after so many seconds")
-    verb.add_argument("--master", metavar="M", help="Spark's master (default local[*])")
+    verb.add_argument("--master", metavar="M", help="Spark's master (default: this machine)")
     verb.add_argument("--remote", metavar="URL", help="a Spark Connect server: sc://host:port")
     verb.add_argument("--verbose", action="store_true", help="Spark's own log to stderr, not to a file")
     _finish(verb, _run)
@@ -49,7 +58,7 @@ def add_arguments(parser: Parser) -> None:
     verb.add_argument("flow", metavar="FLOW", help="which; the flows that read what it writes go with it")
     _add_directory(verb)
     verb.add_argument("--alone", action="store_true", help="not the flows that read what it writes")
-    verb.add_argument("-y", "--yes", action="store_true", help="do not ask for confirmation")
+    add_yes(verb)
     _finish(verb, _reset)
 
 
@@ -60,13 +69,14 @@ def _add_directory(verb: Parser) -> None:
 
 
 def _finish(verb: Parser, act: object) -> None:
-    """A project says itself where its broker is, so the address has no default here."""
+    """A project says itself where its broker is, so the address has a default only where the environment has one."""
     verb.add_argument(
         "-b",
         "--bootstrap-server",
         "--bootstrap-servers",
         metavar="ADDRESS",
-        help=f"host:port of a broker, instead of what {FILE_NAME} says",
+        default=os.environ.get(BOOTSTRAP_VARIABLE) or None,
+        help=f"host:port of a broker, instead of what {BOOTSTRAP_VARIABLE} or {FILE_NAME} says",
     )
     add_json(verb)
     verb.set_defaults(act=act)
@@ -130,8 +140,7 @@ def _describe(arguments: Namespace) -> int:
 def _reset(arguments: Namespace) -> int:
     project = _project(arguments)
     plan = plan_reset(project, project.flow(arguments.flow), alone=arguments.alone)
-    if not arguments.yes and sys.stdin.isatty() and not _confirmed(str(plan)):
-        raise UserError("nothing was reset")
+    confirm(arguments, f"reset {plan} to the beginning")
     removed = reset(project, plan)
     if arguments.json:
         print_json({"flows": [each._asdict() for each in removed], "emptied": plan.topics})
@@ -153,12 +162,6 @@ def _what_went(removed: Removed) -> str:
 
 def _project(arguments: Namespace) -> Project:
     return read_project(Path(arguments.directory), bootstrap_servers=arguments.bootstrap_server)
-
-
-def _confirmed(what: str) -> bool:
-    sys.stderr.write(f"reset {what}, to the beginning? [y/N] ")
-    sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def _print_description(description: Description) -> None:

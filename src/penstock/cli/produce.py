@@ -6,7 +6,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from penstock.base.errors import UserError
 from penstock.base.ids import TopicPartition
@@ -25,11 +25,12 @@ from penstock.cli.produce_spooled import SpooledSending, opened, report
 from penstock.cli.progress import Progress
 from penstock.cli.session import connected, find_topics
 from penstock.cli.spool import Spool
+from penstock.client.batch_limits import MESSAGE_MAX, Limit, find_limit
 from penstock.client.blocking import BlockingClient
 from penstock.client.cluster import Topic
 from penstock.client.errors import AnsweredError
 from penstock.client.produce import ACKS_ALL, ACKS_LEADER, ACKS_NONE
-from penstock.client.producer import NewRecord, Producer, Tally
+from penstock.client.producer import NewRecord, Producer, RecordTooLargeError, Tally
 from penstock.records.compression import Codec
 from penstock.records.record import Headers
 
@@ -96,15 +97,15 @@ def run(arguments: Namespace) -> int:
     if arguments.spool is not None:
         return _run_with_spool(arguments)
     with connected(arguments) as blocking:
-        (topic,) = blocking.run(find_topics(blocking.client, [arguments.topic]))
+        (topic,) = blocking.run(find_topics(blocking.client, [arguments.topic], could_be_made=True))
         _require_partition(topic, arguments.partition)
         producer = Producer(
             blocking.client, codec=Codec[arguments.compression.upper()], acks=_ACKS[arguments.acks]
         )
         progress = Progress()
         try:
-            for records in _records(arguments):
-                _send(blocking, producer, topic, records)
+            for given in _inputs(arguments):
+                _send(blocking, producer, topic, given)
                 total = _total(producer)
                 progress.show(record_count=total.record_count, bytes_count=total.bytes_count)
         except (LineError, AnsweredError) as error:
@@ -122,15 +123,47 @@ def _run_with_spool(arguments: Namespace) -> int:
     with opened(Spool(arguments.spool)) as spool, connected(arguments) as blocking:
         producer = Producer(blocking.client, codec=Codec[arguments.compression.upper()])
         sending = SpooledSending(blocking, producer, spool)
-        sending.send_all(arguments.topic, _records(arguments))
+        sending.send_all(arguments.topic, (given.records for given in _inputs(arguments)))
         report(arguments.topic, sending, spool, as_json=arguments.json)
     return 0
 
 
-def _send(blocking: BlockingClient, producer: Producer, topic: Topic, records: list[NewRecord]) -> None:
-    for record in records:
+class _Given(NamedTuple):
+    """Records of one input; `first_line` is the first one's, None where a whole file is one record."""
+
+    records: list[NewRecord]
+    name: str
+    first_line: int | None
+
+    def place(self, record: NewRecord) -> str:
+        """Where a record came from."""
+        if self.first_line is None:
+            return self.name
+        number = next(number for number, each in enumerate(self.records) if each is record)
+        return f"line {self.first_line + number} of {self.name}"
+
+
+def _send(blocking: BlockingClient, producer: Producer, topic: Topic, given: _Given) -> None:
+    for record in given.records:
         _require_partition(topic, record.partition)
-    blocking.run(producer.send(topic.name, records))
+    try:
+        blocking.run(producer.send(topic.name, given.records))
+    except RecordTooLargeError as error:
+        limit = blocking.run(find_limit(blocking.client, error.partition, error.size))
+        raise LineError(f"{given.place(error.record)} cannot be sent: {_too_large(error, limit)}") from error
+
+
+def _too_large(error: RecordTooLargeError, limit: Limit | None) -> str:
+    made = f"it makes a batch of {error.size:,} bytes"
+    topic = error.partition.topic
+    if limit is None:
+        return f"{made}, and {error}"
+    if limit.setting != MESSAGE_MAX:
+        return f"{made}, and the broker takes requests of {limit.value:,} ({limit.setting}); compress it (-z zstd)"
+    return (
+        f"{made}, and topic {topic} takes {limit.value:,} ({limit.setting}); compress it (-z zstd), or raise that "
+        f"with `penstock topic alter {topic} --config {limit.setting}={error.size}`"
+    )
 
 
 def _require_partition(topic: Topic, partition: int | None) -> None:
@@ -140,13 +173,14 @@ def _require_partition(topic: Topic, partition: int | None) -> None:
         )
 
 
-def _records(arguments: Namespace) -> Iterator[list[NewRecord]]:
+def _inputs(arguments: Namespace) -> Iterator[_Given]:
     """The records of all inputs, as many at a time as are there without waiting."""
     headers: Headers = tuple((name, value.encode()) for name, value in arguments.header)
     for name in arguments.files or [_STDIN]:
         with _open(name) as file:
             if arguments.whole:
-                yield [NewRecord(None, file.read(), headers, None, arguments.partition)]
+                record = NewRecord(None, file.read(), headers, None, arguments.partition)
+                yield _Given([record], _shown(name), None)
             else:
                 yield from _line_records(name, _chunks(file.fileno()), _line_format(arguments, headers))
 
@@ -163,20 +197,19 @@ def _line_format(arguments: Namespace, headers: Headers) -> LineFormat:
     )
 
 
-def _line_records(name: str, chunks: Iterable[bytes], line_format: LineFormat) -> Iterator[list[NewRecord]]:
+def _line_records(name: str, chunks: Iterable[bytes], line_format: LineFormat) -> Iterator[_Given]:
     cutter = LineCutter()
     line_count = 0
 
-    def records(lines: list[bytes]) -> list[NewRecord]:
+    def records(lines: list[bytes]) -> _Given:
         nonlocal line_count
-        made = []
+        made = _Given([], _shown(name), line_count + 1)
         for line in lines:
             line_count += 1
             try:
-                made.append(line_format.record(line))
+                made.records.append(line_format.record(line))
             except LineError as error:
-                where = "stdin" if name == _STDIN else name
-                raise LineError(f"line {line_count} of {where} cannot be sent: {error}") from error
+                raise LineError(f"line {line_count} of {made.name} cannot be sent: {error}") from error
         return made
 
     for chunk in chunks:
@@ -184,6 +217,10 @@ def _line_records(name: str, chunks: Iterable[bytes], line_format: LineFormat) -
             yield records(lines)
     if lines := cutter.finish():
         yield records(lines)
+
+
+def _shown(name: str) -> str:
+    return "stdin" if name == _STDIN else name
 
 
 def _open(name: str) -> BinaryIO:

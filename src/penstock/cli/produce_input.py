@@ -2,14 +2,16 @@
 `produce`.
 
 A JSON line has what `penstock consume --json` prints: "key", "value", "headers" as [name, value] pairs (or an
-object), "timestamp" in ms and "partition", all optional. Bytes that are not text are {"base64": "..."}.
+object), "timestamp" in ms and "partition", all optional. "topic" and "offset" are passed over; any other field is
+refused. Bytes that are not text are {"base64": "..."}.
 """
 
 import base64
 import binascii
+import difflib
 import json
 from collections.abc import Mapping
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from penstock.base.errors import UserError
 from penstock.client.producer import NewRecord
@@ -56,6 +58,9 @@ class JsonLines(NamedTuple):
             raise LineError(f"it is not JSON: {error}") from error
         if not isinstance(fields, dict):
             raise LineError('it is JSON, but no object like {"key": "k", "value": "v"}')
+        for name in fields:
+            if name not in _FIELDS:
+                raise LineError(f'a record has no field "{name}"; {_nearest_field(name)}')
         partition = _optional_number(fields, "partition")
         return NewRecord(
             _optional_bytes(fields, "key"),
@@ -64,6 +69,15 @@ class JsonLines(NamedTuple):
             _optional_number(fields, "timestamp"),
             self.partition if partition is None else partition,
         )
+
+
+_FIELDS: Final = ("key", "value", "headers", "timestamp", "partition", "topic", "offset")
+
+
+def _nearest_field(name: str) -> str:
+    if nearest := difflib.get_close_matches(name, _FIELDS, n=1):
+        return f'did you mean "{nearest[0]}"?'
+    return f"it has {', '.join(_FIELDS[:-1])} and {_FIELDS[-1]}"
 
 
 class LineCutter:

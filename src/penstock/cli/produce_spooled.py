@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from penstock.base.errors import Refusal, UserError
 from penstock.base.ids import TopicPartition
 from penstock.cli.output import count_of, print_json, print_lines
+from penstock.cli.session import MissingTopicError, find_topics
 from penstock.cli.spool import Batches, Chunk, Spool
 from penstock.client.blocking import BlockingClient
 from penstock.client.client import Client
@@ -26,7 +27,7 @@ class SpooledSending:
         self._blocking = blocking
         self._producer = producer
         self._spool = spool
-        self._away: ClientError | None = None
+        self._problem: str | None = None
         self.sent_count = 0
 
     def send_all(self, topic: str, inputs: Iterable[list[NewRecord]]) -> None:
@@ -40,10 +41,10 @@ class SpooledSending:
     @property
     def problem(self) -> str | None:
         """Why there is something left."""
-        return None if self._away is None else str(self._away)
+        return self._problem
 
     def _try_to_send(self) -> None:
-        if self._away is not None:
+        if self._problem is not None:
             return
         try:
             for chunk in self._spool.chunks():
@@ -53,12 +54,13 @@ class SpooledSending:
                 raise UserError(
                     f"{error}; the records are kept in {self._spool.path}, and are tried again next time"
                 ) from error
-            self._away = error
-        except ClientError as error:
-            self._away = error
+            self._problem = str(error)
+        except (ClientError, MissingTopicError) as error:
+            self._problem = str(error)
 
     async def _send(self, chunk: Chunk) -> None:
         if chunk.batches is None:
+            await find_topics(self._blocking.client, [chunk.topic], could_be_made=True)
             batches = await self._producer.encode(chunk.topic, chunk.records)
             chunk = self._spool.ready(chunk, batches)
         assert chunk.batches is not None

@@ -1,22 +1,29 @@
-"""`penstock serve`: run a broker until it is told to stop."""
+"""`penstock serve`: run a broker until it is told to stop.
+
+SIGTERM, Ctrl-C and a closed terminal (SIGHUP) stop it cleanly, also while it starts; a second signal ends it at once.
+docs/broker-settings.md has the exit codes.
+"""
 
 import argparse
 import asyncio
 import gc
-import logging
 import os
 import signal
-import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from penstock.base.broker_settings import NODE_ID, bound, data_directory
-from penstock.base.errors import SettingError, UserError
+from penstock.base.errors import PenstockError, SettingError, UserError
 from penstock.base.listeners import render_address
 from penstock.base.load_settings import load_broker_settings, parse_toml
 from penstock.base.settings import Settings
 from penstock.base.version import VERSION
+from penstock.cli.logs import FORMATS, JSON, TEXT, announce, configure_logs
 from penstock.cli.main import FAILED
+
+if TYPE_CHECKING:  # `--help` needs none of it
+    from penstock.broker.broker import Broker
 
 DEFAULT_LISTEN = "127.0.0.1:9092"
 PORTS_TRIED = 100
@@ -45,7 +52,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--or-next-port", action="store_true", help="if the port is taken, use the next free one and say so"
     )
-    parser.add_argument("--verbose", action="store_true", help="log more")
+    parser.add_argument(
+        "--verbose",
+        action="store_true",
+        help="log for debugging too: connections, refused requests, elections, changes of metadata",
+    )
+    parser.add_argument(
+        "--log-format",
+        choices=FORMATS,
+        default=TEXT,
+        help=f"lines for people, or {JSON}: one object per line (default {TEXT})",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -53,17 +70,19 @@ def run(arguments: argparse.Namespace) -> int:
     started_at = time.monotonic()
     if not __debug__:
         raise UserError("python -O switches off the assertions that guard your data; run without -O")
-    logging.basicConfig(
-        level=logging.DEBUG if arguments.verbose else logging.INFO,
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-        stream=sys.stderr,
-    )
+    configure_logs(verbose=arguments.verbose, form=arguments.log_format)
     from penstock.world.real_loop import run as run_loop
     from penstock.world.real_memory import keep_freed_memory
 
-    settings = _settings(arguments)
-    keep_freed_memory()
-    return run_loop(lambda: _serve(arguments, settings, started_at))
+    try:
+        settings = _settings(arguments)
+        keep_freed_memory()
+        return run_loop(lambda: _serve(arguments, settings, started_at))
+    except PenstockError as error:
+        if arguments.log_format != JSON:
+            raise
+        announce.critical("%s", error)  # who reads JSON reads all lines as JSON
+        return FAILED
 
 
 def _settings(arguments: argparse.Namespace, *, listen: str | None = None) -> Settings:
@@ -95,14 +114,85 @@ def calm_the_collector() -> None:
     gc.freeze()  # what start-up made stays: the collector need not look at it again
 
 
-async def _serve(arguments: argparse.Namespace, settings: Settings, started_at: float) -> int:
-    from penstock.broker.assemble import start_broker
-    from penstock.broker.broker import AddressInUseError
+class _Signals:
+    """Hears the signals that end a broker: the first stops it, the second ends the process at once."""
 
-    stopping = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopping.set)
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._told = self._loop.create_future()
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup leaves SIGHUP
+                self._loop.add_signal_handler(number, self._hear, number)
+
+    @property
+    def told(self) -> "asyncio.Future[None]":
+        """Done when the broker is to stop."""
+        return self._told
+
+    def stop(self) -> None:
+        if not self._told.done():
+            self._told.set_result(None)
+
+    def _hear(self, number: signal.Signals) -> None:
+        if not self._told.done():
+            self._told.set_result(None)
+            return
+        announce.critical(
+            "a second %s: ending at once, without closing the logs; the next start recovers them", number.name
+        )
+        os._exit(128 + number)
+
+
+async def _serve(arguments: argparse.Namespace, settings: Settings, started_at: float) -> int:
+    signals = _Signals()
+    broker = await _start(arguments, settings, signals)
+    if broker is None:
+        announce.info("stopped before it was ready")
+        return 0
+    calm_the_collector()
+    if broker.metrics_address is not None:
+        address = f"http://{broker.metrics_address}"
+        announce.info("metrics are on %s/metrics, health is on %s/healthz", address, address)
+    announce.info(
+        "penstock %s ready on %s (node %d, cluster %s, data %s, %d ms)",
+        VERSION,
+        broker.bootstrap_servers,
+        settings[NODE_ID],
+        broker.services.image.cluster_id,
+        data_directory(settings),
+        round((time.monotonic() - started_at) * 1000),
+    )
+    broker.failure.add_done_callback(lambda _: signals.stop())
+    await signals.told
+    if broker.failure.done():
+        await broker.abandon()
+        # As after kill -9: nothing that is still under way may write or answer anything on its way out.
+        os._exit(FAILED)
+    announce.info("stopping; a second signal ends at once")
+    await broker.stop()
+    announce.info("stopped" if broker.has_left else "stopped without leaving the cluster")
+    return 0 if broker.has_left else FAILED
+
+
+async def _start(arguments: argparse.Namespace, settings: Settings, signals: _Signals) -> "Broker | None":
+    """A running broker, or None if it is to stop before it runs."""
+    starting = asyncio.ensure_future(_start_on_a_port(arguments, settings))
+    both: list[asyncio.Future[Any]] = [starting, signals.told]
+    await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+    if not starting.done():
+        announce.info("stopping; a second signal ends at once")
+        starting.cancel()
+        await asyncio.wait([starting])
+    if starting.cancelled():
+        return None
+    return starting.result()
+
+
+async def _start_on_a_port(arguments: argparse.Namespace, settings: Settings) -> "Broker":
+    """A running broker, where it should be or, if that is wished, on one of the next ports."""
+    from penstock.broker.assemble import start_broker
+    from penstock.broker.listening import AddressInUseError
+
     wanted = bound(settings)[0]
     for port in range(wanted.port, wanted.port + PORTS_TRIED):
         try:
@@ -113,20 +203,5 @@ async def _serve(arguments: argparse.Namespace, settings: Settings, started_at: 
                 raise
             settings = _settings(arguments, listen=render_address(wanted.host, port + 1))
     if broker.listeners[0].port != wanted.port and wanted.port:
-        print(f"port {wanted.port} is taken; using {broker.listeners[0].port}", flush=True)
-    calm_the_collector()
-    took_ms = round((time.monotonic() - started_at) * 1000)
-    print(
-        f"penstock {VERSION} ready on {broker.bootstrap_servers} (node {settings[NODE_ID]}, "
-        f"cluster {broker.services.image.cluster_id}, data {data_directory(settings)}, {took_ms} ms)",
-        flush=True,
-    )
-    broker.failure.add_done_callback(lambda _: stopping.set())
-    await stopping.wait()
-    if broker.failure.done():
-        await broker.abandon()
-        # As after kill -9: nothing that is still under way may write or answer anything on its way out.
-        os._exit(FAILED)
-    print("stopping", flush=True)
-    await broker.stop()
-    return 0
+        announce.info("port %d is taken; using %d", wanted.port, broker.listeners[0].port)
+    return broker

@@ -1,19 +1,26 @@
 """A connected client for one command, and topics by name."""
 
 import difflib
+import sys
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from penstock.base.errors import ErrorCode, UserError
+from penstock.base.ids import TopicPartition
 from penstock.cli.command_config import read_security
 from penstock.client.blocking import BlockingClient
 from penstock.client.client import Client, ClientSettings
 from penstock.client.cluster import Topic
 from penstock.client.errors import AnsweredError, UnreachableError
+from penstock.client.outages import Outages
 from penstock.client.security import Security
 
 _PATIENCE_MS = 30_000
+
+
+class MissingTopicError(UserError):
+    """There is no topic of that name."""
 
 
 @contextmanager
@@ -31,29 +38,56 @@ def connected(arguments: Namespace) -> Iterator[BlockingClient]:
             raise UserError(f"{error}; is a broker running there? start one with `penstock serve`") from error
 
 
-async def find_topics(client: Client, names: Sequence[str]) -> list[Topic]:
-    """The topics of these names; UserError for the first that does not exist, with what may have been
-    meant.
+def tell_of_outages(client: Client) -> Outages:
+    """From now on a line on stderr says that a broker does not answer and is tried again."""
+    outages = Outages(
+        client.bootstrap_servers, lambda line: print(f"penstock: {line}", file=sys.stderr, flush=True)
+    )
+    client.retrying = outages.failed
+    return outages
+
+
+async def find_topics(client: Client, names: Sequence[str], *, could_be_made: bool = False) -> list[Topic]:
+    """The topics of these names; UserError for the first that does not exist, with what may have been meant, and with
+    the command that makes it where a new one would do.
     """
     topics = await client.refresh(names)
     for topic in topics:
         if topic.refusal is None:
             continue
         if topic.refusal.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            raise await unknown_topic(client, topic.name)
+            raise await unknown_topic(client, topic.name, could_be_made=could_be_made)
         if not topic.partitions:
             raise AnsweredError(topic.refusal, f"topic {topic.name!r}")
     in_order = {topic.name: topic for topic in topics}
     return [in_order[name] for name in dict.fromkeys(names)]
 
 
-async def unknown_topic(client: Client, name: str) -> UserError:
+async def find_partitions(client: Client, name: str, chosen: Sequence[int] | None) -> list[TopicPartition]:
+    """These partitions of a topic, or all; UserError for one that does not exist."""
+    (topic,) = await find_topics(client, [name])
+    count = len(topic.partitions)
+    for partition in chosen or ():
+        if partition >= count:
+            raise UserError(f"topic {name} has no partition {partition}; the last one is {count - 1}")
+    return [TopicPartition(name, partition) for partition in chosen or range(count)]
+
+
+async def unknown_topic(client: Client, name: str, *, could_be_made: bool = False) -> MissingTopicError:
     existing = [topic.name for topic in await client.refresh(None)]
-    return unknown("topic", name, existing, "penstock topic list")
+    making = f"penstock topic create {name}" if could_be_made else None
+    return MissingTopicError(str(unknown("topic", name, existing, "penstock topic list", making=making)))
 
 
-def unknown(what: str, name: str, existing: Sequence[str], listing: str) -> UserError:
-    """There is nothing of that name: what may have been meant, or which command lists what there is."""
+def unknown(
+    what: str, name: str, existing: Sequence[str], listing: str, *, making: str | None = None
+) -> UserError:
+    """There is nothing of that name: what may have been meant, and which command makes it or lists what there is."""
     nearest = difflib.get_close_matches(name, existing, n=1, cutoff=0.6)
-    hint = f"did you mean {nearest[0]!r}?" if nearest else f"`{listing}` shows those there are"
+    if making is not None:
+        hint = (
+            f"did you mean {nearest[0]!r}? `{making}` makes a new one" if nearest else f"`{making}` makes it"
+        )
+    else:
+        hint = f"did you mean {nearest[0]!r}?" if nearest else f"`{listing}` shows those there are"
     return UserError(f"there is no {what} {name!r}; {hint}")

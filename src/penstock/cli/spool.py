@@ -25,6 +25,7 @@ from penstock.cli.produce_input import JsonLines
 from penstock.client.producer import NewRecord
 
 BYTES_MAX: Final = 1 << 30
+_NUMBERED: Final = "[0-9]" * 8  # others' files may lie in the directory too
 _SIZES: Final = struct.Struct(">III")  # of the topic's name, the partition, the size of the batch
 
 Batches = Sequence[tuple[TopicPartition, bytes]]
@@ -53,9 +54,9 @@ class Spool:
             raise UserError(
                 f"another command uses the spool {path}; wait for it, or name another one"
             ) from None
-        for leftover in path.glob("*.tmp"):
+        for leftover in path.glob(f"{_NUMBERED}.*.tmp"):
             leftover.unlink()
-        for batches in path.glob("*.batches"):
+        for batches in path.glob(f"{_NUMBERED}.batches"):
             if not batches.with_suffix(".records").exists():
                 batches.unlink()  # they had arrived
 
@@ -109,7 +110,7 @@ class Spool:
         )
 
     def _numbers(self) -> list[int]:
-        return sorted(int(path.stem) for path in self.path.glob("*.records"))
+        return sorted(int(path.stem) for path in self.path.glob(f"{_NUMBERED}.records"))
 
     def _size(self) -> int:
         return sum(path.stat().st_size for path in self.path.iterdir())

@@ -1,4 +1,4 @@
-"""`penstock table`: list, describe, create, refresh. `refresh` runs Spark, the others need none."""
+"""`penstock table`: list, describe, create, refresh, query, drop. `refresh` and `query --sql` run Spark."""
 
 import json
 from argparse import Namespace
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.base.errors import PenstockError, SettingError, UserError
 from penstock.base.ids import TopicPartition
+from penstock.cli.confirm import add_yes, confirm
 from penstock.cli.output import count_of, format_bytes, print_json, print_lines, table
 from penstock.cli.parsing import (
     Parser,
@@ -19,11 +20,13 @@ from penstock.cli.parsing import (
     run_verb,
 )
 from penstock.cli.session import connected, find_topics
+from penstock.cli.table_query import add_query_arguments, run_query
 from penstock.client.blocking import BlockingClient
 from penstock.client.client import ClientSettings
 from penstock.spark.tables import avro, ddl, schemas, topic_tables
 from penstock.spark.tables.declaration import APPEND, KINDS, Table, TopicFeed, open_table, table_names
 from penstock.spark.tables.describing import TableState, describe, topic_ends
+from penstock.spark.tables.dropping import drop, open_for_dropping
 from penstock.spark.tables.inference import infer_columns
 
 if TYPE_CHECKING:
@@ -108,6 +111,15 @@ def add_arguments(parser: Parser) -> None:
     verb.add_argument("--master", metavar="URL", default="local[*]", help="Spark's (default local[*])")
     _finish(verb, _refresh)
 
+    verb = add_verb(verbs, "query", "show rows of a table", "TABLE | --sql QUERY [options]")
+    add_query_arguments(verb)
+    _finish(verb, run_query)
+
+    verb = add_verb(verbs, "drop", "delete a table with its files; the topic stays", "TABLE [options]")
+    verb.add_argument("name", metavar="TABLE", help="which")
+    add_yes(verb)
+    _finish(verb, _drop)
+
 
 def _finish(verb: Parser, act: Any) -> None:
     verb.add_argument(
@@ -187,6 +199,27 @@ def _refresh(arguments: Namespace) -> int:
                 print_lines([_told(each, done)])
     if arguments.json:
         print_json([{"name": name, **done._asdict()} for name, done in results.items()])
+    return 0
+
+
+def _drop(arguments: Namespace) -> int:
+    found = open_for_dropping(arguments.warehouse, arguments.name)
+    state = describe(found)
+    again = "" if found.declaration.feed else "; the query that fills it does not write them again"
+    confirm(
+        arguments,
+        f"drop table {found.name} with {count_of(state.rows, 'row')} in {count_of(state.files, 'file')} "
+        f"({format_bytes(state.bytes_count)}){again}",
+    )
+    dropped = drop(found)
+    left = [str(path) for path in dropped.left]
+    if arguments.json:
+        print_json({"dropped": found.name, "files": dropped.files, "left": left})
+        return 0
+    print_lines([f"dropped table {found.name}: {count_of(dropped.files, 'file')} deleted"])
+    if left:
+        more = f" and {len(left) - 3} more" if len(left) > 3 else ""
+        print_lines([f"not the table's, and still there: {', '.join(left[:3])}{more}"])
     return 0
 
 

@@ -1,10 +1,11 @@
-"""`penstock topic`: list, describe, create, alter, delete."""
+"""`penstock topic`: list, describe, create, alter, config, purge, move, delete."""
 
-import sys
 from argparse import Namespace
 
-from penstock.base.errors import ErrorCode, Refusal, UserError
+from penstock.base.errors import ErrorCode, Refusal
 from penstock.base.ids import format_id
+from penstock.cli.configs import add_config_arguments, run_config
+from penstock.cli.confirm import add_yes, confirm
 from penstock.cli.output import count_of, print_json, print_lines, table
 from penstock.cli.parsing import (
     Parser,
@@ -13,11 +14,14 @@ from penstock.cli.parsing import (
     add_verbs,
     finish_verb,
     name_and_value,
+    partition_list,
     positive,
     run_verb,
 )
 from penstock.cli.session import connected, find_topics, unknown_topic
 from penstock.cli.topic_description import describe, description_as_json, print_description
+from penstock.cli.topic_move import broker_list, move, topic_and_partitions
+from penstock.cli.topic_purge import purge
 from penstock.client.client import Client
 from penstock.client.cluster import Topic
 from penstock.client.configs import Resource, ResourceType, alter_configs
@@ -77,9 +81,54 @@ def add_arguments(parser: Parser) -> None:
     )
     finish_verb(verb, _alter)
 
+    verb = add_verb(
+        verbs,
+        "config",
+        "show effective configs and where they come from; set some",
+        "TOPIC [CONFIG ...] [options]",
+    )
+    verb.add_argument("name", metavar="TOPIC", help="which")
+    add_config_arguments(verb)
+    finish_verb(verb, _config)
+
+    verb = add_verb(verbs, "purge", "delete records; the topic stays", "TOPIC [options]")
+    verb.add_argument("name", metavar="TOPIC", help="which")
+    verb.add_signed_argument(
+        "--before",
+        metavar="PLACE",
+        help="only those before end (default), an offset, -10, -1h, 2026-11-16T08:30",
+    )
+    verb.add_argument(
+        "-p", "--partition", type=partition_list, metavar="LIST", help="only of these, as in 0,2,5-7"
+    )
+    add_yes(verb)
+    finish_verb(verb, purge)
+
+    verb = add_verb(
+        verbs,
+        "move",
+        "move replicas to other brokers, and wait until they are there",
+        "TOPIC[:PARTITIONS] --to BROKERS | --cancel [options]",
+    )
+    verb.add_argument(
+        "where",
+        type=topic_and_partitions,
+        metavar="TOPIC[:PARTITIONS]",
+        help="a topic, or some of its partitions as in orders:0,2",
+    )
+    verb.add_argument(
+        "--to",
+        type=broker_list,
+        metavar="BROKERS",
+        help="the replicas of each partition, as in 1,2,3; the brokers take turns as preferred leader",
+    )
+    verb.add_argument("--cancel", action="store_true", help="give up moves that are under way")
+    verb.add_argument("--no-wait", action="store_true", help="return at once; the cluster goes on")
+    finish_verb(verb, move)
+
     verb = add_verb(verbs, "delete", "delete topics and all their records", "TOPIC ... [options]")
     verb.add_argument("names", metavar="TOPIC", nargs="+", help="which")
-    verb.add_argument("-y", "--yes", action="store_true", help="do not ask for confirmation")
+    add_yes(verb)
     verb.add_argument("--if-exists", action="store_true", help="be content if it is gone already")
     finish_verb(verb, _delete)
 
@@ -183,13 +232,25 @@ def _alter(arguments: Namespace) -> int:
     return _report(arguments, f"altered topic {name}", name=name, altered=True)
 
 
+def _config(arguments: Namespace) -> int:
+    with connected(arguments) as blocking:
+        blocking.run(find_topics(blocking.client, [arguments.name]))
+        return run_config(arguments, blocking, Resource(ResourceType.TOPIC, arguments.name))
+
+
 def _delete(arguments: Namespace) -> int:
     names = list(dict.fromkeys(arguments.names))
     with connected(arguments) as blocking:
         client = blocking.client
-        if not arguments.yes and sys.stdin.isatty() and not _confirmed(names):
-            raise UserError("nothing was deleted")
-        results = blocking.run(delete_topics(client, names))
+        if arguments.if_exists:
+            names = blocking.run(_existing(client, names))
+        else:
+            blocking.run(find_topics(client, names))
+        if names:
+            confirm(
+                arguments, f"delete {_named(names)} and all {'its' if len(names) == 1 else 'their'} records"
+            )
+        results = blocking.run(delete_topics(client, names)) if names else {}
         for name, refusal in results.items():
             if refusal is None or (refusal.code in _NO_SUCH_TOPIC and arguments.if_exists):
                 continue
@@ -207,11 +268,16 @@ def _delete(arguments: Namespace) -> int:
 _NO_SUCH_TOPIC = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
-def _confirmed(names: list[str]) -> bool:
-    what = f"topic {names[0]}" if len(names) == 1 else f"the topics {', '.join(names)}"
-    sys.stderr.write(f"delete {what} and all records? [y/N] ")
-    sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+def _named(names: list[str]) -> str:
+    return f"topic {names[0]}" if len(names) == 1 else f"topics {', '.join(names)}"
+
+
+async def _existing(client: Client, names: list[str]) -> list[str]:
+    return [
+        topic.name
+        for topic in await client.refresh(names)
+        if topic.refusal is None or topic.refusal.code not in _NO_SUCH_TOPIC
+    ]
 
 
 def _report(arguments: Namespace, sentence: str, **facts: object) -> int:

@@ -5,6 +5,7 @@ from argparse import ArgumentTypeError, Namespace
 
 from penstock.base.errors import ErrorCode, Refusal, UserError
 from penstock.base.ids import TopicPartition
+from penstock.cli.confirm import add_yes, confirm
 from penstock.cli.output import count_of, print_json, print_lines, table
 from penstock.cli.parsing import (
     Parser,
@@ -64,6 +65,7 @@ def add_arguments(parser: Parser) -> None:
         help="abort in this partition only what no coordinator knows of any more",
     )
     verb.add_argument("--producer-id", type=not_negative, metavar="P", help="whose; `txn describe` shows it")
+    add_yes(verb)
     finish_verb(verb, _abort)
 
 
@@ -129,7 +131,12 @@ def _abort(arguments: Namespace) -> int:
         raise UsageError("say which: either ID, or --partition and --producer-id")
     with connected(arguments) as blocking:
         if arguments.id is None:
-            blocking.run(_abort_in(blocking.client, arguments.partition, arguments.producer_id))
+            hanging = blocking.run(_hanging(blocking.client, arguments.partition, arguments.producer_id))
+            confirm(
+                arguments,
+                f"abort the transaction of producer {arguments.producer_id} in {arguments.partition}",
+            )
+            blocking.run(abort_hanging(blocking.client, arguments.partition, hanging))
             return _report(
                 arguments,
                 f"aborted the transaction of producer {arguments.producer_id} in {arguments.partition}",
@@ -137,6 +144,7 @@ def _abort(arguments: Namespace) -> int:
                 producer_id=arguments.producer_id,
             )
         (described,) = blocking.run(_find(blocking.client, [arguments.id]))
+        confirm(arguments, f"abort the transaction of {arguments.id} and fence its producer")
         blocking.run(fence_producer(blocking.client, arguments.id))
     had = (
         "had none open"
@@ -177,7 +185,8 @@ async def _unknown_id(client: Client, name: str) -> UserError:
     return unknown("transactional id", name, existing, "penstock txn list")
 
 
-async def _abort_in(client: Client, partition: TopicPartition, producer_id: int) -> None:
+async def _hanging(client: Client, partition: TopicPartition, producer_id: int) -> ActiveProducer:
+    """The producer whose transaction is open there; UserError if it has none."""
     (topic,) = await find_topics(client, [partition.topic])
     if partition.partition >= len(topic.partitions):
         last = len(topic.partitions) - 1
@@ -185,7 +194,7 @@ async def _abort_in(client: Client, partition: TopicPartition, producer_id: int)
     producers = (await describe_producers(client, [partition]))[partition]
     if isinstance(producers, Refusal):
         raise AnsweredError(producers, f"describe the producers of {partition}")
-    await abort_hanging(client, partition, _with_open_transaction(partition, producers, producer_id))
+    return _with_open_transaction(partition, producers, producer_id)
 
 
 def _with_open_transaction(

@@ -1,7 +1,7 @@
 """Brokers: what each of them has, and marking one as being drained.
 
 Works with Apache Kafka, too, but for draining, which only Penstock's controller knows: it moves leaders and replicas
-off a broker whose config `penstock.broker.drain` is true. DescribeLogDirs v1-v5, ListPartitionReassignments v0.
+off a broker whose config `penstock.broker.drain` is true. DescribeLogDirs v1-v5.
 """
 
 from typing import NamedTuple
@@ -12,13 +12,10 @@ from penstock.client.addresses import Address
 from penstock.client.client import Client
 from penstock.client.cluster import Partition
 from penstock.client.configs import Resource, ResourceType, alter_configs, describe_configs
-from penstock.client.errors import ClientError, raise_if_refused
+from penstock.client.errors import ClientError
+from penstock.client.reassignments import list_reassignments
 from penstock.client.topics import describe_cluster
 from penstock.wire.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
-from penstock.wire.messages.list_partition_reassignments import (
-    ListPartitionReassignmentsRequest,
-    ListPartitionReassignmentsResponse,
-)
 
 DRAIN = "penstock.broker.drain"
 BALANCE = "penstock.balance.enable"
@@ -69,7 +66,7 @@ async def describe_brokers(client: Client) -> list[BrokerState]:
     """The brokers that are there, and those that are away and should have replicas; by node id."""
     described = await describe_cluster(client)
     topics = await client.refresh(None)
-    moving = await _moving(client)
+    moving = await list_reassignments(client)
     alive = {broker.node_id: broker for broker in described.brokers}
     replicas: dict[int, list[Replica]] = {node_id: [] for node_id in alive}
     for topic in topics:
@@ -98,20 +95,13 @@ async def describe_brokers(client: Client) -> list[BrokerState]:
     return states
 
 
-async def _moving(client: Client) -> set[TopicPartition]:
-    """The partitions whose replicas are being exchanged."""
-
-    async def attempt() -> set[TopicPartition]:
-        request = ListPartitionReassignmentsRequest(topics=None)
-        answer = await client.ask_controller(request, ListPartitionReassignmentsResponse)
-        raise_if_refused(answer.error_code, answer.error_message, "list exchanges of replicas")
-        return {
-            TopicPartition(topic.name, each.partition_index)
-            for topic in answer.topics
-            for each in topic.partitions
-        }
-
-    return await client.persist(attempt)
+async def cluster_balances(client: Client) -> bool:
+    """Whether the cluster moves leaders and replicas by itself; one broker has nowhere to move them."""
+    brokers = await client.brokers()
+    for broker in brokers if len(brokers) > 1 else ():
+        if (await _configs(client, broker.node_id)).get(BALANCE) == "true":
+            return True
+    return False
 
 
 async def mark_draining(client: Client, node_id: int, *, draining: bool) -> None:

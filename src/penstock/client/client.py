@@ -56,6 +56,9 @@ class Client:
         self.settings = settings or ClientSettings()
         self.cluster = Cluster()
         self.bootstrap_servers = bootstrap_servers
+        # Told of each attempt that failed and is followed by another: the error, and how many failed before.
+        self.retrying: Callable[[ClientError, int], None] | None = None
+        self.batch_sizes_taken: dict[str, int] = {}  # by topic; see `batch_limits`
         self._bootstrap = parse_addresses(bootstrap_servers)
         self._connections: dict[Address, Connection] = {}
         self._opening: dict[Address, asyncio.Task[Connection]] = {}
@@ -82,7 +85,9 @@ class Client:
 
     def sibling(self) -> "Client":
         """Another client of the same cluster, with connections of its own: what it asks waits behind nobody else's."""
-        return Client(self.loop, self.bootstrap_servers, entropy=self.entropy, settings=self.settings)
+        other = Client(self.loop, self.bootstrap_servers, entropy=self.entropy, settings=self.settings)
+        other.retrying = self.retrying
+        return other
 
     # Asking.
 
@@ -238,6 +243,8 @@ class Client:
 
     async def recover(self, error: ClientError, tries: int) -> None:
         """After a failed attempt: drop what turned out to be wrong, and wait a while."""
+        if self.retrying is not None:
+            self.retrying(error, tries)
         if not isinstance(error, AnsweredError) or is_stale_metadata(error.refusal.code):
             self.cluster.forget()
         await self.pause(tries)

@@ -298,6 +298,7 @@ class Connection(asyncio.BufferedProtocol):
     def _end(self, why: ClientError) -> None:
         if self._ended is not None:
             return
+        why.address = self.address
         self._ended = why
         self._stop_timer()
         for answer in self._answers:
@@ -361,13 +362,19 @@ async def open_connection(
     except TlsError as error:
         raise AuthenticationError(f"{address}: {error}") from error
     except OSError as error:
-        raise UnreachableError(f"cannot reach {address}: {connect_problem(error)}") from error
+        raise _unreachable(address, connect_problem(error)) from error
     except ConnectionLostError as error:
-        raise UnreachableError(f"cannot reach {address}: {error}") from error
+        raise _unreachable(address, str(error)) from error
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def _unreachable(address: Address, why: str) -> UnreachableError:
+    error = UnreachableError(f"cannot reach {address}: {why}")
+    error.address = address
+    return error
 
 
 async def _connect(

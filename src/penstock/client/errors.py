@@ -15,10 +15,13 @@ Where a call asks about many things at once, a "no" about one of them is a `Refu
 import errno
 
 from penstock.base.errors import ErrorCode, PenstockError, Refusal
+from penstock.client.addresses import Address
 
 
 class ClientError(PenstockError):
     """Something between this client and its cluster; the message is one line for people."""
+
+    address: Address | None = None  # of the one broker that it is about, if it is one
 
     @property
     def retriable(self) -> bool:

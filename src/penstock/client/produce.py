@@ -13,6 +13,7 @@ from typing import NamedTuple
 from penstock.base.buffers import Buffer
 from penstock.base.errors import Refusal
 from penstock.base.ids import ZERO_ID, TopicPartition
+from penstock.client.batch_limits import refusal_of_size
 from penstock.client.client import Client
 from penstock.client.connection import Connection
 from penstock.client.errors import AnsweredError, ClientError, refusal_of
@@ -54,6 +55,10 @@ async def produce(
     results: dict[TopicPartition, Appended | Refusal] = {}
 
     async def attempt() -> None:
+        for partition, batch in batches.items():
+            refusal = None if partition in results else await refusal_of_size(client, partition, len(batch))
+            if refusal is not None:
+                results[partition] = refusal
         leaders = await client.leaders(each for each in batches if each not in results)
         attempts = [
             _produce_to(

@@ -35,6 +35,16 @@ class NewRecord(NamedTuple):
     partition: int | None = None
 
 
+class RecordTooLargeError(AnsweredError):
+    """A record that does not fit, alone in its batch; `size` is the batch's, in bytes."""
+
+    def __init__(self, refusal: Refusal, partition: TopicPartition, record: NewRecord, size: int) -> None:
+        super().__init__(refusal, f"produce to {partition}")
+        self.partition = partition
+        self.record = record
+        self.size = size
+
+
 class _Batch(NamedTuple):
     records: Sequence[NewRecord]
     bytes_count: int
@@ -111,13 +121,13 @@ class Producer:
         now_ms = self._client.loop.now_ms()
         while waiting:
             round_ = {partition: batches.popleft() for partition, batches in waiting.items()}
+            encoded = {
+                partition: self._encode(partition, batch, now_ms) for partition, batch in round_.items()
+            }
             try:
                 results = await produce(
                     self._client,
-                    {
-                        partition: self._encode(partition, batch, now_ms)
-                        for partition, batch in round_.items()
-                    },
+                    encoded,
                     acks=self._acks,
                     transactional_id=None if transaction is None else transaction.transactional_id,
                     version_max=None if transaction is None else transaction.version_max,
@@ -127,7 +137,7 @@ class Producer:
                 raise
             # All of them first: the tallies are right even where one is refused.
             refused = [
-                AnsweredError(refusal, f"produce to {partition}")
+                _error(refusal, partition, round_[partition], len(encoded[partition]))
                 for partition, result in results.items()
                 if (refusal := self._take(partition, round_[partition], result, waiting[partition]))
             ]
@@ -236,6 +246,13 @@ class Producer:
     async def _identity(self) -> None:
         if self._producer is None:
             self._producer = await new_identity(self._client) if self._idempotent else NOBODY
+
+
+def _error(refusal: Refusal, partition: TopicPartition, batch: _Batch, size: int) -> AnsweredError:
+    if refusal.code == ErrorCode.MESSAGE_TOO_LARGE:
+        (record,) = batch.records  # a batch of several would have been split
+        return RecordTooLargeError(refusal, partition, record, size)
+    return AnsweredError(refusal, f"produce to {partition}")
 
 
 def _size(record: NewRecord) -> int:

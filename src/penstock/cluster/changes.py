@@ -10,10 +10,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from penstock.base.ids import format_id, parse_id
+from penstock.cluster.deletions import Deletion
 from penstock.cluster.features import Features
 from penstock.cluster.metadata import (
     BROKER_CONFIGS,
     BROKERS,
+    DELETIONS,
     FEATURES,
     TOPICS,
     Broker,
@@ -33,7 +35,7 @@ class Change:
     """What is different afterwards. Topics and brokers are whole, as they are then."""
 
     topics: Mapping[str, Topic] = field(default_factory=dict)
-    deleted: tuple[str, ...] = ()
+    deleted: Mapping[str, Deletion] = field(default_factory=dict)  # by the names of the topics
     brokers: Mapping[int, Broker] = field(default_factory=dict)
     broker_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     group_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -46,6 +48,7 @@ class Change:
     def operations(self, image: MetadataImage) -> list[Operation]:
         """What to do to the store, if the metadata is as `image` says."""
         operations: list[Operation] = [Delete(f"{TOPICS}/{name}") for name in self.deleted]
+        operations += [Create(f"{DELETIONS}/{each.node}") for each in self.deleted.values()]
         for topic in self.topics.values():
             known = topic.name not in self.deleted and image.topic(topic.name) is not None
             operations.append(_put(f"{TOPICS}/{topic.name}", topic.encode(), known=known))
@@ -68,7 +71,8 @@ class Change:
         """The delta, for brokers that know what `image` knows."""
         document: dict[str, Any] = {"version": 1}
         if self.deleted:
-            document["deleted"] = list(self.deleted)
+            # Programs that know no records take an object for the list of its names.
+            document["deleted"] = {name: each.node for name, each in self.deleted.items()}
         if self.topics:
             document["topics"] = [
                 _topic_delta(topic, None if topic.name in self.deleted else image.topic(topic.name))
@@ -87,7 +91,7 @@ class Change:
     @classmethod
     def decode(cls, data: bytes, image: MetadataImage) -> "Change":
         document = json.loads(data)
-        deleted = tuple(document.get("deleted", ()))
+        deleted = _decode_deleted(document.get("deleted", {}), image)
         topics = [_changed_topic(each, image, deleted) for each in document.get("topics", ())]
         brokers = [Broker.of_document(each) for each in document.get("brokers", ())]
         return cls(
@@ -102,21 +106,15 @@ class Change:
 
 def difference(before: MetadataImage, after: MetadataImage) -> Change:
     """What makes the one image the other: for a broker that has missed news and read everything again."""
-    topics, deleted = {}, []
-    for topic in after.topics():
-        known = before.topic(topic.name)
-        if known is not None and known.topic_id != topic.topic_id:
-            deleted.append(topic.name)
-        if known != topic:
-            topics[topic.name] = topic
-    deleted += [topic.name for topic in before.topics() if after.topic(topic.name) is None]
+    topics = {topic.name: topic for topic in after.topics() if before.topic(topic.name) != topic}
+    gone = [topic for topic in before.topics() if after.topic_by_id(topic.topic_id) is None]
     groups = {
         group_id: after.group_configs.get(group_id, {})
         for group_id in (*before.group_configs, *after.group_configs)
     }
     return Change(
         topics=topics,
-        deleted=tuple(deleted),
+        deleted={topic.name: after.deletions.of(topic.topic_id) for topic in gone},
         brokers={
             node_id: broker
             for node_id, broker in after.brokers.items()
@@ -134,6 +132,15 @@ def difference(before: MetadataImage, after: MetadataImage) -> Change:
         },
         features=None if before.features == after.features else after.features,
     )
+
+
+def _decode_deleted(deleted: Mapping[str, str] | list[str], image: MetadataImage) -> dict[str, Deletion]:
+    """A list of names comes from a program that keeps no records."""
+    if isinstance(deleted, list):
+        topics = [topic for topic in map(image.topic, deleted) if topic is not None]
+        return {topic.name: Deletion(topic.topic_id, None) for topic in topics}
+    found = {name: Deletion.of_node(node) for name, node in deleted.items()}
+    return {name: each for name, each in found.items() if each is not None}
 
 
 def _put(path: str, data: bytes, *, known: bool) -> Operation:
@@ -157,7 +164,7 @@ def _topic_delta(topic: Topic, before: Topic | None) -> dict[str, Any]:
     return delta
 
 
-def _changed_topic(delta: Mapping[str, Any], image: MetadataImage, deleted: tuple[str, ...]) -> Topic:
+def _changed_topic(delta: Mapping[str, Any], image: MetadataImage, deleted: Mapping[str, Deletion]) -> Topic:
     name = delta["name"]
     known = None if name in deleted else image.topic(name)
     if known is None:

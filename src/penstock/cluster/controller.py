@@ -7,6 +7,7 @@ before it decides anything: its image may be behind, and what it says of that wo
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeAlias
@@ -14,11 +15,13 @@ from typing import Protocol, TypeAlias
 from penstock.base.errors import ErrorCode, Refusal, StorageError
 from penstock.base.ids import ZERO_ID, TopicId, TopicPartition, topic_name_problem
 from penstock.cluster.changes import Change
+from penstock.cluster.deletions import surplus
 from penstock.cluster.features import Features, FeatureUpdate, updated
 from penstock.cluster.in_sync import Proposal, Verdict, judge
 from penstock.cluster.leadership import without_needless
 from penstock.cluster.metadata import (
     BROKERS,
+    DELETIONS,
     NO_LEADER,
     PRODUCER_ID_BLOCK,
     PRODUCER_IDS,
@@ -33,9 +36,12 @@ from penstock.cluster.moves import Exchange, Moves, elections, exchanges
 from penstock.cluster.publishing import NotControllerError, Publisher
 from penstock.core.placement import assign_replicas, check_assignment
 from penstock.world import World
-from penstock.world.store import BadVersionError, Check, Create, NoNodeError, Set, StoreError
+from penstock.world.store import BadVersionError, Check, Create, Delete, NoNodeError, Set, StoreError
+
+log = logging.getLogger("penstock.controller")
 
 DEFAULT = -1
+_TRIMMED_AT_A_TIME = 1_000
 NOT_CONTROLLER = Refusal(
     ErrorCode.NOT_CONTROLLER,
     "this broker is not the controller, and the one that is cannot be asked now; try again",
@@ -146,7 +152,8 @@ class Controller:
             if validate_only or isinstance(topic, Refusal):
                 return topic
             change = Change(topics={topic.name: topic})
-            return await self._publish(change, undo=Change(deleted=(topic.name,))) or topic
+            undo = Change(deleted={topic.name: self._image.deletions.next(topic.topic_id)})
+            return await self._publish(change, undo=undo) or topic
 
     def _plan_topic(self, new: NewTopic) -> Topic | Refusal:
         refusal = self._name_refusal(new.name)
@@ -185,14 +192,14 @@ class Controller:
                     ErrorCode.INVALID_REQUEST,
                     "both an assignment and a partition count or replication factor were given; give one of them",
                 )
-            return self._count_refusal(len(new.assignments)) or check_assignment(
-                new.assignments, brokers=brokers
-            )
+            added = sum(map(len, new.assignments.values()))
+            return self._count_refusal(added) or check_assignment(new.assignments, brokers=brokers)
         count = self._default_partition_count if new.partition_count == DEFAULT else new.partition_count
         factor = (
             self._default_replication_factor if new.replication_factor == DEFAULT else new.replication_factor
         )
-        refusal = self._count_refusal(count)
+        # A factor that cannot be is refused as such, and counts for no more than can be.
+        refusal = self._count_refusal(count * min(max(1, factor), max(1, len(self._image.brokers))))
         if refusal is not None:
             return refusal
         return assign_replicas(
@@ -219,12 +226,14 @@ class Controller:
         return {node_id: broker.rack for node_id, broker in self._image.brokers.items()}
 
     def _count_refusal(self, added: int) -> Refusal | None:
-        total = self._image.partition_count + added
-        if total <= self._partition_count_max:
+        """Why so many more replicas cannot be. Each broker has the limit; they are spread evenly, by and large."""
+        total, brokers = self._image.replica_count + added, max(1, len(self._image.brokers))
+        if total <= self._partition_count_max * brokers:
             return None
         return Refusal(
             ErrorCode.POLICY_VIOLATION,
-            f"there would be {total} partitions; penstock.partitions.max is {self._partition_count_max}",
+            f"{brokers} broker{'s' if brokers > 1 else ''} would hold {total} partitions, replicas included; "
+            f"penstock.partitions.max is {self._partition_count_max} for each. Delete topics, or set it higher",
         )
 
     async def delete_topic(self, name: str | None, topic_id: bytes = ZERO_ID) -> Topic | Refusal:
@@ -234,10 +243,26 @@ class Controller:
                 return NOT_CONTROLLER
             topic = self._image.topic_by_id(topic_id) if name is None else self._image.topic(name)
             if topic is not None:
-                return await self._publish(Change(deleted=(topic.name,))) or topic
+                deletion = self._image.deletions.next(topic.topic_id)
+                refusal = await self._publish(Change(deleted={topic.name: deletion}))
+                if deletion.is_time_to_trim:
+                    await self._trim_deletions()
+                return refusal or topic
             if name is None:
                 return Refusal(ErrorCode.UNKNOWN_TOPIC_ID, "there is no topic with this id")
             return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
+
+    async def _trim_deletions(self) -> None:
+        """Keep no more records of deletions than are promised. Nothing depends on it."""
+        if self._publisher is None:
+            return
+        try:
+            nodes = surplus(await self._world.store.children(DELETIONS))
+            for begin in range(0, len(nodes), _TRIMMED_AT_A_TIME):
+                some = nodes[begin : begin + _TRIMMED_AT_A_TIME]
+                await self._publisher.write([Delete(f"{DELETIONS}/{node}") for node in some])
+        except (NotControllerError, StorageError, StoreError) as error:
+            log.warning("old records of deleted topics stay in the metadata for now: %s", error)
 
     async def create_partitions(
         self, name: str, count: int, assignments: Sequence[Sequence[int]] | None, *, validate_only: bool
@@ -267,11 +292,11 @@ class Controller:
                 ErrorCode.INVALID_PARTITIONS,
                 f"The topic {topic.name} currently has {present} partition(s); {count} would not be an increase.",
             )
-        refusal = self._count_refusal(count - present)
+        factor = len(topic.partitions[0].replicas)
+        refusal = self._count_refusal((count - present) * factor)
         if refusal is not None:
             return refusal
         brokers = self._image.alive()
-        factor = len(topic.partitions[0].replicas)
         if assignments is None:
             return assign_replicas(
                 brokers=self._takers(factor),

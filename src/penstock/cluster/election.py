@@ -5,6 +5,7 @@ One that lost its session, or is told by the epoch that it has a successor, can 
 """
 
 import json
+import logging
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -12,6 +13,8 @@ from penstock.cluster.lookout import Lookout
 from penstock.cluster.metadata import CONTROLLER, CONTROLLER_EPOCH, decode_number, encode_number
 from penstock.world import World
 from penstock.world.store import BadVersionError, Create, NodeExistsError, NoNodeError, Set
+
+log = logging.getLogger("penstock.cluster")
 
 
 class Elected(NamedTuple):
@@ -43,6 +46,7 @@ class Election:
         elected = await self._look() or await self._try()
         if elected is not None and elected != self._known:
             self._known = elected
+            log.debug("broker %d is the controller, epoch %d", elected.node_id, elected.epoch)
             self._on_elected(elected)
         return elected is not None
 

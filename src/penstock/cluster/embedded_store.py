@@ -18,7 +18,7 @@ from typing import NamedTuple
 from penstock.base.errors import StorageError
 from penstock.cluster.node_tree import Change, NewSession, NodeTree, Remove, split
 from penstock.cluster.store_files import Recovery, StoreFiles
-from penstock.world.disk import Disk
+from penstock.world.disk import Disk, found_no_room
 from penstock.world.loop import Loop
 from penstock.world.store import Node, Operation, SessionState
 from penstock.world.work import Work
@@ -59,6 +59,8 @@ class EmbeddedStore:
         self._flusher: asyncio.Task[None] | None = None
         self._snapshotter: asyncio.Task[None] | None = None
         self._over: str | None = None  # why nothing is accepted any more
+        self._is_refusing = False  # the last change could not be written
+        self._lacks_room = False  # for a new log
         self._node_watches: Watches = {}
         self._child_watches: Watches = {}
         self._session_callbacks: list[Callable[[SessionState], None]] = []
@@ -143,8 +145,16 @@ class EmbeddedStore:
             self._files.append(self._preamble + changes)
         except OSError as error:
             # The file is as it was: forget what was staged on top of it, and go on.
+            if not self._is_refusing:
+                self._is_refusing = True
+                _log.warning(
+                    "the metadata store cannot be written; changes of metadata are refused: %s", error
+                )
             self._refuse(batch, f"the metadata store cannot be written: {error}")
             return False
+        if self._is_refusing:
+            self._is_refusing = False
+            _log.warning("the metadata store can be written again; changes of metadata are taken")
         try:
             await self._work.run(self._files.sync)
         except OSError as error:
@@ -198,8 +208,14 @@ class EmbeddedStore:
         try:
             number, sequence = await self._work.run(self._files.begin_next_log)
         except OSError as error:
-            self._fail([], f"the metadata store cannot begin a new log and is closed: {error}")
+            if found_no_room(error):
+                if not self._lacks_room:
+                    _log.warning("the metadata store goes on with a long log until there is room: %s", error)
+                self._lacks_room = True
+            else:
+                self._fail([], f"the metadata store cannot begin a new log and is closed: {error}")
             return
+        self._lacks_room = False
         # The committed tree is exactly what the logs before the new one hold: nothing was written meanwhile.
         write = partial(
             self._files.write_snapshot,

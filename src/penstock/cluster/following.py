@@ -11,7 +11,14 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from penstock.cluster.changes import Change, difference
-from penstock.cluster.image import load_image, read_broker, read_configs, read_features, read_topic
+from penstock.cluster.image import (
+    load_image,
+    read_broker,
+    read_configs,
+    read_deletions,
+    read_features,
+    read_topic,
+)
 from penstock.cluster.lookout import Lookout
 from penstock.cluster.metadata import DELTAS, MetadataImage
 from penstock.world import World
@@ -100,7 +107,10 @@ class MetadataFollower:
                 node = await self._world.store.get(delta_path(number))
             except NoNodeError:
                 return  # deleted since: look again
-            await self._applier.follow(Change.decode(node.data, self._image))
+            log.debug("applying metadata change %d: %s", number, node.data.decode(errors="replace"))
+            change = Change.decode(node.data, self._image)
+            self._image.deletions.add(change.deleted.values())
+            await self._applier.follow(change)
             self.number = number
 
     async def _read_all_again(self) -> None:
@@ -109,6 +119,7 @@ class MetadataFollower:
         )
         fresh = MetadataImage(self._image.cluster_id)
         number = await read_all(self._world, fresh)
+        await read_deletions(self._world, self._image)
         await self._applier.follow(difference(self._image, fresh))
         self.number = number
 
@@ -142,6 +153,8 @@ async def read_all(world: World, image: MetadataImage) -> int:
 async def _read_again(world: World, image: MetadataImage, delta: dict[str, Any]) -> None:
     """Read whatever a delta names."""
     names = [*delta.get("deleted", ()), *(topic["name"] for topic in delta.get("topics", ()))]
+    if delta.get("deleted"):
+        await read_deletions(world, image)
     for name in dict.fromkeys(names):
         await read_topic(world, image, name)
     for broker in delta.get("brokers", ()):

@@ -5,12 +5,14 @@ from contextlib import suppress
 
 from penstock.base.errors import StorageError
 from penstock.base.features import SUPPORTED
+from penstock.cluster.deletions import Deletion
 from penstock.cluster.features import Features, Ranges, first_features
 from penstock.cluster.metadata import (
     BROKER_CONFIGS,
     BROKERS,
     CLUSTER,
     CONTROLLER_EPOCH,
+    DELETIONS,
     DELTAS,
     FEATURES,
     GROUP_CONFIGS,
@@ -29,7 +31,7 @@ from penstock.world.store import Create, NodeExistsError, NoNodeError, Store
 
 _DEFAULT_KEY = "default"
 
-_PARENTS = (TOPICS, BROKER_CONFIGS, GROUP_CONFIGS)
+_PARENTS = (TOPICS, BROKER_CONFIGS, GROUP_CONFIGS, DELETIONS)
 _SHARED_PARENTS = (BROKERS, LIVE, DELTAS, SUSPECTS)
 
 
@@ -84,6 +86,7 @@ async def load_image(world: World, image: MetadataImage) -> None:
     """Everything the store holds, into an image that knows nothing, or less."""
     store = world.store
     await read_features(world, image)
+    await read_deletions(world, image)
     names = await store.children(TOPICS)
     for name in dict.fromkeys([*names, *(topic.name for topic in image.topics())]):
         await read_topic(world, image, name)
@@ -120,6 +123,13 @@ async def read_features(world: World, image: MetadataImage) -> None:
     except NoNodeError:
         return  # metadata from before there were levels
     image.apply_features(Features.decode(node.data))
+
+
+async def read_deletions(world: World, image: MetadataImage) -> None:
+    nodes = map(Deletion.of_node, await _children(world.store, DELETIONS))
+    image.deletions.add(
+        sorted((each for each in nodes if each is not None), key=lambda each: each.number or 0)
+    )
 
 
 async def read_broker(world: World, image: MetadataImage, node_id: int) -> None:

@@ -8,6 +8,7 @@ Values are immutable; a change makes a new one. The store's nodes hold them as J
     /group-configs/NAME   configs of one group; the name in base64, as it may hold any character
     /producer-ids         {"next": …}, the first producer id nobody has been given
     /features             the finalised levels of features; not there in metadata from before there were any
+    /deletions/NUMBER.ID  an empty node for each of the topics that were deleted last (`cluster/deletions.py`)
 
 And, in a cluster:
 
@@ -28,6 +29,7 @@ from typing import Any, NamedTuple
 from penstock.base.cluster_settings import PENSTOCK_BROKER_DRAIN
 from penstock.base.features import RANGES_BEFORE, LevelRange
 from penstock.base.ids import INTERNAL_TOPICS, TopicId, format_id, parse_id
+from penstock.cluster.deletions import Deletions
 from penstock.cluster.features import Features
 
 BROKERS = "/brokers"
@@ -42,6 +44,7 @@ GROUP_CONFIGS = "/group-configs"
 CLUSTER = "/cluster"
 PRODUCER_IDS = "/producer-ids"
 FEATURES = "/features"
+DELETIONS = "/deletions"
 
 PRODUCER_ID_BLOCK = 1000
 
@@ -230,6 +233,7 @@ class MetadataImage:
         self.cluster_id = cluster_id
         self.controller_id = -1
         self.features = Features()
+        self.deletions = Deletions()
         self.brokers: dict[int, Broker] = {}
         self.broker_configs: dict[str, Mapping[str, str]] = {}
         self.group_configs: dict[str, Mapping[str, str]] = {}
@@ -283,6 +287,15 @@ class MetadataImage:
     @property
     def partition_count(self) -> int:
         return sum(len(topic.partitions) for topic in self._topics.values())
+
+    @property
+    def replica_count(self) -> int:
+        """Of all partitions; a topic's first one stands for all of the topic."""
+        return sum(
+            len(topic.partitions) * len(topic.partitions[0].replicas)
+            for topic in self._topics.values()
+            if topic.partitions
+        )
 
     def apply_topic(self, topic: Topic) -> None:
         """A topic was created or changed."""

@@ -91,6 +91,7 @@ class Publisher:
         operations += checks
         operations += change.operations(self._image)
         await self._insist(operations)
+        self._image.deletions.add(change.deleted.values())
         if self._epoch_version is not None:
             if number - self._follower.oldest >= DELTAS_KEPT:
                 self._follower.oldest += 1

@@ -132,9 +132,9 @@ class StoreFiles:
         self._disk.sync_dir(self._directory)
 
     def _begin_log(self, number: int) -> None:
-        self._log = self._disk.open(self._path(number, "log"), create=True)
+        begun = self._disk.open(self._path(number, "log"), create=True)
         self._disk.sync_dir(self._directory)
-        self._generation = number
+        self._log, self._generation = begun, number
 
     def _remove_older(self, number: int) -> None:
         for kind in ("log", "snapshot"):

@@ -47,6 +47,8 @@ CONNECT_TIMEOUT_MS = 18_000
 # Clocks that are set by time servers differ by far less.
 CLOCK_TOLERANCE_MS = 5_000
 
+# How long `close` waits for the ensemble to hear that the session is over; else it ends by itself, later.
+_GOODBYE_S = 2.0
 # An ensemble that lost a server has another leader within a second: do not wait for longer than that.
 _RECONNECT = {"max_tries": -1, "delay": 0.05, "backoff": 2, "max_delay": 1.0}
 
@@ -76,6 +78,7 @@ class ZooKeeperStore:
         # with the session, or sees that it is over. Else kazoo would send it in its next session.
         self._ending = client.handler.lock_object()
         self._ended = False
+        self._unanswered: dict[asyncio.Future[Any], None] = {}
         self._closing: asyncio.Task[None] | None = None
 
     @classmethod
@@ -98,7 +101,7 @@ class ZooKeeperStore:
         )
         store = cls(client, loop=loop, work=work, root=root)
         try:
-            await store._begin(addresses, timeout_ms=connect_timeout_ms)
+            await store._begin(timeout_ms=connect_timeout_ms)
         except BaseException:
             await store.close()
             raise
@@ -126,10 +129,14 @@ class ZooKeeperStore:
         self._session.on_change(callback)
 
     async def close(self) -> None:
-        """End the session, and with it its ephemeral nodes. Fine to repeat."""
+        """End the session, and with it its ephemeral nodes. Fine to repeat.
+
+        Where no server answers, this returns after `_GOODBYE_S`: what was asked and not answered fails then, and the
+        ephemeral nodes stay until the session times out.
+        """
         await self._end("the metadata store is closed")
 
-    async def _begin(self, addresses: str, *, timeout_ms: int) -> None:
+    async def _begin(self, *, timeout_ms: int) -> None:
         connected: asyncio.Future[None] = self._loop.create_future()
 
         def hear(state: SessionState) -> None:
@@ -138,8 +145,7 @@ class ZooKeeperStore:
 
         def give_up() -> None:
             if not connected.done():
-                why = f"no ZooKeeper answers at {addresses} within {timeout_ms} ms"
-                connected.set_exception(ConnectionLossError(why))
+                connected.set_exception(ConnectionLossError(f"no answer within {timeout_ms} ms"))
 
         self._session.on_change(hear)
         self._client.add_listener(self._hear)
@@ -191,10 +197,13 @@ class ZooKeeperStore:
                 raise SessionExpiredError("the session with ZooKeeper expired")
             result = request()
         result.rawlink(partial(_hand_over, answered))
+        self._unanswered[answered] = None
         try:
             return await answered
         except refusals.KazooException as error:
             raise _translated(error) from error
+        finally:
+            self._unanswered.pop(answered, None)
 
     def _hear(self, state: str) -> None:
         """A session event; on kazoo's thread."""
@@ -223,8 +232,28 @@ class ZooKeeperStore:
         await asyncio.shield(self._begin_end(why))
 
     async def _stop_client(self) -> None:
-        await self._work.run(self._client.stop)
-        await self._work.run(self._client.close)
+        stopped: asyncio.Future[None] = self._loop.create_future()
+
+        def finish() -> None:
+            if not stopped.done():
+                stopped.set_result(None)
+
+        def stop() -> None:
+            try:
+                self._client.stop()
+                self._client.close()
+            except Exception as error:
+                log.debug("ZooKeeper's client did not stop cleanly: %r", error)
+            self._client.handler.post(finish)
+
+        # A thread of its own: where no server answers, kazoo joins threads that wait for one.
+        self._client.handler.spawn(stop)
+        timer = self._loop.call_later(_GOODBYE_S, finish)
+        await stopped
+        timer.cancel()
+        for answered in self._unanswered:
+            if not answered.done():
+                answered.set_exception(self._session.broken())
 
 
 class _OnTheLoop(SequentialThreadingHandler):  # type: ignore[misc]

@@ -106,13 +106,14 @@ class LocalApplier:
             await self._partitions.topic_created(self.permitted(topic))
 
     async def _apply_deletions(self, change: Change) -> None:
-        for name in change.deleted:
+        for name, deletion in change.deleted.items():
             topic = self._image.topic(name)
+            if topic is None or topic.topic_id != deletion.topic_id:
+                continue
             self._owed.pop(name, None)
-            if topic is not None:
-                self._image.apply_topic_deleted(name)
-                if self._partitions.holds(name):
-                    await self._partitions.topic_deleted(topic)
+            self._image.apply_topic_deleted(name)
+            if self._partitions.holds(name):
+                await self._partitions.topic_deleted(topic, is_recorded=deletion.is_recorded)
 
     def _apply_topic(self, topic: Topic) -> None:
         self._image.apply_topic(topic)

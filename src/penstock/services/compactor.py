@@ -1,6 +1,7 @@
 """Which log is compacted next: the one that is overdue, else the one with the largest dirty part."""
 
 import logging
+from collections.abc import Container
 from functools import partial
 
 from penstock.base.broker_settings import (
@@ -15,6 +16,7 @@ from penstock.services.context import Services
 from penstock.services.partition import Partition
 from penstock.storage.compaction import CompactionResult, DirtyRange, cleanable, compact
 from penstock.storage.directory import DataDirectory
+from penstock.storage.errors import DamagedBatchError, NoRoomError
 from penstock.world.pacing import Pacer
 
 log = logging.getLogger("penstock.compactor")
@@ -28,6 +30,7 @@ class Compactor:
         self._directory = directory
         self._in_memory: dict[Partition, int] = {}  # how far logs without a directory have come
         self._given_up: dict[Partition, None] = {}  # damaged; a restart looks again
+        self._said_no_room: dict[Partition, None] = {}
         self._removed = services.metrics.counter(
             "penstock_compacted_records_total", "Records that compaction removed."
         )
@@ -38,24 +41,40 @@ class Compactor:
 
     async def run(self) -> None:
         """Compact until no log is due."""
-        while (chosen := await self._choose()) is not None:
+        no_room: dict[Partition, None] = {}
+        while (chosen := await self._choose(no_room)) is not None:
             partition, dirty = chosen
             try:
                 result = await self._compact(partition, dirty)
+            except NoRoomError as error:
+                # The next run tries again; this one goes on with what may need less room.
+                self._lacks_room(partition, error)
+                no_room[partition] = None
+                continue
+            except DamagedBatchError as error:
+                # A segment that is known to be damaged is left alone, until it is mended.
+                try:
+                    await self._services.world.work.run(partial(partition.log.note_damage, error))
+                except StorageError as problem:
+                    self._give_up(partition, problem)
+                continue
             except StorageError as error:
                 self._give_up(partition, error)
                 continue
+            self._said_no_room.pop(partition, None)
             if result is not None:
                 await self._note(partition, result)
 
-    async def _choose(self) -> tuple[Partition, DirtyRange] | None:
+    async def _choose(self, passed_over: Container[Partition]) -> tuple[Partition, DirtyRange] | None:
         pacer = self._pacer()
         best: tuple[Partition, DirtyRange] | None = None
         partitions = list(self._services.partitions.all())
         self._forget_all_but(partitions)
         for partition in partitions:
             await pacer.pause()
-            if not partition.log.config.compact or partition in self._given_up or partition.cut is not None:
+            if not partition.log.config.compact or partition in self._given_up or partition in passed_over:
+                continue
+            if partition.cut is not None or partition.is_being_rewritten:
                 continue
             try:
                 dirty = await self._dirty_range(partition)
@@ -78,15 +97,20 @@ class Compactor:
             )
         )
 
+    def _lacks_room(self, partition: Partition, error: NoRoomError) -> None:
+        if partition not in self._said_no_room:
+            self._said_no_room[partition] = None
+            log.warning("%s is not compacted until there is room on the disk: %s", partition, error)
+
     def _give_up(self, partition: Partition, error: Exception) -> None:
         log.error("%s is compacted no more: %s", partition, error)
         self._given_up[partition] = None
 
     async def _compact(self, partition: Partition, dirty: DirtyRange) -> CompactionResult | None:
         world = self._services.world
-        if partition.cut is not None:
+        if partition.cut is not None or partition.is_being_rewritten:
             return None
-        partition.is_compacting = True  # whoever wants to cut its end waits
+        partition.is_being_rewritten = True  # whoever wants to cut its end waits
         try:
             await self._write_down_start(partition)
             return await compact(
@@ -99,7 +123,7 @@ class Compactor:
                 map_bytes_max=self._settings[LOG_CLEANER_DEDUPE_BUFFER_SIZE],
             )
         finally:
-            partition.is_compacting = False
+            partition.is_being_rewritten = False
 
     async def _write_down_start(self, partition: Partition) -> None:
         """A run takes away what lies below the start: from then on no crash may bring the start back."""
@@ -135,6 +159,7 @@ class Compactor:
         """A topic that was deleted must not be confused with a later one of the same name."""
         self._in_memory = {p: self._in_memory[p] for p in partitions if p in self._in_memory}
         self._given_up = {p: None for p in partitions if p in self._given_up}
+        self._said_no_room = {p: None for p in partitions if p in self._said_no_room}
 
     def _pacer(self) -> Pacer:
         return Pacer(self._services.world.loop, slice_ms=self._settings[PENSTOCK_LOOP_SLICE_MS])

@@ -1,7 +1,8 @@
 """Configs in force: the broker's own, changed while it runs, and each topic's and group's on top of them.
 
 Dynamic broker configs are kept in the metadata image under the broker's node id, or under the empty key where they
-are every broker's default.
+are every broker's default. `min.insync.replicas` always has such a default, as in any Kafka with eligible leader
+replicas (KIP-966).
 """
 
 from collections.abc import Mapping
@@ -43,21 +44,30 @@ class Configs:
         self._static = static
         self._image = image
         self._node_key = str(node_id)
-        self.broker = static
+        self.broker = self._with_dynamic({})
 
     def reload(self) -> None:
         """Dynamic broker configs changed: compute the broker's settings anew."""
         self.broker = self._with_dynamic(self._image.broker_configs)
 
     def _with_dynamic(self, dynamic: Mapping[str, Mapping[str, str]]) -> Settings:
-        sources = ((ALL_BROKERS, Source.DYNAMIC_DEFAULT_BROKER), (self._node_key, Source.DYNAMIC_BROKER))
+        sources = (
+            (self._for_all_brokers(dynamic), Source.DYNAMIC_DEFAULT_BROKER),
+            (dynamic.get(self._node_key, {}), Source.DYNAMIC_BROKER),
+        )
         given = [
             BROKER_SETTINGS.give(name, raw, source=source, origin="changed while running")
-            for key, source in sources
-            for name, raw in dynamic.get(key, {}).items()
+            for configs, source in sources
+            for name, raw in configs.items()
         ]
         static = [one for group in self._static.given.values() for one in group]
         return check_together(Settings(BROKER_SETTINGS, group_by_name([*static, *given])))
+
+    def _for_all_brokers(self, dynamic: Mapping[str, Mapping[str, str]]) -> Mapping[str, str]:
+        name = MIN_INSYNC_REPLICAS.name
+        own = self._static.rendered(BROKER_SETTINGS[name])
+        assert own is not None
+        return {name: own, **dynamic.get(ALL_BROKERS, {})}
 
     def of_topic(self, topic: Topic) -> Settings:
         return topic_settings(topic.configs, self.broker)
@@ -147,9 +157,10 @@ class Configs:
             return [
                 self._describe(self.broker, setting) for setting in BROKER_SETTINGS if not setting.internal
             ]
-        names = self._image.broker_configs.get(ALL_BROKERS, {})
+        names = self._for_all_brokers(self._image.broker_configs)
         only_default = self._with_dynamic({ALL_BROKERS: names})
-        return [self._describe(only_default, BROKER_SETTINGS[name]) for name in sorted(names)]
+        described = [self._describe(only_default, BROKER_SETTINGS[name]) for name in sorted(names)]
+        return [entry._replace(synonyms=_of_all_brokers(entry.synonyms)) for entry in described]
 
     def _describe(self, settings: Settings, setting: Setting[Any]) -> ConfigEntry:
         return ConfigEntry(
@@ -159,3 +170,7 @@ class Configs:
             read_only=not setting.dynamic,
             synonyms=broker_synonyms(settings, setting),
         )
+
+
+def _of_all_brokers(shown: list[Shown]) -> list[Shown]:
+    return [one for one in shown if one.source is Source.DYNAMIC_DEFAULT_BROKER]

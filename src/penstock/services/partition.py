@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from penstock.base.buffers import Buffer
 from penstock.base.errors import ErrorCode, Refusal, StorageError
-from penstock.base.ids import TopicId
+from penstock.base.ids import INTERNAL_TOPICS, TopicId
 from penstock.cluster.leadership import eligible_after
 from penstock.cluster.metadata import NO_LEADER, PartitionState
 from penstock.core.partition import NO_EPOCH, epoch_error
@@ -29,6 +29,7 @@ from penstock.records.control import Marker, build_leader_change, build_marker
 from penstock.records.producer import AbortedTransaction
 from penstock.services.flusher import Flusher
 from penstock.services.intake import Intake, Refused, Taken
+from penstock.services.room import Room
 from penstock.services.waiting import Bell, FetchWaiters, OffsetWaiters
 from penstock.storage.errors import CorruptionError, NoRoomError
 from penstock.storage.log import Log, PlacedBatch, SyncPlan
@@ -39,6 +40,8 @@ log_of_partitions = logging.getLogger("penstock.partition")
 
 NO_TIMESTAMP = -1
 NO_OFFSET = -1
+
+_SMALL_FILE_BYTES = 4096  # what there has to be room for if a small file found none
 
 
 class Appended(NamedTuple):
@@ -84,14 +87,16 @@ class Partition:
         "high_watermark",
         "index",
         "intake",
-        "is_compacting",
+        "is_being_rewritten",
+        "is_internal",
         "is_leader",
-        "lacks_room",
         "leadership",
         "log",
         "on_cannot_write",
         "on_may_join",
         "producers",
+        "refuses_for_room",
+        "room",
         "sent_bytes",
         "state",
         "topic",
@@ -114,6 +119,7 @@ class Partition:
         producers: ProducerStates,
         intake: Intake,
         node_id: int,
+        room: Room,
         on_may_join: "Callable[[Partition], None]" = _nobody_listens,
         on_cannot_write: "Callable[[Partition], None]" = _nobody_listens,
     ) -> None:
@@ -123,6 +129,7 @@ class Partition:
         self.disk = disk
         self.topic = topic
         self.topic_id = topic_id
+        self.is_internal = topic in INTERNAL_TOPICS  # written by coordinators alone
         self.index = index
         self.state = state
         self.log = log
@@ -130,7 +137,8 @@ class Partition:
         self.intake = intake  # shared by the partitions of a topic; replaced when its configs change
         self.on_may_join = on_may_join  # a follower may be in sync now
         self.on_cannot_write = on_cannot_write  # another replica had better lead
-        self.lacks_room = False  # the leader's last append found none
+        self.room = room
+        self.refuses_for_room = False  # the last append of this leader found none
         self._node_id = node_id
         self.is_leader = False
         self.leadership: Leadership | None = None  # of a leader
@@ -142,7 +150,7 @@ class Partition:
         self.sent_bytes = 0  # to consumers, since this broker started
         self.unflushed_since_ms: int | None = None
         self.cut: asyncio.Future[None] | None = None  # while the end of the log is being cut off
-        self.is_compacting = False
+        self.is_being_rewritten = False
         self._flushed: asyncio.Future[None] | None = None  # a follower waits for a sync
         self._waiting_for_offset = OffsetWaiters()
         self._hidden_bytes = log.size  # appended, and not yet below the high watermark
@@ -204,7 +212,7 @@ class Partition:
     def _take_role(self) -> None:
         state, log = self.state, self.log
         self.is_leader = state.leader == self._node_id
-        self.lacks_room = False
+        self.refuses_for_room = False
         if self.is_leader:
             log.epochs.assign(state.leader_epoch, log.end_offset)
             self.leadership = Leadership(
@@ -292,7 +300,7 @@ class Partition:
     @property
     def cannot_write(self) -> bool:
         """Whether a leader has to refuse what producers send, where another replica might not."""
-        return self.lacks_room or self.log.failed is not None
+        return self.refuses_for_room or self.log.failed is not None
 
     def note_follower(self, node_id: int, *, offset: int, start_offset: int, broker_epoch: int) -> None:
         """A follower fetches from `offset` on: everything below is in its log."""
@@ -337,8 +345,16 @@ class Partition:
         StorageError: this replica is of no use any more."""
         assert not self.is_leader
         log = self.log
-        log.append(batches, now_ms=now_ms)
-        self._hidden_bytes += sum(header.size for header, _ in batches)
+        size_before = log.size
+        try:
+            log.append(batches, now_ms=now_ms)
+            if not log.epochs.changed:  # else they may be what finds no room
+                self.room.found(self)
+        except NoRoomError as error:
+            self.found_no_room(str(error), size=sum(header.size for header, _ in batches))
+            raise
+        finally:
+            self._hidden_bytes += log.size - size_before  # some may have come before there was no room
         if self.unflushed_since_ms is None:
             self.unflushed_since_ms = now_ms
         if log.end_offset - log.recovery_point >= self.intake.flush_messages:
@@ -478,13 +494,15 @@ class Partition:
         try:
             log.append([PlacedBatch(placed, buffers)], now_ms=now_ms)
         except NoRoomError as error:
-            self.lacks_room = True
+            self.refuses_for_room = True
+            self.found_no_room(str(error), size=header.size)
             self.on_cannot_write(self)
             return Refused(ErrorCode.KAFKA_STORAGE_ERROR, str(error), reached_log=False)
         except StorageError:
             self.went_offline()
             return Refused(ErrorCode.KAFKA_STORAGE_ERROR, reached_log=False)
-        self.lacks_room = False
+        if self.refuses_for_room:
+            self.found_room()
         self._hidden_bytes += header.size
         if self.unflushed_since_ms is None:
             self.unflushed_since_ms = now_ms
@@ -573,10 +591,13 @@ class Partition:
             return None
         self.unflushed_since_ms = None
         try:
-            return self.log.unsynced()
+            plan = self.log.unsynced()
         except StorageError:
             self.went_offline()
             return None
+        if self.log.epochs.changed:
+            self.found_no_room("the leader epochs cannot be written down", size=_SMALL_FILE_BYTES)
+        return plan
 
     def run_sync(self, plan: SyncPlan) -> None:
         """Blocks; called off the loop."""
@@ -596,9 +617,21 @@ class Partition:
     def went_offline(self) -> None:
         """The disk failed under this partition: it serves nobody until the broker is started again."""
         log_of_partitions.error("%s is offline: %s", self, self.log.failed)
+        self.room.forget(self)
         self._waiting_for_offset.give_up(ErrorCode.KAFKA_STORAGE_ERROR)
         self.end_fetches()
         self.on_cannot_write(self)
+
+    def found_no_room(self, why: str, *, size: int) -> None:
+        """So many bytes found no room on the disk. That passes."""
+        self.room.missing(self, why, size=size)
+
+    def found_room(self) -> None:
+        """There is room again, as an append or a look has found."""
+        self.refuses_for_room = False
+        self.room.found(self)
+        if self.log.epochs.changed and self.log.failed is None:
+            self._flusher.request(self)
 
     @property
     def in_memory(self) -> bool:
@@ -607,6 +640,7 @@ class Partition:
 
     def close(self) -> None:
         """The partition is gone from this broker."""
+        self.room.forget(self)
         self.is_leader = False
         self.leadership = None
         self._waiting_for_offset.give_up(ErrorCode.NOT_LEADER_OR_FOLLOWER)

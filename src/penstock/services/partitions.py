@@ -5,14 +5,14 @@ It holds those that it is a replica of. `find` is for what only a leader may do,
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterator
+from collections.abc import Awaitable, Callable, Collection, Container, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
 from penstock.base.broker_settings import PENSTOCK_MEMORY_BYTES_MAX, PENSTOCK_PARTITION_PRODUCERS_MAX
 from penstock.base.errors import ErrorCode, StorageError
-from penstock.base.ids import TopicPartition
+from penstock.base.ids import TopicId, TopicPartition
 from penstock.base.settings import Settings
 from penstock.base.topic_settings import FILE_DELETE_DELAY_MS, FLUSH_MESSAGES, PENSTOCK_STORAGE
 from penstock.cluster.leadership import present_replicas
@@ -20,17 +20,26 @@ from penstock.cluster.majorities import counts_majority
 from penstock.cluster.metadata import Topic
 from penstock.core.producers import ProducerStates
 from penstock.services.configs import Configs
+from penstock.services.findings import Findings
 from penstock.services.flusher import Flusher
 from penstock.services.intake import Intake, log_config
+from penstock.services.metrics import Metrics
+from penstock.services.other_directories import Others, look_at_others, tell_of_stray, tell_of_unknown
 from penstock.services.partition import Partition
+from penstock.services.room import Room
 from penstock.storage.config import LogConfig
 from penstock.storage.directory import DataDirectory
+from penstock.storage.errors import NoRoomError
 from penstock.storage.log import Log
+from penstock.storage.partition_directories import DELETE, STRAY
 from penstock.world import Disk, World
+from penstock.world.disk import found_no_room
 from penstock.world.memory_disk import MemoryDisk
 from penstock.world.pacing import Pacer
 
 log = logging.getLogger("penstock.partitions")
+
+_CHECKPOINT_BYTES = 4096  # and more, with many partitions; where it is too little, the next try says so
 
 
 class _Held(NamedTuple):
@@ -62,18 +71,25 @@ class Partitions:
         *,
         node_id: int,
         slice_ms: int,
+        metrics: Metrics | None = None,
+        deletions: Container[bytes] = frozenset(),
     ) -> None:
+        """`deletions` are the ids of topics whose deletion the metadata record, as the broker hears of them."""
         self._world = world
         self._directory = directory
         self._flusher = flusher
         self._configs = configs
         self._node_id = node_id
         self._slice_ms = slice_ms
+        self._deletions = deletions
         self._memory: Disk = MemoryDisk(size_max=configs.broker[PENSTOCK_MEMORY_BYTES_MAX])
         self._by_name: dict[str, _Held] = {}
         self._by_id: dict[bytes, _Held] = {}
-        self._doomed = [_Doomed(name, 0) for name in directory.deleted]
+        self._doomed: list[_Doomed] = []
         self.is_admitted = True  # the controller has acted on this broker's being here
+        metrics = Metrics() if metrics is None else metrics
+        self.room = Room(world, metrics)
+        self.findings = Findings(world, metrics)
         self._turn = asyncio.Lock()  # of who has the directory's files in hand
         # Told of every partition that came, may have another role, or went: its log has failed then.
         self.on_changed: Callable[[Partition], None] = _nobody_listens
@@ -137,22 +153,34 @@ class Partitions:
     # Following the metadata.
 
     async def load(self, topics: list[Topic]) -> None:
-        """Open what is on disk, at start-up; data of topics that are gone, or are others', is deleted."""
+        """Open what is on disk, at start-up. What was deleted, or moved to other brokers, as the metadata record it, is
+        deleted; what else there is stays as it is.
+        """
         for problem in self._directory.problems:
             log.warning("%s", problem)
-        present = dict.fromkeys(self._directory.partitions)
+        present = frozenset(self._directory.partitions)
         for topic in topics:
             await self._hold(topic, present)
-        known = {
-            TopicPartition(topic.name, index): None
-            for topic in topics
-            for index, state in enumerate(topic.partitions)
-            if self._node_id in state.replicas
-        }
-        await self._discard([partition for partition in present if partition not in known])
+        found = await self._world.work.run(lambda: self._look_at_others(topics))
+        if found.deleted:
+            await self._discard(found.deleted)
+        self._doomed += [_Doomed(name, 0) for name in found.doomed]
+        tell_of_unknown(found.unknown)
+        try:
+            await self._world.work.run(partial(self._directory.write_unknown, found.unknown))
+        except StorageError as error:
+            log.warning("%s", error)
         if not self._directory.was_closed_cleanly:
             # What a crash took must not be taken for committed after the next one: something else may be in its place.
             await self.write_high_watermarks()
+
+    def _look_at_others(self, topics: list[Topic]) -> Others:
+        held = frozenset(
+            TopicPartition(partition.topic, partition.index)
+            for partition in self.all()
+            if not partition.in_memory
+        )
+        return look_at_others(self._directory, held, topics, node_id=self._node_id, deletions=self._deletions)
 
     async def topic_created(self, topic: Topic) -> None:
         await self._hold(topic, ())
@@ -195,12 +223,16 @@ class Partitions:
         if problem is not None:
             raise problem
 
-    async def topic_deleted(self, topic: Topic) -> None:
+    async def topic_deleted(self, topic: Topic, *, is_recorded: bool = True) -> None:
+        """A topic is gone. Its files go too if the metadata have a record of that."""
         held = self._by_name.pop(topic.name)
         del self._by_id[topic.topic_id]
-        await self._remove(list(held.here()), self._configs.of_topic(topic))
+        settings = self._configs.of_topic(topic)
+        await self._remove(list(held.here()), settings, is_recorded=is_recorded)
 
-    async def _remove(self, partitions: list[Partition], settings: Settings) -> None:
+    async def _remove(
+        self, partitions: list[Partition], settings: Settings, *, is_recorded: bool = True
+    ) -> None:
         """Close partitions and delete what they hold."""
         for partition in partitions:
             partition.close()
@@ -217,6 +249,13 @@ class Partitions:
             for partition in partitions
             if not partition.in_memory
         ]
+        if names and not is_recorded:
+            log.warning(
+                "%s: the metadata do not know the topic any more, and have no record of its deletion; the directories"
+                " stay as they are",
+                ", ".join(map(str, names)),
+            )
+            return
         try:
             if names:
                 await self._discard(names, settings[FILE_DELETE_DELAY_MS])
@@ -249,14 +288,21 @@ class Partitions:
 
     async def _discard(self, partitions: list[TopicPartition], delay_ms: int = 0) -> None:
         """Take partitions' directories out of the way at once; what they hold goes later."""
-        unique = self._world.entropy.random_bytes(16)
+        names = await self._set_aside(partitions, DELETE)
+        due_ms = self._world.loop.now_ms() + delay_ms
+        self._doomed += [_Doomed(name, due_ms) for name in names]
+
+    async def _set_aside(self, partitions: list[TopicPartition], suffix: str) -> list[str]:
+        uniques = {partition: self._world.entropy.random_bytes(16) for partition in partitions}
+        names: list[str] = []
 
         async def set_aside() -> None:
-            names = await self._world.work.run(lambda: self._directory.set_aside(partitions, unique=unique))
-            due_ms = self._world.loop.now_ms() + delay_ms
-            self._doomed += [_Doomed(name, due_ms) for name in names]
+            names.extend(
+                await self._world.work.run(lambda: self._directory.set_aside(uniques, suffix=suffix))
+            )
 
         await self._in_turn(set_aside)
+        return names
 
     async def _forget(self, partition: TopicPartition) -> None:
         """Have the checkpoints say nothing about a partition any more."""
@@ -295,7 +341,8 @@ class Partitions:
             try:
                 await self._world.work.run(self._directory.write_high_watermarks)
             except OSError as error:
-                raise StorageError(f"the high watermarks cannot be written down: {error}") from error
+                kind = NoRoomError if found_no_room(error) else StorageError
+                raise kind(f"the high watermarks cannot be written down: {error}") from error
 
         await self._in_turn(write)
 
@@ -353,8 +400,14 @@ class Partitions:
         async def close() -> None:
             logs = self.logs_on_disk()
             self._directory.note_high_watermarks(await self._high_watermarks())
-            await self._world.work.run(lambda: self._directory.close_cleanly(logs))
+            problem = await self._world.work.run(lambda: self._directory.close_cleanly(logs))
+            if problem is not None:
+                log.warning(
+                    "the next start checks all logs, as after a crash, and loses nothing: %s", problem
+                )
 
+        await self.room.stop()
+        await self.findings.settle()
         await self._in_turn(close)
 
     async def _in_turn(self, write: Callable[[], Awaitable[None]]) -> None:
@@ -397,6 +450,9 @@ class Partitions:
             try:
                 await self._world.work.run(cut)
             except OSError as error:
+                if found_no_room(error):  # for the checkpoints, which are written first
+                    partition.found_no_room(str(error), size=_CHECKPOINT_BYTES)
+                    raise NoRoomError(f"{partition}: its end cannot be cut off: {error}") from error
                 partition.log.fail(f"its end cannot be cut off: {error}")
                 raise StorageError(f"{partition}: {partition.log.failed}") from error
             finally:
@@ -428,6 +484,7 @@ class Partitions:
         in_memory = settings[PENSTOCK_STORAGE] == "memory"
         pacer = Pacer(self._world.loop, slice_ms=self._slice_ms)
         opened: list[Partition] = []
+        created: list[TopicPartition] = []
         try:
             for index in indexes:
                 producers = ProducerStates(self._configs.broker[PENSTOCK_PARTITION_PRODUCERS_MAX])
@@ -437,6 +494,7 @@ class Partitions:
                     replace(config, ends_at_damage=self._ends_at_damage(topic, index, settings)),
                     producers,
                     present,
+                    created,
                     in_memory=in_memory,
                 )
                 known = 0 if in_memory else self._directory.high_watermark(TopicPartition(topic.name, index))
@@ -454,14 +512,18 @@ class Partitions:
                         producers=producers,
                         intake=intake,
                         node_id=self._node_id,
+                        room=self.room,
                         on_may_join=self._may_join,
                         on_cannot_write=self._cannot_write,
                     )
                 )
+                self.findings.watch(opened[-1])
                 await pacer.pause()
         except StorageError:
             for partition in opened:
                 partition.log.close()
+            for each in created:
+                await self._world.work.run(partial(self._directory.take_back, each))
             raise
         return opened
 
@@ -486,9 +548,11 @@ class Partitions:
         config: LogConfig,
         producers: ProducerStates,
         present: Collection[TopicPartition],
+        created: list[TopicPartition],
         *,
         in_memory: bool,
     ) -> Log:
+        """The log of a partition, opened if it is one of those `present`, else created."""
         partition = TopicPartition(topic.name, index)
         now_ms = self._world.loop.now_ms()
         if in_memory:
@@ -501,19 +565,32 @@ class Partitions:
                 producers=producers,
                 now_ms=now_ms,
             )
-        if partition in present:
-            found = await self._recover(partition, config, producers, now_ms)
-            if found.topic_id == topic.topic_id:
-                return found
-            found.close()  # of a namesake that was deleted
-            await self._discard([partition])
-        elif self._world.disk.exists(str(partition)):
-            await self._discard([partition])  # of a namesake, or of an attempt that failed
+        if self._world.disk.exists(str(partition)):
+            topic_id = self._directory.topic_id(str(partition))
+            if partition in present and topic_id == topic.topic_id:
+                return await self._recover(partition, config, producers, now_ms)
+            await self._vacate(partition, topic_id, topic)
         if self._directory.remembers(partition):
             await self._forget(partition)
-        return self._directory.create_log(
+        log_of_it = self._directory.create_log(
             partition, topic_id=topic.topic_id, config=config, producers=producers, now_ms=now_ms
         )
+        created.append(partition)
+        return log_of_it
+
+    async def _vacate(self, partition: TopicPartition, found: TopicId, topic: Topic) -> None:
+        """Make room for a partition of which the name is taken by a directory of topic `found`."""
+        if found in self._deletions or found == topic.topic_id:
+            # Of a namesake that was deleted, or of a replica that was moved away and comes back.
+            await self._discard([partition])
+            return
+        try:
+            is_free = await self._world.work.run(partial(self._directory.clear_blank, str(partition)))
+        except OSError as error:
+            raise StorageError(f"cannot make room for {partition}: {error}") from error
+        if not is_free:
+            (name,) = await self._set_aside([partition], STRAY)
+            tell_of_stray(partition, found, aside=name, needed_by=topic.topic_id)
 
     async def _recover(
         self, partition: TopicPartition, config: LogConfig, producers: ProducerStates, now_ms: int

@@ -37,7 +37,7 @@ class WaitingFetch:
 
     __slots__ = ("_is_patient", "_loop", "_missing_bytes", "_places", "_timer", "future")
 
-    def __init__(self, loop: Loop, *, missing_bytes: int, max_wait_ms: int) -> None:
+    def __init__(self, loop: Loop, *, missing_bytes: int, max_wait_ms: float) -> None:
         self.future: asyncio.Future[bool] = loop.create_future()  # True: do not wait again
         self._loop = loop
         self._missing_bytes = missing_bytes

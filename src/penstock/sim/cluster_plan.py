@@ -16,7 +16,7 @@ from penstock.base.ids import CONSUMER_OFFSETS, TRANSACTION_STATE
 from penstock.sim import entries as kinds
 from penstock.sim.coordination_plan import CoordinationDrawing
 from penstock.sim.entries import Entry, Fault, Operation
-from penstock.sim.plan import OPERATOR, Drawing, Plan, WriterPlan
+from penstock.sim.plan import OPERATOR, Drawing, Plan, WriterPlan, with_foreign
 from penstock.sim.topic_plans import FOREVER, TopicPlan
 
 OPERATION_COUNT = 60
@@ -29,6 +29,7 @@ _COORDINATED_ONE_IN = 3
 _MAJORITIES_ONE_IN = 3
 _PIPELINING_ONE_IN = 2
 _BURST_MAX = 6
+_FOREIGN_MAX = 4
 _QUIET_MS = 2_500  # at the beginning: with a broker less, topics cannot be created with all their replicas
 
 
@@ -41,7 +42,9 @@ def make_cluster_plan(seed: int, *, operation_count: int = OPERATION_COUNT) -> P
     if chance.randrange(_MAJORITIES_ONE_IN) == 0:
         plan = _with_majorities(plan, chance)
     chance = Random(f"pipelining/{seed}")
-    return _with_pipelining(plan, chance) if chance.randrange(_PIPELINING_ONE_IN) == 0 else plan
+    if chance.randrange(_PIPELINING_ONE_IN) == 0:
+        plan = _with_pipelining(plan, chance)
+    return with_foreign(plan, faults_max=len(plan.faults) + _FOREIGN_MAX)
 
 
 def _with_majorities(plan: Plan, chance: Random) -> Plan:

@@ -10,10 +10,11 @@ and directory what was synced, and of the rest what the seeded `random` leaves o
 raises `Revoked`.
 """
 
+from collections.abc import Mapping
 from random import Random
 
 from penstock.sim.decay import can_be_noticed
-from penstock.sim.disk_device import Device, FileNode, path_of
+from penstock.sim.disk_device import Device, DirectoryNode, FileNode, path_of
 from penstock.sim.disk_faults import DiskFaults
 from penstock.sim.disk_operations import Operation, Watcher
 from penstock.sim.mounted_disk import MountedDisk
@@ -46,6 +47,9 @@ class SimDisk:
         self._can_sync_all = can_sync_all
         self._device = Device()
         self._mounted: MountedDisk | None = None
+        # Directories that others than the node have put there, with their files.
+        self.foreign: list[tuple[str, Mapping[str, bytes]]] = []
+        self._foreign_files: set[FileNode] = set()
 
     def mount(self) -> MountedDisk:
         """The disk for a node that starts; revokes what an earlier one had."""
@@ -83,12 +87,14 @@ class SimDisk:
     def flip_bit(self, *, suffix: str = "", spare: str | None = None) -> str | None:
         """Flip one bit of a file that lies safely on the device; its path, or None where there is none.
 
-        `suffix` narrows the choice to names that end so; what lies in the directory `spare` is left alone.
+        `suffix` narrows the choice to names that end so; what lies in the directory `spare` is left alone,
+        and so is what others put there.
         """
         settled = [
             file
             for file in self._device.files()
             if file.content.size
+            and file not in self._foreign_files
             and file.content.is_synced
             and file.name.endswith(suffix)
             and (spare is None or not path_of(file).startswith(f"{spare}/"))
@@ -108,3 +114,27 @@ class SimDisk:
         node = self._device.find(path)
         assert isinstance(node, FileNode), f"{path} is not a file"
         return bytes(node.content.cached)
+
+    def names(self, path: str) -> list[str]:
+        """What a directory holds at this moment, likewise."""
+        return sorted(self._device.directory(path).entries)
+
+    def paths(self) -> list[str]:
+        """Every file at this moment, likewise."""
+        return [path_of(file) for file in self._device.files()]
+
+    # ---- what others do with it
+
+    def put(self, directory: str, files: Mapping[str, bytes]) -> None:
+        """Somebody else than the node leaves a directory with files, and the device has it."""
+        for name, content in files.items():
+            self._foreign_files.add(self._device.put(f"{directory}/{name}", content))
+        self.foreign.append((directory, files))
+
+    def take_away(self, name: str) -> object:
+        """Somebody moves a directory elsewhere; with what comes back it is put back."""
+        return self._device.root.take_away(name)
+
+    def put_back(self, taken: object) -> None:
+        assert isinstance(taken, DirectoryNode)
+        self._device.root.put(taken)

@@ -39,6 +39,15 @@ class DirectoryNode:
     def add(self, node: "Node") -> None:
         self._change(_NameChange(node.name, created=node))
 
+    def put(self, node: "Node") -> None:
+        """Add a name that is certain at once."""
+        self.entries[node.name] = self._synced[node.name] = node
+
+    def take_away(self, name: str) -> "Node":
+        """Take a name out, with what it stands for as it is, and at once."""
+        self._synced.pop(name, None)
+        return self.entries.pop(name)
+
     def rename(self, source: str, target: str) -> None:
         replaced = self.entries.get(target)
         if replaced is not None:
@@ -129,6 +138,23 @@ class Device:
         if isinstance(node, FileNode):
             raise error(errno.ENOTDIR, path)
         return node
+
+    def put(self, path: str, content: bytes) -> FileNode:
+        """A file, and the directories above it, that are certain at once."""
+        *above, name = path.split("/")
+        directory = self.root
+        for each in above:
+            node = directory.entries.get(each)
+            if node is None:
+                node = DirectoryNode(each, directory)
+                directory.put(node)
+            assert isinstance(node, DirectoryNode)
+            directory = node
+        file = FileNode(name, directory)
+        file.content.append(content)
+        file.content.sync()
+        directory.put(file)
+        return file
 
     def files(self) -> Iterator[FileNode]:
         """Every file, in the order of paths."""

@@ -315,6 +315,27 @@ class SkewClock(Fault):
 
 
 @dataclass(frozen=True, slots=True)
+class CopyForeign(Fault):
+    """Somebody copies a directory into the broker's data directory, if nothing has its name: with photos in it, or a
+    partition of another cluster.
+    """
+
+    kind: ClassVar[str] = "copy-foreign"
+    name: str
+    is_partition: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StartWithoutMetadata(Fault):
+    """The broker is killed and started without its metadata: they were lost, or are a cluster's that nobody told it of.
+    After it has refused it is started as it should be.
+    """
+
+    kind: ClassVar[str] = "without-metadata"
+    down_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterFault(Fault):
     """What befalls one of several nodes: only plans of clusters have these."""
 

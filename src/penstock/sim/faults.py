@@ -9,17 +9,19 @@ from collections import Counter
 from collections.abc import Callable, Coroutine
 from typing import Any, assert_never, cast
 
-from penstock.base.errors import PenstockError
-from penstock.broker.start import METADATA
+from penstock.base.errors import PenstockError, UserError
 from penstock.sim import entries
 from penstock.sim.checkers import CrashKind, History, LogName
 from penstock.sim.checkers.history import Damage
 from penstock.sim.clock import EPOCH_MS
+from penstock.sim.foreign import copy_foreign, has_partitions
 from penstock.sim.link import DELAY_S
 from penstock.sim.node import NodeCrashedError
 from penstock.sim.phases import Phase
 from penstock.sim.simulation import Simulation
 from penstock.storage import names
+from penstock.storage.directory import LOCK
+from penstock.storage.ownership import METADATA
 
 _START_AGAIN_S = 1.0
 _WAIT_MS_MAX = 3_000  # for the node to do what a fault waits for
@@ -41,6 +43,8 @@ AnyFault = (
     | entries.FlipBit
     | entries.JumpClock
     | entries.SkewClock
+    | entries.CopyForeign
+    | entries.StartWithoutMetadata
 )
 
 
@@ -59,6 +63,9 @@ class Storm:
         self._slack_ms = (0, 0)  # how far the node's clock was behind and ahead at most
         self.struck: Counter[tuple[str, Phase]] = Counter()  # by kind of fault and what the node was about
         self.failed_starts: list[str] = []
+        self.problems: list[str] = []  # that a start without metadata has shown
+        self._has_metadata = asyncio.Event()
+        self._has_metadata.set()
 
     # ---- the node's life
 
@@ -100,6 +107,7 @@ class Storm:
 
     async def _start(self, down_s: float) -> None:
         await asyncio.sleep(down_s)
+        await self._has_metadata.wait()
         while self._node.place is None:
             try:
                 await self._node.start()
@@ -112,7 +120,7 @@ class Storm:
         self._is_up.set()
 
     async def _stop_and_start(self, down_s: float) -> None:
-        if not self._node.is_running or self._node.phases.now is Phase.STOP:
+        if not self._node.is_running:
             return
         kind = CrashKind.STOP
         try:
@@ -123,6 +131,33 @@ class Storm:
             kind = CrashKind.PROCESS  # a process that ends with an error has not stopped cleanly
         self._note_crash(kind)
         await self._start(down_s)
+
+    async def _start_without_metadata(self, down_s: float) -> None:
+        node = self._node
+        if not node.is_running or not has_partitions(node.disk):
+            return
+        self._note_crash(CrashKind.PROCESS)
+        node.crash_process()
+        self._has_metadata.clear()
+        taken = node.disk.take_away(METADATA) if METADATA in node.disk.names("") else None
+        before = self._files()
+        try:
+            await node.start(alone=True)
+            self.problems.append(f"{node.host} started without its metadata")
+            node.crash_process()
+        except UserError:
+            if self._files() != before:
+                self.problems.append(f"{node.host} refused to start, and changed something")
+        except (NodeCrashedError, OSError, PenstockError):
+            pass
+        if taken is not None:
+            node.disk.put_back(taken)
+        self._has_metadata.set()
+        await self._start(down_s)
+
+    def _files(self) -> dict[str, bytes]:
+        disk = self._node.disk
+        return {path: disk.content(path) for path in disk.paths() if path != LOCK}
 
     def _go(self, coroutine: Coroutine[Any, Any, None]) -> None:
         # The simulation's own process, whoever's code runs now: a crash may come from within the node.
@@ -229,6 +264,10 @@ class Storm:
             case entries.SkewClock():
                 self._sample_clock()
                 node.clock.skew(fault.percent / 100)
+            case entries.CopyForeign():
+                copy_foreign(node.disk, fault)
+            case entries.StartWithoutMetadata():
+                self._go(self._start_without_metadata(fault.down_ms / 1000))
             case _:
                 assert_never(fault)
         self._count(fault)

@@ -8,6 +8,7 @@ from penstock.sim import entries
 from penstock.sim.checkers import CrashKind, History
 from penstock.sim.convergence import differences
 from penstock.sim.faults import Storm
+from penstock.sim.foreign import left_behind, vanished
 from penstock.sim.member_faults import MemberStorm
 from penstock.sim.node import Node
 from penstock.sim.phases import Phase
@@ -92,6 +93,14 @@ class Fleet:
                 self.problems = problems
                 return
             await asyncio.sleep(_LOOK_AGAIN_S)
+
+    def misplaced(self) -> list[str]:
+        """What is not there that others put there, or is there and should not be; when all nodes run."""
+        found = [problem for storm in self._storms.values() for problem in storm.problems]
+        for node in self.nodes.values():
+            found += vanished(node)
+            found += left_behind(node)
+        return found
 
     @property
     def clock_slack_ms(self) -> int:

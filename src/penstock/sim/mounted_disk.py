@@ -13,6 +13,9 @@ from penstock.world.disk import DiskUsage
 _UNLIMITED_BYTES = 1 << 40
 
 
+_NAME_BYTES_MAX = 255
+
+
 class MountedFile:
     """A handle; the name it was opened by may change under it."""
 
@@ -125,6 +128,7 @@ class MountedDisk:
         directory, name = self._device.place(path)
         node = directory.entries.get(name)
         if node is None and create:
+            _require_short(name, path)
             self.step(Operation.CREATE, path)
             node = FileNode(name, directory)
             directory.add(node)
@@ -155,6 +159,7 @@ class MountedDisk:
         for name in path.split("/") if path else ():
             node = directory.entries.get(name)
             if node is None:
+                _require_short(name, path)
                 self.step(Operation.MAKE_DIR, path)
                 node = DirectoryNode(name, directory)
                 directory.add(node)
@@ -168,6 +173,10 @@ class MountedDisk:
         assert directory is target_directory, "nothing is moved between directories"
         if name not in directory.entries:
             raise error(errno.ENOENT, source)
+        _require_short(target_name, target)
+        replaced = directory.entries.get(target_name)
+        if isinstance(replaced, DirectoryNode) and replaced.entries and name != target_name:
+            raise error(errno.ENOTEMPTY, target)
         self.step(Operation.RENAME, target)
         if name != target_name:
             directory.rename(name, target_name)
@@ -264,3 +273,8 @@ class MountedDisk:
         self.note(operation, path, count)
         if self.faults.strikes_now(operation):
             self.faults.strike()
+
+
+def _require_short(name: str, path: str) -> None:
+    if len(name.encode()) > _NAME_BYTES_MAX:
+        raise error(errno.ENAMETOOLONG, path)

@@ -72,13 +72,15 @@ class Node:
 
     @property
     def is_running(self) -> bool:
-        """Whether clients are answered."""
-        return self.broker is not None
+        """Whether the broker serves clients: it has started, and neither stops nor has crashed."""
+        return self.broker is not None and not self._is_stopping
 
     # A life.
 
-    async def start(self) -> None:
-        """Run a broker on what the disk has; NodeCrashedError if the node crashes meanwhile."""
+    async def start(self, *, alone: bool = False) -> None:
+        """Run a broker on what the disk has; NodeCrashedError if the node crashes meanwhile. `alone`: as if it had been
+        told of no metadata store.
+        """
         assert self.place is None, f"{self.host} runs already"
         self._tell("start")
         self.lives += 1
@@ -89,7 +91,8 @@ class Node:
         self._is_stopping = False
         self.phases.starts()
         try:
-            self.broker = broker = await self._outcome(self._live(place))
+            make_store = None if alone else self._make_store
+            self.broker = broker = await self._outcome(self._live(place, make_store))
         except BaseException:
             if self.place is place:
                 self.crash_process()  # it could not start, as a process that exits with an error
@@ -132,7 +135,7 @@ class Node:
         if self.place is not None:
             self.place.strike_after(steps, strike)
 
-    async def _live(self, place: Place) -> Broker:
+    async def _live(self, place: Place, make_store: Callable[[SimLoop], Awaitable[Store]] | None) -> Broker:
         simulation = self._simulation
         loop = SimLoop(simulation.loop, place)
         disk = self.disk.mount()
@@ -142,7 +145,6 @@ class Node:
             entropy=SimEntropy(simulation.kernel.random(f"{place.name}/entropy")),
             make_work=lambda: self._begin_work(loop, disk),
         )
-        make_store = self._make_store
         open_store = None if make_store is None else lambda loop, _: make_store(loop)
         return await start_on(parts, self._settings, log_dir=self.host, open_store=open_store)
 

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from enum import StrEnum
 from functools import lru_cache
 
-from penstock.broker.start import METADATA
 from penstock.sim.disk_operations import Operation
 from penstock.storage import names
 from penstock.storage.directory import CLEAN_SHUTDOWN
 from penstock.storage.meta_properties import META_PROPERTIES
+from penstock.storage.ownership import METADATA
 
 _STATE_SUFFIXES = (names.INDEX, names.TIME_INDEX, names.SNAPSHOT)
 

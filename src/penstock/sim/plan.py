@@ -24,6 +24,7 @@ OPERATIONS_PER_FAULT = 12  # at least
 _DURATION_MS = (8_000, 40_000)
 _BUSY_MOMENTS = 12
 _BUSY_FOR_MS = 20
+_FOREIGN_ONE_IN = 4
 _ADMIN = "admin"
 OPERATOR = "operator"  # of a cluster
 _PHASES = [phase for phase in Phase if phase not in (Phase.IDLE, Phase.DOWN)]
@@ -110,7 +111,32 @@ class Plan:
 
 def make_plan(seed: int, *, operation_count: int = OPERATION_COUNT) -> Plan:
     """What a seed stands for."""
-    return Drawing(seed).plan(operation_count)
+    plan = Drawing(seed).plan(operation_count)
+    return with_foreign(plan, faults_max=operation_count // OPERATIONS_PER_FAULT)
+
+
+def with_foreign(plan: Plan, *, faults_max: int) -> Plan:
+    """The same plan, or, one in four, with others' directories in the brokers' data directories and starts without
+    metadata. Drawn apart, so that all else about a seed is as it would be without.
+    """
+    chance = Random(f"others/{plan.seed}")
+    if chance.randrange(_FOREIGN_ONE_IN) or len(plan.faults) >= faults_max:
+        return plan
+    end_ms = plan.entries[-1].at_ms
+    faults: list[Fault] = []
+    for _ in range(chance.randint(1, faults_max - len(plan.faults))):
+        topic, node = chance.choice(plan.topics), chance.randint(1, plan.nodes)
+        # At the beginning the names of the topics' own partitions are free.
+        at_ms = chance.choice((0, 0, chance.randrange(end_ms)))
+        name = chance.choice((f"{topic.name}-{chance.randrange(topic.partitions + 1)}", "photos-2024"))
+        is_partition = chance.random() < 0.5
+        if chance.random() < 0.7:
+            faults.append(kinds.CopyForeign(at_ms, name, is_partition=is_partition, node=node))
+        else:
+            faults.append(
+                kinds.StartWithoutMetadata(chance.randrange(end_ms), chance.choice((0, 500)), node=node)
+            )
+    return plan.with_entries(sorted([*plan.entries, *faults], key=lambda entry: entry.at_ms))
 
 
 class Drawing:

@@ -74,6 +74,7 @@ ENDLESS = "endless run"
 BROKEN_OFF = "broken off"
 OUT_OF_REACH = "out of reach"
 DISAGREEMENT = "disagreement"
+MISPLACED = "misplaced directory"
 
 
 @dataclass
@@ -138,6 +139,7 @@ class _Run:
         await self._fleet.settle()
         await self._fleet.restart(self._plan.finish)
         self.outcome.problems += [Finding(DISAGREEMENT, problem) for problem in self._fleet.problems]
+        self.outcome.problems += [Finding(MISPLACED, problem) for problem in self._fleet.misplaced()]
         if self._plan.is_coordinated:
             await self._look_at_coordinators()
         await self._read_everything()

@@ -15,17 +15,42 @@ if TYPE_CHECKING:
 LOCAL_MASTER: Final = "local[*]"
 
 _SHUFFLE_PARTITIONS_MAX: Final = 8
+_POOL: Final = "spark.scheduler.pool"
 
 # What every session here gets unless the caller says otherwise.
 _DEFAULTS: Final = {
+    # A batch writes what changed in its state, and not the whole of it again.
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.streaming.numRecentProgressUpdates": "20",
     "spark.sql.streaming.stopTimeout": "30s",
     "spark.ui.showConsoleProgress": "false",
     "spark.ui.enabled": "false",  # it would listen on all of the machine's addresses
 }
-# Alone on one machine nobody else needs to reach the driver.
-_LOCAL_DEFAULTS: Final = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+# What a session on this machine gets besides.
+LOCAL_DEFAULTS: Final = {
+    # No other machine needs to reach the driver.
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    # Spark's own choice goes through Hadoop's FileContext, which on a local disk starts ten processes for every file
+    # (`readlink`, `chmod`) and deletes a file before it puts another in its place. This one starts two, and renames.
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+    # Said, since PySpark's jars hold several for `file:`, and the one that comes first may refuse to replace a file.
+    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.LocalFileSystem",
+    # Tasks of several queries take turns (`in_a_pool`); else the query that came first is served first.
+    "spark.scheduler.mode": "FAIR",
+    # Spark's Python processes are forked from one that has imported the data source already.
+    "spark.python.daemon.module": "penstock.spark.daemon",
+}
+
+
+def check_spark(*, remote: str | None = None) -> None:
+    """UserError in one line if PySpark, or the Java that a session on this machine needs, is missing."""
+    have_pyspark()
+    if remote is None:
+        have_java()
 
 
 def open_session(
@@ -36,26 +61,29 @@ def open_session(
     remote: str | None = None,
 ) -> "SparkSession":
     """A session; UserError in one line if PySpark, Java or the cluster is missing."""
-    have_pyspark()
-    if remote is None:
-        have_java()
+    check_spark(remote=remote)
     from pyspark.sql import SparkSession
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(name)
-    if remote is not None:
-        builder = builder.remote(remote)
-        defaults = {each: value for each, value in _DEFAULTS.items() if each.startswith("spark.sql.")}
-    else:
-        where = master or LOCAL_MASTER
-        builder = builder.master(where)
-        defaults = _DEFAULTS | (_local_settings() if where.startswith("local") else {})
-    for each, value in {**defaults, **settings}.items():
+    builder = builder.master(master or LOCAL_MASTER) if remote is None else builder.remote(remote)
+    for each, value in settings_of(settings, master=master, remote=remote).items():
         builder = builder.config(each, value)
     try:
         return builder.getOrCreate()
     except Exception as error:
         raise UserError(f"Spark does not start: {_first_line(error)}") from error
+
+
+def settings_of(given: Mapping[str, str], *, master: str | None, remote: str | None) -> dict[str, str]:
+    """What a session there is set to: what is given goes before the defaults."""
+    if remote is not None:
+        defaults = {each: value for each, value in _DEFAULTS.items() if each.startswith("spark.sql.")}
+    elif (master or LOCAL_MASTER).startswith("local"):
+        defaults = _DEFAULTS | _local_settings()
+    else:
+        defaults = _DEFAULTS
+    return {**defaults, **given}
 
 
 @contextmanager
@@ -68,10 +96,23 @@ def spark_session(name: str, *, master: str) -> "Iterator[SparkSession]":
         session.stop()
 
 
+@contextmanager
+def in_a_pool(session: "SparkSession", name: str) -> Iterator[None]:
+    """Queries that are started meanwhile share the machine's cores fairly with those of other pools."""
+    if type(session).__module__.startswith("pyspark.sql.connect"):
+        yield
+        return
+    session.sparkContext.setLocalProperty(_POOL, name)
+    try:
+        yield
+    finally:
+        session.sparkContext.setLocalProperty(_POOL, None)  # type: ignore[arg-type]  # its type forgets that this removes it
+
+
 def _local_settings() -> dict[str, str]:
     # Spark's 200 would make each small batch of a stateful flow a matter of seconds.
     partitions = max(2, min(os.cpu_count() or 2, _SHUFFLE_PARTITIONS_MAX))
-    return {**_LOCAL_DEFAULTS, "spark.sql.shuffle.partitions": str(partitions)}
+    return {**LOCAL_DEFAULTS, "spark.sql.shuffle.partitions": str(partitions)}
 
 
 def _first_line(error: BaseException) -> str:

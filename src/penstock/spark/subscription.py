@@ -141,6 +141,5 @@ async def _not_there(client: Client, topic: Topic, refusal: Refusal) -> UserErro
         return AnsweredError(refusal, f"topic {topic.name}")
     names = [each.name for each in await client.refresh(None) if not each.is_internal]
     hint = str(unknown_name("topic", topic.name, names)).partition(";")[2]
-    return UserError(
-        f"topic {topic.name} does not exist on {client.bootstrap_servers}{';' + hint if hint else ''}"
-    )
+    hint = hint or f" `penstock topic create {topic.name}` makes it"
+    return UserError(f"topic {topic.name} does not exist on {client.bootstrap_servers};{hint}")

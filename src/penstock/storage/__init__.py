@@ -7,6 +7,7 @@
     snapshot     what idempotent producers had written when a segment began
     directory    all logs of a broker below one data directory, with its checkpoints and its lock
     compaction   rewriting a log so that only the newest record of each key stays
+    examining    what is damaged in a segment; mending puts sound batches there
 
 Every file is one that Apache Kafka's tools read. Producer state itself lives above, in `core`; a log
 reaches it through the `ProducerMemory` protocol.

@@ -3,10 +3,15 @@
 `<offset>.txnindex` is Kafka's: one entry per abort marker in the segment, in their order: version 0, producer id,
 first offset, offset of the marker, and the last stable offset once the marker was in. A segment without aborted
 transactions has no file. Entries are made from batches, in memory; the file is written when the segment is closed.
+
+Nothing in the file tells whether it is whole, and a reader that reads committed believes it. So `<offset>.txnsum`
+beside it holds a CRC-32C of it. Where Kafka wrote the index there is none; then it has to make sense.
 """
 
 from bisect import bisect_left
 from struct import Struct
+
+from crc32c import crc32c
 
 from penstock.base.buffers import Buffer
 from penstock.records.producer import AbortedTransaction
@@ -30,14 +35,25 @@ class AbortedIndex:
         self.is_broken = False  # what the file held made no sense: everything has to be made again
 
     @classmethod
-    def load(cls, disk: Disk, path: str) -> "AbortedIndex":
+    def load(cls, disk: Disk, path: str, *, sum_path: str | None = None) -> "AbortedIndex":
         """What a file holds; an empty index that `is_broken` where it cannot be right. May block."""
-        content = read_file(disk, path)
-        if _makes_sense(content):
+        try:
+            content = read_file(disk, path)
+        except FileNotFoundError:
+            content = b""
+        holds = sum_path is None or read_file(disk, sum_path) == _sum(content)
+        if holds and _makes_sense(content):
             return cls(content)
         broken = cls()
         broken.is_broken = broken.changed = True
         return broken
+
+    @classmethod
+    def copy_of(cls, other: "AbortedIndex") -> "AbortedIndex":
+        """The same entries, to be written to another file."""
+        copied = cls(other._entries)
+        copied.changed = bool(len(copied))
+        return copied
 
     def __len__(self) -> int:
         return len(self._entries) // ENTRY_SIZE
@@ -73,17 +89,24 @@ class AbortedIndex:
             del self._entries[size:]
             self.changed = True
 
-    def write(self, disk: Disk, path: str) -> list[File]:
+    def write(self, disk: Disk, path: str, *, sum_path: str) -> list[File]:
         """Put the entries into the file, if that has others. What comes back has to be synced, then closed."""
         if not self.changed:
             return []
+        entries = bytes(self._entries)
+        files: list[File] = []
+        try:
+            for each, content in ((path, entries), (sum_path, _sum(entries))):
+                disk.remove(each)
+                if entries:
+                    files.append(disk.open(each, create=True))
+                    files[-1].append([content])
+        except OSError:
+            for file in files:
+                file.close()
+            raise
         self.changed = self.is_broken = False
-        disk.remove(path)
-        if not self._entries:
-            return []
-        file = disk.open(path, create=True)
-        file.append([bytes(self._entries)])
-        return [file]
+        return files
 
     def _first_at_or_after(self, offset: int) -> int:
         """The first entry whose marker is not before `offset`."""
@@ -93,6 +116,10 @@ class AbortedIndex:
         position = index * ENTRY_SIZE + _LAST_OFFSET_POSITION
         last_offset: int = _LAST_OFFSET.unpack_from(self._entries, position)[0]
         return last_offset
+
+
+def _sum(entries: bytes) -> bytes:
+    return crc32c(entries).to_bytes(4, "big")
 
 
 def _makes_sense(content: bytes) -> bool:

@@ -5,7 +5,7 @@ The rules, and why they are these, are in `recovery`.
 
 from typing import NamedTuple
 
-from penstock.records.batch import BatchHeader
+from penstock.records.batch import BatchHeader, crc_holds
 from penstock.storage import names
 from penstock.storage.config import LogConfig
 from penstock.storage.errors import CorruptionError
@@ -161,15 +161,23 @@ class SegmentCheck:
         position = 0
         if segment.base_offset >= self._trusted_upto:
             return position
+        before: tuple[int, BatchHeader] | None = None
         try:
             for at, header in headers(segment.file, 0, end=segment.size):
+                if before is not None:
+                    self._accept(segment, *before)
+                    position, before = at, None
                 below = max(self._next_offset, segment.base_offset)
                 if header.next_offset > self._trusted_upto or not below <= header.base_offset < limit_offset:
-                    break
-                self._accept(segment, at, header)
-                position = at + header.size
+                    return position
+                before = at, header
         except CorruptionError:
-            return position
+            # It may be the length of the batch before that is wrong, and led astray.
+            if before is None or not _holds(segment, *before):
+                return position
+        if before is not None:
+            self._accept(segment, *before)
+            position = before[0] + before[1].size
         return position
 
     def _accept(self, segment: Segment, position: int, header: BatchHeader) -> None:
@@ -231,3 +239,7 @@ class SegmentCheck:
             for kind in names.SEGMENT_SUFFIXES:
                 self._disk.remove(segment.path(kind))
         return kept
+
+
+def _holds(segment: Segment, position: int, header: BatchHeader) -> bool:
+    return crc_holds(segment.file.read(position, header.size), 0, header)

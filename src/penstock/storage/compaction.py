@@ -5,13 +5,8 @@ dirty part (what was appended since the last run), then copies all segments belo
 groups of neighbours that fit into one segment, leaving out what is superseded. Work on the loop is done in
 slices; reads, syncs and large writes go through `Work`.
 
-A group is swapped in so that a crash at any moment finds the old segments or the new one:
-
-    1  write <base>.log.cleaned and its indexes; sync them            a crash: the files are removed
-    -  before the first swap, leave the mark `compacted`; sync it     gaps between offsets are no damage from here on
-    2  rename them to .swap, the .log last; sync the directory        from here on the start finishes the swap
-    3  rename the old ones to .deleted; sync the directory
-    4  rename .swap to the final names
+A group is swapped in (`swapping`) so that a crash at any moment finds the old segments or the new one. Before the first
+swap the mark `compacted` is left, and synced: gaps between offsets are no damage from here on.
 
 Leaves out: which log is next, and the cleaner checkpoint (`DataDirectory.write_cleaner_offset`). A log
 under compaction may be appended to, rolled, and lose old segments to retention. Whoever wants to cut its
@@ -35,12 +30,13 @@ from penstock.records.record import Record, read_records
 from penstock.storage import names
 from penstock.storage.cleaned_transactions import CleanedTransactions
 from penstock.storage.cleaning import CleaningRules, OffsetMap, Survivors
-from penstock.storage.errors import CorruptionError
+from penstock.storage.errors import CorruptionError, DamagedBatchError, NoRoomError
 from penstock.storage.index import OFFSET_ENTRY_SIZE
 from penstock.storage.log import Log
 from penstock.storage.segment import PlacedBatch, Segment
+from penstock.storage.swapping import discard, swap_in
 from penstock.storage.walk import RELATIVE_OFFSET_MAX
-from penstock.world.disk import Disk
+from penstock.world.disk import Disk, found_no_room
 from penstock.world.pacing import Pacer
 from penstock.world.work import Work
 
@@ -88,7 +84,7 @@ def cleanable(log: Log, *, cleaner_offset: int, upto_offset: int, now_ms: int) -
         if following.base_offset <= first_offset:
             clean_bytes += segment.size
             continue
-        is_settled = segment.largest_time().timestamp <= now_ms - config.min_compaction_lag_ms
+        is_settled = log.repairing(segment.largest_time).timestamp <= now_ms - config.min_compaction_lag_ms
         if following.base_offset > upto_offset or segment.damage or not is_settled:
             break
         dirty_bytes += segment.size
@@ -112,8 +108,8 @@ async def compact(
     What lies below the log's start goes, too: as it is now, and written down, or a crash could bring the start back
     to where records are missing.
 
-    None if the log was cut, closed or failed meanwhile. CorruptionError if a batch cannot be opened; the log
-    is as before.
+    None if the log was cut, closed or failed meanwhile. CorruptionError if a batch cannot be opened, NoRoomError if
+    there is no room for what is left of it; the log is as before.
     """
     run = _Run(log, disk, work, pacer, now_ms)
     try:
@@ -121,6 +117,8 @@ async def compact(
     except OSError as error:
         if log.failed is not None:
             return None  # closed or deleted under us
+        if found_no_room(error):
+            raise NoRoomError(f"{log.path}: compaction found no room: {error}") from error
         raise StorageError(f"{log.path}: compaction failed: {error}") from error
 
 
@@ -179,8 +177,7 @@ class _Run:
         for segment in self._log.segments:
             if segment.base_offset >= dirty.end_offset:
                 break
-            start = await self._work.run(partial(segment.position_of, dirty.first_offset))
-            assert start is not None
+            start = await self._position_of(segment, dirty.first_offset)
             async for header, batch in self._batches(segment, start):
                 if offsets.is_full or header.base_offset >= dirty.end_offset:
                     return offsets
@@ -215,12 +212,12 @@ class _Run:
                 wanted = max(_READ_BYTES, 0 if header is None else header.size)
                 start, count = position, min(wanted, segment.size - position)
                 if not count > len(view):
-                    raise CorruptionError(f"{segment.file.path} holds no batch at position {position}")
+                    raise DamagedBatchError(segment.file.path, position, "no batch begins there")
                 chunk = await self._work.run(lambda: segment.file.read(start, count))  # noqa: B023
                 self._pacer.begin()
                 continue
             if header.batch_length < 0 or not crc_holds(view, 0, header):
-                raise CorruptionError(f"{segment.file.path} holds no valid batch at position {position}")
+                raise DamagedBatchError(segment.file.path, position, "its checksum is wrong")
             yield header, view[: header.size]
             position += header.size
             await self._pacer.pause()
@@ -291,15 +288,19 @@ class _Run:
             result.bytes_after += sum(segment.size for segment in group)
         except BaseException:
             if cleaned not in self._log.segments:  # once swapped in, it is all there is of these records
-                _discard(cleaned, self._disk)
+                discard(cleaned, self._disk)
             raise
-        _discard(cleaned, self._disk)
+        discard(cleaned, self._disk)
 
     async def _start_of(self, segment: Segment) -> int:
         """Where the first batch begins that is not below the start that is written down."""
         if segment.base_offset >= self._start_offset:
             return 0
-        position = await self._work.run(partial(segment.position_of, self._start_offset))
+        return await self._position_of(segment, self._start_offset)
+
+    async def _position_of(self, segment: Segment, offset: int) -> int:
+        look = partial(segment.position_of, offset)
+        position = await self._work.run(lambda: self._log.repairing(look))
         assert position is not None
         return position
 
@@ -347,37 +348,14 @@ class _Run:
             self._is_marked = True
 
     async def _swap_in(self, cleaned: Segment, group: list[Segment]) -> None:
-        log, disk = self._log, self._disk
-        files = [cleaned.file, *cleaned.retire()]
-
-        def commit() -> None:
-            for file in files:
-                file.sync()
-            for file in files[1:]:
-                file.close()
-            self._mark_compacted()
-            cleaned.move_to(names.SWAP)
-            disk.sync_dir(log.path)
-
-        def withdraw() -> None:
-            _discard(cleaned, disk)
-            disk.sync_dir(log.path)
-
-        await self._work.run(commit)
+        await swap_in(
+            self._log,
+            self._disk,
+            cleaned,
+            group,
+            work=self._work,
+            now_ms=self._now_ms,
+            is_current=lambda: self._is_current(group),
+            before_swap=self._mark_compacted,
+        )
         self._pacer.begin()
-        if not self._is_current(group):
-            await self._work.run(withdraw)
-            return
-        log.replace_segments(group, [cleaned], now_ms=self._now_ms)
-        try:
-            await self._work.run(lambda: disk.sync_dir(log.path))
-            cleaned.move_to("")
-        except OSError as error:
-            log.fail(f"compaction could not be finished: {error}")  # the next start does
-            raise
-
-
-def _discard(segment: Segment, disk: Disk) -> None:
-    segment.close()
-    for kind in reversed(names.SEGMENT_SUFFIXES):
-        disk.remove(segment.path(kind))

@@ -2,7 +2,8 @@
 
 One disk is one data directory. Next to the directories of the partitions it holds Kafka's files:
 `meta.properties`, the checkpoints of recovery points, start offsets, high watermarks and compaction,
-`.kafka_cleanshutdown` after a clean stop, and `.lock` while a broker runs. Some orders matter here. A deleted
+`.kafka_cleanshutdown` after a clean stop, and `.lock` while a broker runs; and whatever else somebody has put there,
+which is not touched. Some orders matter here. A deleted
 partition leaves the checkpoints before a new one of the same name can come, or the new one would be measured by
 the old one's recovery point. A recovery point or high watermark that has to go down goes down on disk before the
 log is cut, and a start that has gone up is on disk before the segments below it go.
@@ -11,25 +12,38 @@ What says that it may block goes through `Work`, one call at a time. Where the d
 `storage.watched_disk` says what that means.
 """
 
+import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 
 from penstock.base.errors import StorageError, UserError
 from penstock.base.features import PENSTOCK_VERSION, SUPPORTED
 from penstock.base.ids import TopicId, TopicPartition
 from penstock.storage import checkpoints
 from penstock.storage.config import LogConfig
+from penstock.storage.errors import NoRoomError
 from penstock.storage.log import Log, ProducerMemory, RecoveryReport
 from penstock.storage.meta_properties import MetaProperties, read_or_create, with_data_version
+from penstock.storage.names import PARTITION_METADATA
+from penstock.storage.partition_directories import (
+    DELETE,
+    STRAY,
+    aside_name,
+    aside_of,
+    has_segments,
+    is_blank,
+    is_of_log,
+    partition_of,
+    read_topic_id,
+)
 from penstock.storage.watched_disk import WatchedDisk
-from penstock.world.disk import Disk, Lock, write_file_atomically
+from penstock.world.disk import Disk, Lock, found_no_room, write_file_atomically
 from penstock.world.entropy import Entropy
 
 LOCK = ".lock"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 _CLEAN_SHUTDOWN_CONTENT = b'{"version":0,"brokerEpoch":-1}'
-_DELETE_SUFFIX = "-delete"
-_NAME_LENGTH_MAX = 255
-
+UNKNOWN_PARTITIONS = "unknown-partitions"
 
 # What a directory remembers of its partitions: each checkpoint, and the attribute that has the same.
 _OFFSETS = {
@@ -55,8 +69,9 @@ class DataDirectory:
         self.disk = disk
         self.meta = meta
         self.was_closed_cleanly = was_closed_cleanly
-        self.partitions = [found for found in map(_partition_of, names) if found is not None]
-        self.deleted = [name for name in names if name.endswith(_DELETE_SUFFIX)]
+        # As they were found, by their names alone: what is a partition of this broker, the metadata say.
+        self.partitions = [found for found in map(partition_of, names) if found is not None]
+        self.aside = {name: found for name in names if (found := aside_of(name)) is not None}
         self.problems: list[str] = []
         self._lock = lock
         self._recovery_points = self._read(checkpoints.RECOVERY_POINTS)
@@ -73,10 +88,14 @@ class DataDirectory:
         node_id: int,
         entropy: Entropy,
         cluster_id: str | None = None,
+        in_cluster: bool | None = None,
         data_version_max: int = SUPPORTED[PENSTOCK_VERSION].highest,
     ) -> "DataDirectory":
-        """Take the directory, or say with a UserError why that cannot be. May block."""
-        watched = WatchedDisk(disk, is_of_log=_is_of_log)
+        """Take the directory, or say with a UserError why that cannot be: nothing has changed then. May block.
+
+        `in_cluster` says whether the metadata are those of a cluster or are in the directory; None: nobody asks.
+        """
+        watched = WatchedDisk(disk, is_of_log=is_of_log)
         try:
             watched.make_dir("")
             lock = watched.lock(LOCK)
@@ -91,6 +110,7 @@ class DataDirectory:
                 watched,
                 node_id=node_id,
                 cluster_id=cluster_id,
+                in_cluster=in_cluster,
                 entropy=entropy,
                 data_version_max=data_version_max,
             )
@@ -130,11 +150,25 @@ class DataDirectory:
         producers: ProducerMemory,
         now_ms: int,
     ) -> Log:
-        """A new, empty log, of a partition that is forgotten."""
+        """A new, empty log, of a partition that is forgotten. Where that fails, nothing of it is left."""
         assert not self.remembers(partition), "it would be measured by its predecessor's offsets"
-        return Log.create(
-            self.disk, str(partition), topic_id=topic_id, config=config, producers=producers, now_ms=now_ms
-        )
+        try:
+            return Log.create(
+                self.disk,
+                str(partition),
+                topic_id=topic_id,
+                config=config,
+                producers=producers,
+                now_ms=now_ms,
+            )
+        except StorageError:
+            self.take_back(partition)
+            raise
+
+    def take_back(self, partition: TopicPartition) -> None:
+        """Remove the directory of a log that was created just now, and has never held a record."""
+        with suppress(OSError):
+            self.disk.remove_tree(str(partition))
 
     def open_log(
         self, partition: TopicPartition, *, config: LogConfig, producers: ProducerMemory, now_ms: int
@@ -159,17 +193,54 @@ class DataDirectory:
         """Whether a checkpoint names a partition, from whatever lay here under this name before."""
         return any(partition in getattr(self, attribute) for attribute in _OFFSETS.values())
 
-    def set_aside(self, partitions: Collection[TopicPartition], *, unique: bytes) -> list[str]:
-        """Take partitions out, whose logs are closed; names for `remove_deleted` to free later. May block.
+    # ---- whose a directory is
 
-        `unique` keeps them apart from what was deleted under the same name before.
+    def topic_id(self, name: str) -> TopicId:
+        """The topic that a directory is a partition of; the zero id where it does not say. May block."""
+        return read_topic_id(self.disk, name)
+
+    def has_segments(self, name: str) -> bool:
+        """Whether a directory is more than a name. May block."""
+        return has_segments(self.disk, name)
+
+    def clear_blank(self, name: str) -> bool:
+        """Make a directory empty that holds no record and does not say whose it is; False if it is not like that.
+        May block.
         """
+        try:
+            if not is_blank(self.disk, name):
+                return False
+        except NotADirectoryError:
+            return False
+        for each in self.disk.list(name):
+            self.disk.remove(f"{name}/{each}")
+        return True
+
+    def write_unknown(self, directories: list[str]) -> None:
+        """Leave a list of the partitions' directories that the metadata do not know, for `penstock log describe`. May
+        block.
+        """
+        content = json.dumps(directories, indent=1).encode()
+        try:
+            if directories:
+                write_file_atomically(self.disk, UNKNOWN_PARTITIONS, content)
+            elif self.disk.exists(UNKNOWN_PARTITIONS):
+                self.disk.remove(UNKNOWN_PARTITIONS)
+        except OSError as error:
+            raise StorageError(f"cannot write {UNKNOWN_PARTITIONS}: {error}") from error
+
+    # ---- taking partitions out
+
+    def set_aside(self, partitions: Mapping[TopicPartition, bytes], *, suffix: str = DELETE) -> list[str]:
+        """Take partitions out, whose logs are closed; with `DELETE`, names for `remove_deleted` to free later, with
+        `STRAY`, for good. Each comes with bytes that make its name another one than any before. May block.
+        """
+        assert suffix in (DELETE, STRAY)
         self.forget(frozenset(partitions))
-        suffix = f".{unique.hex()}{_DELETE_SUFFIX}"
         names = []
         try:
-            for partition in partitions:
-                name = str(partition)[: _NAME_LENGTH_MAX - len(suffix)] + suffix
+            for partition, unique in partitions.items():
+                name = aside_name(partition, unique, suffix)
                 self.disk.rename(str(partition), name)
                 names.append(name)
             if names:
@@ -180,7 +251,12 @@ class DataDirectory:
 
     def remove_deleted(self, name: str) -> None:
         """Free the room of a deleted partition. May block."""
-        assert name.endswith(_DELETE_SUFFIX)
+        assert name.endswith(DELETE)
+        # What says whose it is goes last: what a crash leaves can be told apart from what is not ours.
+        for each in self.disk.list(name) if self.disk.exists(name) else ():
+            if each != PARTITION_METADATA:
+                with suppress(IsADirectoryError, PermissionError):  # a directory, which none of ours has
+                    self.disk.remove(f"{name}/{each}")
         self.disk.remove_tree(name)
 
     def truncate(self, partition: TopicPartition, log: Log, offset: int) -> None:
@@ -273,16 +349,22 @@ class DataDirectory:
 
     # ---- stopping
 
-    def close_cleanly(self, logs: Mapping[TopicPartition, Log]) -> None:
+    def close_cleanly(self, logs: Mapping[TopicPartition, Log]) -> NoRoomError | None:
         """Put everything on the device, and leave the mark that spares the next start its scan. May block.
 
-        If a log has failed, or fails now, the mark is not left: the next start looks at everything.
+        If a log has failed, or fails now, the mark is not left: the next start looks at everything. So it is if a log
+        has damage for which that start may cut it: then it must not count as one that has all it had. The same if there
+        is no room on the disk for what that start would rely on; that comes back.
         """
         usable = {partition: log for partition, log in logs.items() if log.failed is None}
-        clean = len(usable) == len(logs)
+        clean = len(usable) == len(logs) and not any(log.may_be_cut_at_damage for log in usable.values())
+        problem: NoRoomError | None = None
         try:
             for log in usable.values():
-                log.finish()
+                try:
+                    log.finish()
+                except NoRoomError as error:
+                    problem = error
             plans = [(log, log.unsynced()) for log in usable.values()]
             synced_at_once = self.disk.sync_all()
             for log, plan in plans:
@@ -292,10 +374,18 @@ class DataDirectory:
             self.note_offsets(logs)
             self.write_checkpoints()
             self.write_high_watermarks()
-            if clean:
+            for log in usable.values():
+                if log.epochs.changed:
+                    problem = NoRoomError(f"{log.path}: there is no room for the leader epochs")
+            if clean and problem is None:
                 write_file_atomically(self.disk, CLEAN_SHUTDOWN, _CLEAN_SHUTDOWN_CONTENT)
+        except OSError as error:
+            if not found_no_room(error):
+                raise
+            problem = NoRoomError(f"there is no room in the data directory: {error}")
         finally:
             self.close(logs)
+        return problem
 
     def leave_as_found(self) -> None:
         """Put the mark of the last clean stop back, before any log is opened: nothing has happened. May block."""
@@ -307,16 +397,3 @@ class DataDirectory:
         for log in logs.values():
             log.close()
         self._lock.release()
-
-
-def _is_of_log(directory: str) -> bool:
-    """Whether a directory is a partition's, or was one's that is deleted."""
-    name = directory.partition("/")[0]
-    return name.endswith(_DELETE_SUFFIX) or _partition_of(name) is not None
-
-
-def _partition_of(name: str) -> TopicPartition | None:
-    topic, dash, number = name.rpartition("-")
-    if not dash or not topic or not (number.isascii() and number.isdecimal()):
-        return None
-    return TopicPartition(topic, int(number))

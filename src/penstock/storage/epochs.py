@@ -1,8 +1,8 @@
 """Which leader epoch began at which offset, and the file that keeps it.
 
 `leader-epoch-checkpoint` is Kafka's: a version line, a line with the number of entries, then one line
-`<epoch> <start offset>` each. It is written before the recovery point passes the start of an epoch; what it
-misses after a crash is in the headers of the batches that are scanned anyway.
+`<epoch> <start offset>` each. It is on the device before the recovery point that is written down passes the start of
+an epoch; what it misses after a crash is in the headers of the batches that are scanned anyway.
 """
 
 from bisect import bisect_right
@@ -24,12 +24,15 @@ class EpochEntry(NamedTuple):
 class LeaderEpochs:
     """The epochs of one log, oldest first. Epochs and offsets both grow strictly."""
 
-    __slots__ = ("_entries", "changed", "latest_epoch")
+    __slots__ = ("_entries", "changed", "changes", "latest_epoch", "unsafe_from")
 
     def __init__(self, entries: Iterable[EpochEntry] = ()) -> None:
         self._entries = list(entries)
         self.latest_epoch = self._entries[-1].epoch if self._entries else UNKNOWN_EPOCH
         self.changed = False  # since the file was last written
+        self.changes = 0  # so many, by which a sync knows whether it covers them all
+        # From here on the file on the device may be wrong: after a crash batches have to tell. None: nowhere.
+        self.unsafe_from: int | None = None
 
     @property
     def entries(self) -> list[EpochEntry]:
@@ -41,7 +44,7 @@ class LeaderEpochs:
             return
         # An epoch under which nothing was written leaves no trace.
         kept = [entry for entry in self._entries if entry.start_offset < start_offset]
-        self._replace([*kept, EpochEntry(epoch, start_offset)])
+        self._replace([*kept, EpochEntry(epoch, start_offset)], wrong_from=start_offset)
 
     def epoch_at(self, offset: int) -> int:
         """The epoch that `offset` was, or would be, written under."""
@@ -66,7 +69,9 @@ class LeaderEpochs:
     def truncate_from(self, offset: int) -> None:
         """Forget every epoch that began at `offset` or behind it."""
         if self._entries and self._entries[-1].start_offset >= offset:
-            self._replace([entry for entry in self._entries if entry.start_offset < offset])
+            self._replace(
+                [entry for entry in self._entries if entry.start_offset < offset], wrong_from=offset
+            )
 
     def truncate_before(self, offset: int) -> None:
         """Forget what came before `offset`; the epoch that `offset` lies in now begins there."""
@@ -75,10 +80,19 @@ class LeaderEpochs:
             return
         self._replace([EpochEntry(self._entries[index].epoch, offset), *self._entries[index + 1 :]])
 
-    def _replace(self, entries: list[EpochEntry]) -> None:
+    def _replace(self, entries: list[EpochEntry], *, wrong_from: int | None = None) -> None:
+        """`wrong_from` is where the file is wrong now; what lies before a log's start a start leaves out by itself."""
         self._entries = entries
         self.latest_epoch = entries[-1].epoch if entries else UNKNOWN_EPOCH
         self.changed = True
+        self.changes += 1
+        if wrong_from is not None:
+            self.unsafe_from = wrong_from if self.unsafe_from is None else min(self.unsafe_from, wrong_from)
+
+    def synced(self, changes: int) -> None:
+        """The device has the file with so many changes."""
+        if changes == self.changes:
+            self.unsafe_from = None
 
     def encode(self) -> bytes:
         lines = ["0", str(len(self._entries))]

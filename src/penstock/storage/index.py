@@ -8,17 +8,22 @@ New entries wait in memory and are appended to the files some hundreds at a time
 are rebuilt anyway. What is in the files is loaded when somebody asks and forgotten again when the loaded
 entries of all segments take more than `IndexCache` allows. A reader in another thread works on one `_Tail`,
 which is only ever appended to, positions before offsets, or replaced as a whole.
+
+The files have no checksum. What is loaded has to make sense as a whole, and the segment holds each entry that it uses
+against the batches (DamagedIndexError); then the index is made again from these.
 """
 
 import sys
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
+from itertools import islice
+from operator import gt, lt
 from struct import Struct
 from typing import NamedTuple
 
 from penstock.storage import names
-from penstock.storage.errors import CorruptionError
+from penstock.storage.errors import DamagedIndexError
 from penstock.world.disk import Disk, File
 
 OFFSET_ENTRY_SIZE = 8
@@ -30,6 +35,7 @@ _TIME_ENTRY = Struct(">qi")
 _TAIL_ENTRIES_MAX = 512
 _LOADED_BYTES_MAX = 64 << 20
 _SWAPS = sys.byteorder == "little"
+_CHECKED_ON_THE_LOOP_MAX = 4096  # entries; looking at more takes too long there
 
 
 class IndexCache:
@@ -113,6 +119,7 @@ class SegmentIndex:
         "_loaded",
         "_suffix",
         "_unmeasured_tail",
+        "is_rebuilt",
     )
 
     def __init__(
@@ -133,6 +140,7 @@ class SegmentIndex:
         self._cache = cache
         self._loaded: _Entries | None = None
         self._last_time: TimeEntry | None = None
+        self.is_rebuilt = False  # in this life, since what the files held was damaged
         # None: everything is in the files, and nobody has asked yet how much that is.
         self._unmeasured_tail: _Tail | None = None if in_files else _Tail(_NOTHING, 0, 0)
 
@@ -142,10 +150,16 @@ class SegmentIndex:
         if tail is None:
             tail = self._unmeasured_tail = _Tail(
                 _NOTHING,
-                self._disk.size(self.path(names.INDEX)) // OFFSET_ENTRY_SIZE,
-                self._disk.size(self.path(names.TIME_INDEX)) // TIME_ENTRY_SIZE,
+                self._entries_in_file(names.INDEX, OFFSET_ENTRY_SIZE),
+                self._entries_in_file(names.TIME_INDEX, TIME_ENTRY_SIZE),
             )
         return tail
+
+    def _entries_in_file(self, kind: str, entry_size: int) -> int:
+        entries, rest = divmod(self._disk.size(self.path(kind)), entry_size)
+        if rest:
+            raise self.damaged(kind, "it does not hold whole entries")
+        return entries
 
     # ---- the files
 
@@ -191,31 +205,65 @@ class SegmentIndex:
     def wants_writing(self) -> bool:
         return len(self._tail.entries.offsets) >= _TAIL_ENTRIES_MAX
 
+    @property
+    def has_unwritten(self) -> bool:
+        """Whether entries wait in memory."""
+        tail = self._unmeasured_tail
+        return tail is not None and bool(len(tail.entries.offsets) or len(tail.entries.timestamps))
+
+    def empty_copy(self) -> "SegmentIndex":
+        """An index of the same segment that knows nothing yet."""
+        return SegmentIndex(self._disk, self._directory, self._base_offset, suffix=self._suffix)
+
+    def take_over(self, made_again: "SegmentIndex") -> None:
+        """Know what another index of the same segment knows instead; the files follow with the next `write`.
+
+        May run in another thread: an entry that is added meanwhile may be missing, which costs a longer walk.
+        """
+        self.unload()
+        self._unmeasured_tail = made_again._tail
+        self._last_time = None
+        self.is_rebuilt = True
+
+    def damaged(self, kind: str, why: str) -> DamagedIndexError:
+        return DamagedIndexError(self.path(kind), why, base_offset=self._base_offset)
+
     def write(self, *, keep_open: bool = False) -> list[File]:
         """Append what waits in memory to the files; with `keep_open` hand over the handles, to be synced."""
         tail = self._tail
         entries = tail.entries
-        kept = []
-        for kind, written, data in (
-            (names.INDEX, tail.offsets_written * OFFSET_ENTRY_SIZE, _pack_offsets(entries)),
-            (names.TIME_INDEX, tail.times_written * TIME_ENTRY_SIZE, _pack_times(entries)),
-        ):
-            file = self._disk.open(self.path(kind), create=True)
-            if file.size > written:  # left over from before a crash
-                file.truncate(written)
-            if data:
-                file.append([data])
-            if keep_open:
-                kept.append(file)
-            else:
-                file.close()
+        files: list[File] = []
+        try:
+            for kind, written, data in (
+                (names.INDEX, tail.offsets_written * OFFSET_ENTRY_SIZE, _pack_offsets(entries)),
+                (names.TIME_INDEX, tail.times_written * TIME_ENTRY_SIZE, _pack_times(entries)),
+            ):
+                file = self._disk.open(self.path(kind), create=True)
+                files.append(file)
+                if file.size > written:  # left over from before a crash, or from a try that found no room
+                    file.truncate(written)
+                if data:
+                    file.append([data])
+        except OSError:
+            keep_open = False
+            raise
+        finally:
+            if not keep_open:
+                for file in files:
+                    file.close()
         self.unload()
         self._unmeasured_tail = _Tail(
             _NOTHING,
             tail.offsets_written + len(entries.offsets),
             tail.times_written + len(entries.timestamps),
         )
-        return kept
+        return files if keep_open else []
+
+    def remove(self) -> None:
+        """Remove the files; nobody is going to look anything up."""
+        self.unload()
+        for kind in (names.INDEX, names.TIME_INDEX):
+            self._disk.remove(self.path(kind))
 
     def _growing_entries(self) -> _Entries:
         tail = self._tail
@@ -253,14 +301,20 @@ class SegmentIndex:
                 return TimeEntry(entries.timestamps[index], entries.time_offsets[index] + self._base_offset)
         return None
 
+    @property
+    def knows_last_time(self) -> bool:
+        """Whether `last_time` has nothing to read."""
+        return self._last_time is not None
+
     def last_time(self) -> TimeEntry:
         """The last entry of the time index. May block the first time, if it is in the file."""
         last = self._last_time
         if last is None:
-            last = self._last_time = self._read_last_time()
+            last = self._last_time = self.read_last_time()
         return last
 
-    def _read_last_time(self) -> TimeEntry:
+    def read_last_time(self) -> TimeEntry:
+        """The same, read now. May block."""
         tail = self._tail
         timestamps = tail.entries.timestamps
         if timestamps:
@@ -289,7 +343,7 @@ class SegmentIndex:
         finally:
             file.close()
         if len(data) != entry_size:
-            raise CorruptionError(f"{self.path(kind)} is shorter than it was")
+            raise self.damaged(kind, "it is shorter than it was")
         return data
 
     def _load(self, tail: _Tail, *, cached_only: bool = False) -> _Entries | None:
@@ -298,16 +352,20 @@ class SegmentIndex:
         if loaded is not None and len(loaded.offsets) == tail.offsets_written:
             self._cache.note_use(self)
             return loaded
+        if cached_only and tail.offsets_written > _CHECKED_ON_THE_LOOP_MAX:
+            return None
         columns: list[array[int]] = []
-        for kind, size in (
-            (names.INDEX, tail.offsets_written * OFFSET_ENTRY_SIZE),
-            (names.TIME_INDEX, tail.times_written * TIME_ENTRY_SIZE),
+        for kind, entries, entry_size in (
+            (names.INDEX, tail.offsets_written, OFFSET_ENTRY_SIZE),
+            (names.TIME_INDEX, tail.times_written, TIME_ENTRY_SIZE),
         ):
-            data = self._read_all(kind, size, cached_only=cached_only)
+            data = self._read_all(kind, entries * entry_size, cached_only=cached_only)
             if data is None:
                 return None
             columns += _unpack_offsets(data) if kind == names.INDEX else _unpack_times(data)
-        loaded = self._loaded = _Entries(*columns)
+        loaded = _Entries(*columns)
+        self._require_sense(loaded)
+        self._loaded = loaded
         self._cache.note_load(self, loaded.size_in_memory())
         return loaded
 
@@ -320,8 +378,16 @@ class SegmentIndex:
         finally:
             file.close()
         if data is not None and len(data) != size:
-            raise CorruptionError(f"{self.path(kind)} is shorter than it was")
+            raise self.damaged(kind, "it is shorter than it was")
         return data if data is None else bytes(data)
+
+    def _require_sense(self, loaded: _Entries) -> None:
+        """Entries grow, and lie in the segment: most of what damages a file damages that."""
+        positions, offsets, time_offsets, timestamps = loaded
+        if not (_grows(positions) and _grows(offsets) and (not offsets or (positions[0] > 0 <= offsets[0]))):
+            raise self.damaged(names.INDEX, "its entries are not in order")
+        if not _grows(timestamps) or any(map(gt, time_offsets, islice(time_offsets, 1, None))):
+            raise self.damaged(names.TIME_INDEX, "its entries are not in order")
 
     @property
     def is_loaded(self) -> bool:
@@ -362,6 +428,10 @@ class SegmentIndex:
         )
         self._last_time = None
         self._unmeasured_tail = _Tail(remaining, offsets_kept, times_kept)
+
+
+def _grows(column: "array[int]") -> bool:
+    return all(map(lt, column, islice(column, 1, None)))
 
 
 def _floor_in(entries: _Entries, relative: int) -> tuple[int, int | None]:

@@ -22,6 +22,7 @@ class FoundFiles(NamedTuple):
     bases: list[int]  # of the segments, sorted
     indexed: frozenset[int]  # bases that have both index files
     aborted: frozenset[int]  # bases that have an index of aborted transactions
+    aborted_sums: frozenset[int]  # bases that have the checksum of one
     snapshots: list[int]
     changed: bool  # whether anything had to be tidied
 
@@ -42,7 +43,7 @@ def tidy(disk: Disk, path: str, *, start_offset: int) -> FoundFiles:
     for base in outdated:
         _remove_segment(disk, path, base)
     bases = bases[len(outdated) :]
-    kinds = (names.INDEX, names.TIME_INDEX, names.ABORTED_INDEX)
+    kinds = (names.INDEX, names.TIME_INDEX, names.ABORTED_INDEX, names.ABORTED_SUM)
     indexes = {kind: set(_offsets(listed, kind)) for kind in kinds}
     orphans = [
         names.file_name(base, kind)
@@ -56,6 +57,7 @@ def tidy(disk: Disk, path: str, *, start_offset: int) -> FoundFiles:
         bases,
         indexed,
         frozenset(bases) & indexes[names.ABORTED_INDEX],
+        frozenset(bases) & indexes[names.ABORTED_SUM],
         _offsets(listed, names.SNAPSHOT),
         bool(swapped or unfinished or orphans or outdated),
     )

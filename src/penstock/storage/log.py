@@ -6,7 +6,7 @@ other threads see a log through `_view`, which is replaced as a whole when a seg
 The order that keeps promises after a crash:
 - `unsynced` names all files and directories that have to be synced before everything below its target
   offset is safe; `synced` then moves the recovery point. A failed sync or append is final (`failed`): the
-  log takes nothing more.
+  log takes nothing more. A full disk is not: NoRoomError means that the log is as it was.
 - The recovery point that a start may rely on is `checkpoint_offset`. It must be written down *before*
   `truncate_to` or `truncate_fully` cut below it (`directory.truncate` does), or synced offsets could be
   taken for lost ones.
@@ -18,9 +18,11 @@ how a log is opened (`recovery`), records and timestamps (`lookup`).
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from penstock.base.buffers import Buffer
 from penstock.base.errors import StorageError
@@ -30,19 +32,24 @@ from penstock.records.producer import AbortedTransaction, ProducerEntry
 from penstock.storage import lookup, names, retention
 from penstock.storage.config import LogConfig
 from penstock.storage.epochs import LeaderEpochs
-from penstock.storage.errors import LogFailedError
+from penstock.storage.errors import DamagedBatchError, DamagedIndexError, LogFailedError, NoRoomError
+from penstock.storage.examining import find_damage, rebuild_index
+from penstock.storage.findings import BatchesDamaged, Finding, IndexRebuilt
 from penstock.storage.lookup import FoundRecord
 from penstock.storage.producer_snapshots import ProducerMemory, ProducerSnapshots
 from penstock.storage.reading import read_batches
 from penstock.storage.recovery import OpenedLog, RecoveryReport, open_log
 from penstock.storage.replaying import replay_control, replay_segment
-from penstock.storage.segment import PlacedBatch, Segment
-from penstock.storage.syncing import SyncPlan, Unsynced
-from penstock.world.disk import Disk
+from penstock.storage.segment import Damage, PlacedBatch, Segment
+from penstock.storage.syncing import NOT_COVERED, SyncPlan, Unsynced
+from penstock.world.disk import Disk, found_no_room
 
 __all__ = ["Log", "LogConfig", "PlacedBatch", "ProducerMemory", "RecoveryReport", "Removal", "SyncPlan"]
 
 _READ_ATTEMPTS = 3
+_REPAIRS_MAX = 100  # of what one look meets, one after the other
+
+T = TypeVar("T")
 
 
 class Removal(NamedTuple):
@@ -63,6 +70,8 @@ class Log:
     __slots__ = (
         "_active",
         "_disk",
+        "_findings",
+        "_is_being_cut",
         "_producers",
         "_removals",
         "_snapshots",
@@ -74,6 +83,7 @@ class Log:
         "epochs",
         "failed",
         "may_have_gaps",
+        "on_finding",
         "path",
         "recovery_point",
         "size",
@@ -88,6 +98,9 @@ class Log:
         self._producers = producers
         self._snapshots = opened.snapshots
         self._removals: list[Removal] = []
+        self._is_being_cut = False  # whoever reads in another thread meanwhile may see anything
+        self._findings: deque[Finding] = deque()  # filled by whoever reads, in any thread
+        self.on_finding: Callable[[], None] = _nobody_listens  # told in that thread
         self.path = path
         self.topic_id: TopicId = opened.topic_id
         self.config = config
@@ -123,7 +136,7 @@ class Log:
         start_offset: int = 0,
     ) -> "Log":
         """A new, empty log. Nothing of it is synced before its first batch is."""
-        producers.restore(())  # they may have been those of a log that was found here, and is of no use
+        producers.restore(())  # an empty log has none
         try:
             disk.make_dir(path)
             metadata = disk.open(f"{path}/{names.PARTITION_METADATA}", create=True)
@@ -211,10 +224,20 @@ class Log:
         self.fail(f"{doing}: {error}")
         return StorageError(f"{self.path}: {self.failed}")
 
+    def _failure_unless_full(self, doing: str, error: OSError) -> StorageError:
+        """The same, of something that is undone: if it was for lack of room, it may be tried again."""
+        if found_no_room(error):
+            return NoRoomError(f"{self.path}: {doing}: there is no room: {error}")
+        return self._failure(doing, error)
+
     # ---- growing
 
     def append(self, batches: Sequence[PlacedBatch], *, now_ms: int) -> None:
-        """Put batches, with their final offsets, behind the end. StorageError: the log has failed."""
+        """Put batches, with their final offsets, behind the end.
+
+        NoRoomError: there is no room for all of them; those before the new `end_offset` are in the log. Any other
+        StorageError: the log has failed.
+        """
         self._require_usable()
         start = 0
         size = self._active.size
@@ -279,18 +302,33 @@ class Log:
         if retired.base_offset == base_offset:
             return
         try:
-            if retired.size:
-                self._unsynced.add_files(retired.retire())
-                self._unsynced.add_files(self._snapshots.take(base_offset, self._producers.entries()))
-                self._unsynced.add_segment(retired)
-                kept = self._view[1]
-            else:
-                kept = self._view[1][:-1]
-                self._retire_files(retired, now_ms=now_ms)
-            self._set_view([*kept, Segment.create(self._disk, self.path, base_offset, now_ms=now_ms)])
+            self._begin_segment(base_offset, retired, now_ms=now_ms)
         except OSError as error:
-            raise self._failure("cannot begin a new segment", error) from error
+            raise self._failure_unless_full("cannot begin a new segment", error) from error
         self._unsynced.note_names_changed()
+
+    def _begin_segment(self, base_offset: int, retired: Segment, *, now_ms: int) -> None:
+        """What can find no room comes first, and is undone then; the old segment stays the active one."""
+        begun = Segment.create(self._disk, self.path, base_offset, now_ms=now_ms)
+        if not retired.size:
+            self._set_view([*self._view[1][:-1], begun])
+            self._retire_files(retired, now_ms=now_ms)
+            return
+        try:
+            files = self._snapshots.take(base_offset, self._producers.entries())
+            try:
+                files += retired.retire()
+            except OSError:
+                for file in files:
+                    file.close()
+                self._snapshots.drop_behind(base_offset - 1)
+                raise
+        except OSError:
+            begun.remove()
+            raise
+        self._unsynced.add_files(files)
+        self._unsynced.add_segment(retired)
+        self._set_view([*self._view[1], begun])
 
     def mark_compacted(self) -> None:
         """Leave the mark that offsets may be missing between batches from now on; the device has it then. May block."""
@@ -316,7 +354,9 @@ class Log:
         to wait for the device. Without `cached_only` it may block, and may run in another thread. Raises
         CorruptionError where the log is damaged.
         """
-        for _ in range(_READ_ATTEMPTS):
+        attempts = repairs = 0
+        cuts = self.cuts
+        while attempts < _READ_ATTEMPTS:
             bases, segments = self._view
             index = bisect_right(bases, offset) - 1
             if index < 0:
@@ -331,12 +371,20 @@ class Log:
                     whole_first_batch=whole_first_batch,
                     cached_only=cached_only,
                 )
+            except (DamagedIndexError, DamagedBatchError) as error:
+                if cached_only:
+                    return None
+                if self._was_cut_since(cuts):
+                    return b""  # it says nothing; whoever asks again finds what there is now
+                repairs += 1
+                self._repair(error, repairs)
             except FileNotFoundError:
-                continue  # deleted, or renamed by compaction, just now: the next view knows better
+                attempts += 1  # deleted, or renamed by compaction, just now: the next view knows better
             except OSError as error:
+                attempts += 1
                 if not segments[index].deleted:
                     raise StorageError(f"cannot read {self.path} at offset {offset}: {error}") from error
-        if self._view[1] is segments:
+        if self._view[1] is segments and not self._was_cut_since(cuts):
             raise StorageError(f"cannot read {self.path} at offset {offset}: a file is missing")
         return b""
 
@@ -344,7 +392,7 @@ class Log:
         """The header of every batch from the one that holds `from_offset` on. May block."""
         bases, segments = self._view
         for segment in segments[max(bisect_right(bases, from_offset) - 1, 0) :]:
-            position = segment.position_of(from_offset)
+            position = self.repairing(partial(segment.position_of, from_offset))
             assert position is not None
             for _, header in segment.headers(position):
                 yield header
@@ -365,11 +413,90 @@ class Log:
 
     def offset_for_timestamp(self, timestamp: int) -> FoundRecord | None:
         """The first record at or behind the start with at least this timestamp. May block."""
-        return lookup.first_at_or_after(self, timestamp)
+        return self.repairing(lambda: lookup.first_at_or_after(self, timestamp))
 
     def offset_of_max_timestamp(self) -> FoundRecord | None:
         """The first record that has the largest timestamp. May block."""
-        return lookup.newest(self)
+        return self.repairing(lambda: lookup.newest(self))
+
+    # ---- indexes that are damaged
+
+    def repairing(self, look: Callable[[], T]) -> T:
+        """What `look` finds; an index that leads it astray is made again, and it looks again. May block."""
+        repairs = 0
+        cuts = self.cuts
+        while True:
+            try:
+                return look()
+            except (DamagedIndexError, DamagedBatchError) as error:
+                if self._was_cut_since(cuts):
+                    raise StorageError(f"{self.path} was cut while it was read") from error
+                repairs += 1
+                self._repair(error, repairs)
+
+    def _was_cut_since(self, cuts: int) -> bool:
+        return self._is_being_cut or self.cuts != cuts
+
+    def _repair(self, error: DamagedIndexError | DamagedBatchError, repairs: int) -> None:
+        """Have whoever looks again find something else than this error, or raise it."""
+        if repairs > _REPAIRS_MAX + len(self._view[1]):
+            raise error
+        if isinstance(error, DamagedIndexError):
+            self._rebuild_index(error)
+        else:
+            self.note_damage(error)
+
+    def _rebuild_index(self, damage: DamagedIndexError) -> None:
+        bases, segments = self._view
+        segment = segments[max(bisect_right(bases, damage.base_offset) - 1, 0)]
+        if segment.base_offset != damage.base_offset or segment.index.is_rebuilt:
+            raise damage  # it was not the index
+        try:
+            rebuild_index(segment, interval_bytes=self.config.index_interval_bytes)
+        except DamagedBatchError as error:
+            self.note_damage(error)  # whoever looks for something looks again, and may come here again
+            return
+        self._note(IndexRebuilt(str(damage)))
+
+    def note_damage(self, error: DamagedBatchError) -> None:
+        """Batches that were synced have decayed: refuse them from now on, and nothing else. May block."""
+        bases, segments = self._view
+        index = next((i for i, segment in enumerate(segments) if segment.file.path == error.path), None)
+        if index is None:
+            raise error  # replaced just now
+        segment, cuts = segments[index], self.cuts
+        limit_offset = bases[index + 1] if index + 1 < len(bases) else self.end_offset
+        new = find_damage(segment, error.position, limit_offset=limit_offset)
+        if self._was_cut_since(cuts):
+            return
+        if new is not None:
+            segment.damage = new.of_segment  # refused from now on
+            self._note(BatchesDamaged(error.path, new.found))
+        elif not segment.damage_at(error.position):
+            # All is well there, but for the way that led there.
+            self._rebuild_index(
+                DamagedIndexError(segment.path(names.INDEX), str(error), base_offset=segment.base_offset)
+            )
+
+    def _note(self, finding: Finding) -> None:
+        self._findings.append(finding)
+        self.on_finding()
+
+    def damage_at(self, offset: int) -> Damage | None:
+        """The damage in which an offset lies."""
+        bases, segments = self._view
+        segment = segments[max(bisect_right(bases, offset) - 1, 0)]
+        return next((each for each in segment.damage if each.first_offset <= offset < each.next_offset), None)
+
+    def take_findings(self) -> list[Finding]:
+        """What was found wrong with the log since the last call."""
+        return [self._findings.popleft() for _ in range(len(self._findings))]
+
+    def write_rebuilt_indexes(self) -> None:
+        """Write down the indexes of closed segments that were made again. May block."""
+        for segment in self._view[1][:-1]:
+            if segment.index.is_rebuilt and segment.index.has_unwritten:
+                segment.index.write()
 
     # ---- cutting
 
@@ -384,6 +511,9 @@ class Log:
         """Where `truncate_to` would end the log: before the batch that reaches up to `offset`. May block."""
         if offset >= self.end_offset:
             return self.end_offset
+        damage = self.damage_at(offset)
+        if damage is not None:
+            return damage.first_offset
         header = next(self.headers(offset), None)
         return offset if header is None else min(offset, header.base_offset)
 
@@ -394,21 +524,26 @@ class Log:
             return
         assert offset >= self._view[0][0], "a cut below the first segment is `truncate_fully`"
         try:
-            self._cut(self.end_after_cut(offset))
+            self._cut(self.repairing(lambda: self.end_after_cut(offset)))
         except OSError as error:
             raise self._failure("truncation failed", error) from error
+        finally:
+            self._is_being_cut = False
 
     def _cut(self, end_offset: int) -> None:
         bases, segments = self._view
         # A segment that would be empty goes too, unless it is the first.
         kept = max(bisect_left(bases, end_offset), 1)
         last = segments[kept - 1]
+        position = next((each.position for each in last.damage if each.first_offset == end_offset), None)
+        if position is None:
+            position = self.repairing(lambda: last.position_of(end_offset))
+            assert position is not None
+        self._is_being_cut = True
+        self._set_view(segments[:kept])
         for segment in segments[kept:]:
             self._drop_now(segment)
-        self._set_view(segments[:kept])
-        position = last.position_of(end_offset)
-        assert position is not None
-        last.truncate_to(position, end_offset)
+        last.truncate_to(position, end_offset, self.config)
         self._unsynced.drop_segment(last)
         self._finish_cut(end_offset)
         self._restore_producers()
@@ -416,9 +551,11 @@ class Log:
     def truncate_fully(self, start_offset: int, *, now_ms: int) -> None:
         """Drop everything and go on at `start_offset`. May block. See above for the checkpoint."""
         self._require_usable()
+        self._is_being_cut = True
         try:
             for segment in self._view[1]:
                 self._drop_now(segment)
+            # On a full disk, too, there is room for an empty file where others have just gone.
             self._set_view([Segment.create(self._disk, self.path, start_offset, now_ms=now_ms)])
             self.start_offset = start_offset
             self._finish_cut(start_offset)
@@ -427,9 +564,13 @@ class Log:
             self._producers.restore(())
         except OSError as error:
             raise self._failure("truncation failed", error) from error
+        finally:
+            self._is_being_cut = False
 
     def _finish_cut(self, end_offset: int) -> None:
         self._unsynced.generation += 1  # a sync under way says nothing about what is written from now on
+        for segment in self._view[1]:
+            segment.damage = tuple(each for each in segment.damage if each.first_offset < end_offset)
         self.size = sum(segment.size for segment in self._view[1])
         self.end_offset = end_offset
         self.start_offset = min(self.start_offset, end_offset)
@@ -441,9 +582,7 @@ class Log:
     def _drop_now(self, segment: Segment) -> None:
         segment.deleted = True
         self._unsynced.drop_segment(segment)
-        segment.close()
-        for kind in names.SEGMENT_SUFFIXES:
-            self._disk.remove(segment.path(kind))
+        segment.remove()
 
     def _restore_producers(self) -> None:
         snapshot_offset = self._snapshots.restore(self._producers, upto_offset=self.end_offset)
@@ -458,7 +597,9 @@ class Log:
     def expired(self, now_ms: int, *, high_watermark: int | None = None) -> int:
         """How many segments retention wants gone, the active one included. May block the first time."""
         high_watermark = self.end_offset if high_watermark is None else high_watermark
-        return retention.expired_count(self, now_ms=now_ms, high_watermark=high_watermark)
+        return self.repairing(
+            lambda: retention.expired_count(self, now_ms=now_ms, high_watermark=high_watermark)
+        )
 
     def expire(self, now_ms: int, *, high_watermark: int | None = None) -> int | None:
         """Move the start past what retention wants gone; the offset to delete below, None if nothing is to go.
@@ -471,10 +612,24 @@ class Log:
         if not count:
             return None
         if count == len(self._view[1]):
-            self.roll(now_ms=now_ms)
+            try:
+                self.roll(now_ms=now_ms)
+            except NoRoomError:
+                count -= 1  # the active one has to wait until there is room for another; the others make some
+                if not count:
+                    return None
         new_start = self._view[0][count]
         self.advance_start_offset(new_start)
         return new_start
+
+    def remove_indexes_below(self, offset: int) -> None:
+        """Take the indexes of segments that `delete_segments_below` is going to delete. May block.
+
+        A start that finds these segments again makes their indexes again.
+        """
+        bases, segments = self._view
+        for segment in segments[: max(bisect_right(bases, min(offset, self.start_offset)) - 1, 0)]:
+            segment.index.remove()
 
     def delete_segments_below(self, offset: int, *, now_ms: int) -> int:
         """Take the segments that end at or before `offset` out of the log; how many that were."""
@@ -520,49 +675,85 @@ class Log:
 
     @property
     def checkpoint_offset(self) -> int:
-        """The recovery point to write down. It stays below damage, so that every start finds that again."""
+        """The recovery point to write down. It stays below damage, so that every start finds that again, and below
+        where the file of the leader epochs may be wrong, so that a start after a crash makes them again.
+        """
+        reached = self.recovery_point if self.epochs.unsafe_from is None else self.epochs.unsafe_from
         damaged = (
             damage.first_offset
             for segment in self._view[1]
             for damage in segment.damage
-            if damage.next_offset > self.start_offset
+            if damage.next_offset > self.start_offset and not damage.was_trusted
         )
-        return min(self.recovery_point, next(damaged, self.recovery_point))
+        return min(self.recovery_point, reached, next(damaged, self.recovery_point))
+
+    @property
+    def may_be_cut_at_damage(self) -> bool:
+        """Whether the next start finds damage again at the recovery point, and may end the log there."""
+        return any(not damage.was_trusted for segment in self._view[1] for damage in segment.damage)
 
     def unsynced(self) -> SyncPlan:
-        """What has to be synced now so that everything appended so far is safe."""
+        """What has to be synced now so that everything appended so far is safe.
+
+        Leader epochs for which there is no room are not part of it: `epochs.changed` stays, and they are tried again.
+        """
         self._require_usable()
         if self.epochs.changed:
             self._write_epochs()
         active = (self._active.file,) if self.recovery_point < self.end_offset else ()
-        return self._unsynced.plan(self.end_offset, active)
+        epoch_changes = NOT_COVERED if self.epochs.changed else self.epochs.changes
+        return self._unsynced.plan(self.end_offset, active, epoch_changes=epoch_changes)
 
     def synced(self, plan: SyncPlan) -> None:
         """The plan was carried out: what it covers is safe."""
         if self._unsynced.done(plan):
             self.recovery_point = max(self.recovery_point, plan.target_offset)
+            self.epochs.synced(plan.epoch_changes)
 
     def _write_epochs(self) -> None:
         try:
             path = f"{self.path}/{names.LEADER_EPOCHS}"
             self._disk.remove(path + ".tmp")
             file = self._disk.open(path + ".tmp", create=True)
-            file.append([self.epochs.encode()])
-            self._disk.rename(path + ".tmp", path)
+            try:
+                file.append([self.epochs.encode()])
+                self._disk.rename(path + ".tmp", path)
+            except OSError:
+                file.close()
+                raise
         except OSError as error:
+            if found_no_room(error):
+                return
             raise self._failure("cannot write the leader epochs", error) from error
         self.epochs.changed = False
         self._unsynced.add_files([file])
 
+    def has_room_for(self, size: int) -> bool:
+        """Whether so many bytes find room beside the log's files. It is tried: only that tells of quotas. May block."""
+        path = f"{self.path}/{names.ROOM_TRIAL}"
+        try:
+            file = self._disk.open(path, create=True)
+            try:
+                file.append([bytes(size)])
+            finally:
+                file.close()
+                self._disk.remove(path)
+        except OSError:
+            return False  # if it is for another reason, whoever writes next hears of it
+        return True
+
     def finish(self) -> None:
-        """Write down what the next start needs to skip its scan; `unsynced` then names it."""
+        """Write down what the next start needs to skip its scan; `unsynced` then names it. NoRoomError: it cannot skip
+        it, and that is all.
+        """
         self._require_usable()
         try:
+            self.write_rebuilt_indexes()
             if self._active.size:
                 self._unsynced.add_files(self._active.write_index(keep_open=True))
                 self._unsynced.add_files(self._snapshots.take(self.end_offset, self._producers.entries()))
         except OSError as error:
-            raise self._failure("cannot close the log", error) from error
+            raise self._failure_unless_full("cannot close the log", error) from error
 
     def close(self) -> None:
         """Let go of all files."""
@@ -571,6 +762,10 @@ class Log:
             segment.close()
         for removal in self._removals:
             removal.segment.close()
+
+
+def _nobody_listens() -> None:
+    """Whoever asks takes the findings."""
 
 
 def _base_offset(segment: Segment) -> int:

@@ -7,10 +7,10 @@ CorruptionError.
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.records.batch import BatchHeader
+from penstock.records.batch import BatchHeader, crc_holds
 from penstock.records.errors import CorruptBatchError
 from penstock.records.record import Record, read_records
-from penstock.storage.errors import CorruptionError
+from penstock.storage.errors import CorruptionError, DamagedBatchError
 from penstock.storage.index import NO_TIMESTAMP
 from penstock.storage.segment import Segment
 
@@ -31,7 +31,7 @@ def first_at_or_after(log: "Log", timestamp: int) -> FoundRecord | None:
     for segment in log.segments:
         if segment.largest_time().timestamp < timestamp:
             continue
-        entry = segment.index.time_floor(timestamp - 1)
+        entry = segment.time_floor(timestamp - 1)
         # Everything up to the entry's offset is older than `timestamp`.
         start = segment.base_offset if entry is None else entry.offset
         position = segment.position_of(max(start, log.start_offset))
@@ -61,7 +61,7 @@ def _largest_timestamp(log: "Log", segment: Segment) -> int:
         else:
             stamps = (
                 record.timestamp
-                for record in _open(log, segment, at, header)
+                for record in _open(log, _read(segment, at, header), header)
                 if record.offset >= log.start_offset
             )
             largest = max(largest, max(stamps, default=NO_TIMESTAMP))
@@ -73,13 +73,20 @@ def _records(
 ) -> Iterator[tuple[BatchHeader, Record]]:
     """The records of the batches from `position` on that can hold the timestamp or a later one."""
     for at, header in segment.headers(position):
+        batch = _read(segment, at, header)  # all of them: the timestamp in a header may have decayed, too
         if header.max_timestamp >= timestamp:
-            for record in _open(log, segment, at, header):
+            for record in _open(log, batch, header):
                 yield header, record
 
 
-def _open(log: "Log", segment: Segment, position: int, header: BatchHeader) -> Iterator[Record]:
+def _read(segment: Segment, position: int, header: BatchHeader) -> bytes:
     batch = segment.file.read(position, header.size)
+    if not crc_holds(batch, 0, header):
+        raise DamagedBatchError(segment.file.path, position, "its checksum is wrong")
+    return batch
+
+
+def _open(log: "Log", batch: bytes, header: BatchHeader) -> Iterator[Record]:
     try:
         yield from read_records(batch, limit=log.config.decompressed_size_max)
     except CorruptBatchError as error:

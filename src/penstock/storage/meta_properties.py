@@ -1,7 +1,10 @@
 """`meta.properties`: whose data directory this is, and which version of this program may read it.
 
 `penstock.data.version` is the level of the feature `penstock.version` that was finalised when the directory was written
-to last: an older program, which does not know that level, keeps off.
+to last: an older program, which does not know that level, keeps off. `penstock.metadata` says where the metadata are
+that the directory's partitions belong to: in the directory, as those of a broker that is alone, or in the ZooKeeper of
+the cluster that `cluster.id` names. Where it is missing, an earlier version wrote the file, and what lies beside it
+tells.
 """
 
 from typing import NamedTuple
@@ -10,6 +13,7 @@ from penstock.base.errors import UserError
 from penstock.base.features import LEVELS_BEFORE, PENSTOCK_VERSION, SUPPORTED
 from penstock.base.ids import format_id
 from penstock.base.version import VERSION
+from penstock.storage.ownership import METADATA, has_metadata, refuse_without_metadata
 from penstock.world.disk import Disk, read_file, write_file_atomically
 from penstock.world.entropy import Entropy
 
@@ -17,6 +21,9 @@ META_PROPERTIES = "meta.properties"
 
 _KAFKA_VERSION = "1"
 _DATA_VERSION = "penstock.data.version"
+_METADATA_IN = "penstock.metadata"
+_EMBEDDED, _ZOOKEEPER = "embedded", "zookeeper"
+_IN_CLUSTER = {None: None, _EMBEDDED: False, _ZOOKEEPER: True}
 
 
 class MetaProperties(NamedTuple):
@@ -26,6 +33,7 @@ class MetaProperties(NamedTuple):
     node_id: int
     directory_id: str
     data_version: int = LEVELS_BEFORE[PENSTOCK_VERSION]
+    in_cluster: bool | None = None  # None: the file does not say
 
 
 def read_or_create(
@@ -34,20 +42,30 @@ def read_or_create(
     node_id: int,
     cluster_id: str | None,
     entropy: Entropy,
+    in_cluster: bool | None = None,
     data_version_max: int = SUPPORTED[PENSTOCK_VERSION].highest,
 ) -> MetaProperties:
     """What the directory says of itself; a new one is told. UserError if it is somebody else's or too new.
 
-    Without `cluster_id` any cluster is fine, and a new directory gets a new one. A new directory is of the first data
-    version until it is known which one the cluster has. May block.
+    Without `cluster_id` any cluster is fine, and a new directory gets a new one. `in_cluster` is whether the broker is
+    one of a cluster; None: nobody asks. A new directory is of the first data version until it is known which one the
+    cluster has. May block.
     """
     try:
         found = _read(disk, data_version_max)
     except FileNotFoundError:
+        if in_cluster is not None and has_metadata(disk):
+            raise UserError(
+                f"the data directory has metadata of a broker that is alone ({METADATA}) and no {META_PROPERTIES}:"
+                " restore that file from a backup, or choose another directory with --data-dir"
+            ) from None
+        if in_cluster is False:
+            refuse_without_metadata(disk)
         created = MetaProperties(
             cluster_id=cluster_id or format_id(entropy.random_bytes(16)),
             node_id=node_id,
             directory_id=format_id(entropy.random_bytes(16)),
+            in_cluster=in_cluster,
         )
         _write(disk, created)
         return created
@@ -56,12 +74,35 @@ def read_or_create(
             f"the data directory belongs to node {found.node_id}, and this is node {node_id}:"
             " choose another directory, or the node id it was made for"
         )
+    stated = found if in_cluster is None else found._replace(in_cluster=_own_kind(disk, found, in_cluster))
     if cluster_id is not None and found.cluster_id != cluster_id:
         raise UserError(
             f"the data directory belongs to cluster {found.cluster_id}, and this is cluster {cluster_id}:"
-            " choose another directory"
+            " start it with the ZooKeeper of its own cluster (--zookeeper), or choose another directory"
         )
-    return found
+    if stated != found:
+        _write(disk, stated)
+    return stated
+
+
+def _own_kind(disk: Disk, found: MetaProperties, in_cluster: bool) -> bool:
+    """Whether the directory is a cluster broker's; UserError unless that is what the broker is too."""
+    of_cluster = found.in_cluster
+    if of_cluster is None:
+        of_cluster = in_cluster and not has_metadata(disk)
+    if of_cluster and not in_cluster:
+        raise UserError(
+            f"the data directory belongs to broker {found.node_id} of cluster {found.cluster_id}, whose metadata are in"
+            " ZooKeeper: start it with --zookeeper, or choose another directory with --data-dir"
+        )
+    if in_cluster and not of_cluster:
+        raise UserError(
+            f"the data directory belongs to a broker that is alone, whose metadata are in {METADATA}: start it without"
+            " --zookeeper, or choose another directory with --data-dir"
+        )
+    if not in_cluster:
+        refuse_without_metadata(disk)
+    return of_cluster
 
 
 def with_data_version(disk: Disk, meta: MetaProperties, data_version: int) -> MetaProperties:
@@ -79,7 +120,11 @@ def _read(disk: Disk, data_version_max: int) -> MetaProperties:
     data_version = _refuse_newer(values, data_version_max)
     try:
         return MetaProperties(
-            values["cluster.id"], int(values["node.id"]), values["directory.id"], data_version
+            values["cluster.id"],
+            int(values["node.id"]),
+            values["directory.id"],
+            data_version,
+            _IN_CLUSTER[values.get(_METADATA_IN)],
         )
     except (KeyError, ValueError) as error:
         raise UserError(
@@ -112,5 +157,7 @@ def _write(disk: Disk, meta: MetaProperties) -> None:
         _DATA_VERSION: str(meta.data_version),
         "version": _KAFKA_VERSION,
     }
+    if meta.in_cluster is not None:
+        values[_METADATA_IN] = _ZOOKEEPER if meta.in_cluster else _EMBEDDED
     content = "".join(f"{name}={value}\n" for name, value in values.items())
     write_file_atomically(disk, META_PROPERTIES, content.encode())

@@ -108,7 +108,12 @@ class ProducerSnapshots:
         path = self._file_path(offset)
         self._disk.remove(path)
         file = self._disk.open(path, create=True)
-        file.append([encode_snapshot(entries)])
+        try:
+            file.append([encode_snapshot(entries)])
+        except OSError:
+            file.close()
+            self._drop([offset])
+            raise
         if offset not in self._offsets:
             insort(self._offsets, offset)
         return [file]

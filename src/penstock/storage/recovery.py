@@ -27,8 +27,7 @@ After a crash:
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from penstock.base.errors import UserError
-from penstock.base.ids import ZERO_ID, TopicId, parse_id
+from penstock.base.ids import TopicId
 from penstock.storage import leftovers, names
 from penstock.storage.aborted import AbortedIndex
 from penstock.storage.checking import SegmentCheck
@@ -36,6 +35,7 @@ from penstock.storage.config import LogConfig
 from penstock.storage.epochs import LeaderEpochs, decode_epochs
 from penstock.storage.errors import CorruptionError
 from penstock.storage.index import NO_TIMESTAMP, SegmentIndex, TimeEntry
+from penstock.storage.partition_directories import read_topic_id
 from penstock.storage.producer_snapshots import ProducerMemory, ProducerSnapshots
 from penstock.storage.replaying import replay_found
 from penstock.storage.segment import Damage, Segment
@@ -54,12 +54,16 @@ class RecoveryReport:
     removed_segments: int = 0
     rebuilt_indexes: int = 0
     rebuilt_epochs: bool = False
+    rebuilt_aborted: bool = False
+    distrusted: str | None = None  # why a log that was closed cleanly was checked all the same
     checked_batches: int = 0
     damage: list[Damage] = field(default_factory=list)
 
     def problems(self) -> list[str]:
         """One sentence each, for the broker's log."""
         said = []
+        if self.distrusted is not None:
+            said.append(f"{self.path} was closed cleanly, and is checked as after a crash: {self.distrusted}")
         if self.cut_bytes or self.removed_segments:
             said.append(
                 f"{self.path}: cut a torn tail of {self.cut_bytes} bytes"
@@ -74,6 +78,8 @@ class RecoveryReport:
             said.append(f"{self.path}: rebuilt the indexes of {self.rebuilt_indexes} segments")
         if self.rebuilt_epochs:
             said.append(f"{self.path}: rebuilt the leader epochs from the batches")
+        if self.rebuilt_aborted:
+            said.append(f"{self.path}: rebuilt a damaged index of aborted transactions from the batches")
         return said
 
 
@@ -108,8 +114,8 @@ def open_log(
     found = leftovers.tidy(disk, path, start_offset=log_start_offset)
     report = RecoveryReport(path)
     opened = OpenedLog(
-        topic_id=_read_topic_id(disk, path),
-        segments=[_closed_segment(disk, path, base, found.aborted) for base in found.bases],
+        topic_id=read_topic_id(disk, path),
+        segments=[_closed_segment(disk, path, base, found) for base in found.bases],
         start_offset=log_start_offset,
         end_offset=0,
         recovery_point=recovery_point,
@@ -146,22 +152,15 @@ def open_log(
     return opened
 
 
-def _read_topic_id(disk: Disk, path: str) -> TopicId:
-    """The id in partition.metadata; the zero id where a crash left no whole file."""
-    try:
-        lines = read_file(disk, f"{path}/{names.PARTITION_METADATA}").decode("utf-8", "replace").split("\n")
-        values = dict(line.split(": ", 1) for line in lines if ": " in line)
-        return parse_id(values["topic_id"])
-    except (FileNotFoundError, KeyError, UserError):
-        return ZERO_ID
-
-
-def _closed_segment(disk: Disk, path: str, base_offset: int, aborted: Collection[int]) -> Segment:
+def _closed_segment(disk: Disk, path: str, base_offset: int, found: leftovers.FoundFiles) -> Segment:
     size = disk.size(f"{path}/{names.file_name(base_offset, names.LOG)}")
     index = SegmentIndex(disk, path, base_offset, in_files=True)
     segment = Segment(disk, path, base_offset, size=size, index=index)
-    if base_offset in aborted:
-        segment.aborted = AbortedIndex.load(disk, segment.path(names.ABORTED_INDEX))
+    segment.distrust()
+    has_sum = base_offset in found.aborted_sums
+    if base_offset in found.aborted or has_sum:
+        sum_path = segment.path(names.ABORTED_SUM) if has_sum else None
+        segment.aborted = AbortedIndex.load(disk, segment.path(names.ABORTED_INDEX), sum_path=sum_path)
     return segment
 
 
@@ -184,11 +183,14 @@ class _Opening:
     def trust_everything(self, indexed: Collection[int]) -> bool:
         """Take the files at their word; False if they contradict themselves, or damage is known."""
         segments = self.opened.segments
-        if any(segment.base_offset not in indexed for segment in segments if segment.size):
+        unindexed = [segment for segment in segments if segment.size and segment.base_offset not in indexed]
+        if unindexed:
+            self.report.distrusted = f"{unindexed[0].path(names.INDEX)} or its time index is missing"
             return False
         try:
             next_offset = self._wake(segments[-1])
-        except (CorruptionError, FileNotFoundError):
+        except (CorruptionError, FileNotFoundError) as error:
+            self.report.distrusted = str(error)
             return False
         self.opened.end_offset = next_offset
         return next_offset <= self.opened.recovery_point
@@ -200,13 +202,18 @@ class _Opening:
             active.index = SegmentIndex(self.disk, self.path, active.base_offset)
             active.resume(max_time=TimeEntry(NO_TIMESTAMP, active.base_offset), bytes_since_index=0)
             return active.base_offset
-        # A small segment is read as a whole: cheaper than to open two index files.
-        is_small = active.size <= _SMALL_SEGMENT_BYTES
-        position = 0 if is_small else active.index.last_position()
-        max_time = TimeEntry(NO_TIMESTAMP, active.base_offset) if is_small else active.index.last_time()
+        next_offset = active.base_offset
+        if active.size <= _SMALL_SEGMENT_BYTES:
+            # Read as a whole, and indexed again: cheaper than to open two index files, and to wonder about them.
+            active.begin_indexing()
+            for at, header in headers(active.file, 0, end=active.size):
+                active.note(header, at, self.config)
+                next_offset = header.next_offset
+            return next_offset
+        position = active.index.last_position()
+        max_time = active.largest_time()
         if not 0 <= position < active.size:
             raise CorruptionError(f"{active.path(names.INDEX)} points behind the end of its segment")
-        next_offset = active.base_offset
         for at, header in headers(active.file, position, end=active.size):
             next_offset = header.next_offset
             if header.max_timestamp > max_time.timestamp and header.record_count:
@@ -291,8 +298,9 @@ class _Opening:
         epochs_from = self._read_epochs(known_upto)
         opened.snapshots.drop_behind(known_upto)
         opened.snapshots.drop_strays({segment.base_offset for segment in opened.segments})
-        broken = (segment.base_offset for segment in opened.segments if segment.aborted.is_broken)
-        producers_from = opened.snapshots.restore(producers, upto_offset=next(broken, known_upto))
+        broken = [segment.base_offset for segment in opened.segments if segment.aborted.is_broken]
+        self.report.rebuilt_aborted |= bool(broken)
+        producers_from = opened.snapshots.restore(producers, upto_offset=min(broken, default=known_upto))
         start = min(epochs_from, producers_from)
         ends = [segment.base_offset for segment in opened.segments[1:]] + [opened.end_offset]
         # The device may have kept what its index says of markers, and not the markers.
@@ -311,6 +319,8 @@ class _Opening:
                         replay_found(segment, position, header, producers)
             except CorruptionError:
                 return segment.base_offset
+        if not epochs_from:
+            opened.epochs.unsafe_from = None  # the next start, too, finds that the file says nothing
         for segment in opened.segments[:-1]:
             opened.unsynced_files += segment.write_aborted()
         return None

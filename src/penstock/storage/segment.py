@@ -5,7 +5,6 @@ time: they see the batches below `size`, which moves when a batch is completely 
 positions as one value that is replaced, never shortened.
 """
 
-import errno
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
@@ -13,22 +12,27 @@ from struct import Struct
 from typing import NamedTuple
 
 from penstock.base.buffers import Buffer
-from penstock.records.batch import HEADER_SIZE, BatchHeader
+from penstock.records.batch import HEADER_SIZE, BatchHeader, read_header
 from penstock.storage import names
 from penstock.storage.aborted import AbortedIndex
 from penstock.storage.config import LogConfig
-from penstock.storage.errors import CorruptionError, NoRoomError
+from penstock.storage.errors import CorruptionError, DamagedBatchError, DamagedIndexError, NoRoomError
 from penstock.storage.index import NO_TIMESTAMP, SegmentIndex, TimeEntry
-from penstock.storage.walk import BATCH_OVERHEAD, RELATIVE_OFFSET_MAX, find_batch, headers
-from penstock.world.disk import Disk, File
+from penstock.storage.verifying import Ranges, check_batches, overlap, without
+from penstock.storage.walk import (
+    BATCH_OVERHEAD,
+    RELATIVE_OFFSET_MAX,
+    SKIM_SIZE,
+    find_batch,
+    headers,
+    skim,
+)
+from penstock.world.disk import Disk, File, found_no_room
 
 # Offsets and positions of this many recent batches are kept, so that readers at the tail need no index.
 _RECENT_MAX = 32
 _RECENT_KEPT = 16
 
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
-
-_BASE_OFFSET = Struct(">q")
 _LENGTH = Struct(">i")
 _LENGTH_POSITION = 8
 _LENGTH_END = _LENGTH_POSITION + _LENGTH.size
@@ -48,6 +52,9 @@ class Damage(NamedTuple):
     next_offset: int
     position: int
     end: int
+    was_trusted: bool = (
+        False  # found by reading what was synced: a start trusts that, and reading finds it again
+    )
 
 
 class Segment:
@@ -61,6 +68,7 @@ class Segment:
         "_max_time",
         "_recent",
         "_suffix",
+        "_unchecked",
         "aborted",
         "base_offset",
         "created_ms",
@@ -89,6 +97,7 @@ class Segment:
         self._max_time: TimeEntry | None = None  # None: the time index's last entry has it
         self._recent: tuple[array[int], array[int]] | None = None  # positions, last offsets
         self._bytes_since_index = 0
+        self._unchecked: Ranges = ()  # of the file: not read, nor written, in this life
         self.aborted = AbortedIndex()
         self.base_offset = base_offset
         self.size = size
@@ -138,7 +147,7 @@ class Segment:
         try:
             self.file.append(buffers)
         except OSError as error:
-            if error.errno in _NO_ROOM:  # the file has been cut back to what it was
+            if found_no_room(error):  # the file has been cut back to what it was
                 raise NoRoomError(
                     f"{self._directory}: no room for {len(batches)} batches: {error}"
                 ) from error
@@ -180,7 +189,12 @@ class Segment:
         self._bytes_since_index = 0
         self.index_is_full = index.is_full(config.segment_index_bytes)
         if index.wants_writing():
-            index.write()
+            try:
+                index.write()
+            except OSError as error:
+                if not found_no_room(error):
+                    raise
+                # The batch is in the log; its entry stays in memory, and is written with the next one.
 
     def has_room_for(self, last_offset: int) -> bool:
         """Whether the offset is near enough to the base for the index."""
@@ -190,14 +204,25 @@ class Segment:
         """Put everything known into the index files, the largest timestamp included."""
         largest = self.largest_time()
         self.index.add_time(largest.timestamp, offset=largest.offset)
-        return self.index.write(keep_open=keep_open) + self.write_aborted()
+        files = self.index.write(keep_open=keep_open)
+        try:
+            return files + self.write_aborted()
+        except OSError:
+            for file in files:
+                file.close()
+            raise
 
     def write_aborted(self) -> list[File]:
         """Put the aborted transactions into their file. What comes back has to be synced, then closed."""
-        return self.aborted.write(self._disk, self.path(names.ABORTED_INDEX))
+        return self.aborted.write(
+            self._disk, self.path(names.ABORTED_INDEX), sum_path=self.path(names.ABORTED_SUM)
+        )
 
     def retire(self) -> list[File]:
-        """The segment is no longer the active one. What comes back has to be synced, then closed."""
+        """The segment is no longer the active one. What comes back has to be synced, then closed.
+
+        OSError: it is the active one as before.
+        """
         files = self.write_index(keep_open=True)
         self._recent = None
         self._max_time = None
@@ -225,13 +250,57 @@ class Segment:
     # ---- reading
 
     def largest_time(self) -> TimeEntry:
-        """The largest timestamp, and the last offset of the batch that has it. May block the first time."""
-        return self._max_time or self.index.last_time()
+        """The largest timestamp, and the last offset of the batch that has it. May block the first time.
+
+        DamagedIndexError: the time index says what the batches do not bear out.
+        """
+        if self._max_time is not None:
+            return self._max_time
+        if not self.index.knows_last_time:
+            self._check_last_time(self.index.read_last_time())
+        return self.index.last_time()
+
+    def time_floor(self, timestamp: int) -> TimeEntry | None:
+        """The last entry of the time index whose timestamp is at most `timestamp`. May block."""
+        entry = self.index.time_floor(timestamp)
+        if entry is not None:
+            self._check_time(entry)
+        return entry
+
+    def _check_last_time(self, last: TimeEntry) -> None:
+        """Hold the last entry against its batch, and against the last batches: it has to be the largest."""
+        if self.damage or not self.size:
+            return  # then the index was made again when the log was opened
+        self._check_time(last)
+        try:
+            for _, header in headers(self.file, self.index.last_position(), end=self.size):
+                if header.max_timestamp > last.timestamp and header.record_count:
+                    raise self.index.damaged(names.TIME_INDEX, "its last entry is missing")
+        except DamagedBatchError as error:
+            raise self._suspect_index(error) from error
+
+    def _check_time(self, entry: TimeEntry) -> None:
+        """Hold an entry of the time index against the batch that it names."""
+        if entry.timestamp == NO_TIMESTAMP:
+            return
+        position = self.position_of(entry.offset) if entry.offset >= self.base_offset else self.size
+        assert position is not None
+        if position < self.size:
+            data = self.file.read(position, HEADER_SIZE)
+            if len(data) == HEADER_SIZE and read_header(data).max_timestamp == entry.timestamp:
+                return
+        raise self.index.damaged(names.TIME_INDEX, f"no batch at {entry.offset} is of {entry.timestamp}")
+
+    def _suspect_index(self, error: DamagedBatchError) -> CorruptionError:
+        """What to raise where no batch is found at a position of the index: whose fault it is shows when that is made
+        again, once."""
+        return error if self.index.is_rebuilt else self.index.damaged(names.INDEX, str(error))
 
     def position_of(self, offset: int, *, cached_only: bool = False) -> int | None:
         """Where the first batch that reaches up to `offset` begins; `size` if there is none.
 
-        None where `cached_only` and the answer would have to wait for the device.
+        None where `cached_only` and the answer would have to wait for the device. DamagedIndexError where the index
+        leads astray.
         """
         size = self.size
         if self.damage:
@@ -248,30 +317,45 @@ class Segment:
         if found is None:
             return None
         position, following = found
-        if position >= size:
-            position = 0  # the index is damaged, or knows more than was here when the size was read
-        file = self.file
+        if position and position >= size:
+            position = self._beyond(position)
         if following is not None and following < size:
-            data = file.read_cached(following, 8) if cached_only else file.read(following, 8)
-            if data is None:
+            begins_at = self._first_offset_at(following, cached_only=cached_only)
+            if begins_at is None:
                 return None
-            if len(data) == _BASE_OFFSET.size and _BASE_OFFSET.unpack(data)[0] <= offset:
-                return following
-        found_at = self._walk_to(offset, position, cached_only=cached_only)
-        if (
-            found_at == position
-            and position
-            and self._begins_behind(position, offset, cached_only=cached_only)
-        ):
-            # Compaction left a gap here, or the index is damaged: then what was asked for lies further up.
-            return self._walk_to(offset, 0, cached_only=cached_only)
+            if begins_at <= offset:
+                position = following
+        try:
+            found_at = self._walk_to(offset, position, cached_only=cached_only)
+        except DamagedBatchError as error:
+            if not position:
+                raise
+            raise self._suspect_index(error) from error
+        if found_at == position and self._begins_behind(position, offset, cached_only=cached_only):
+            raise self.index.damaged(names.INDEX, f"offset {offset} is not behind position {position}")
         return found_at
 
     def _begins_behind(self, position: int, offset: int, *, cached_only: bool) -> bool:
-        """Whether the batch there begins only after `offset`; what cannot be read says nothing."""
+        """Whether the batch of an index entry at or before `offset` begins only after it: that cannot be."""
+        begins_at = self._first_offset_at(position, cached_only=cached_only) if position else None
+        return begins_at is not None and begins_at > offset
+
+    def _beyond(self, position: int) -> int:
+        """Where to begin if the index points behind the segment's end."""
+        if self.is_growing:
+            return 0  # it may know more than was here when the size was read
+        raise self.index.damaged(names.INDEX, f"position {position} is behind the end of its segment")
+
+    def _first_offset_at(self, position: int, *, cached_only: bool) -> int | None:
+        """The first offset of the batch at a position that the index names; None if that has to wait."""
         file = self.file
-        data = file.read_cached(position, 8) if cached_only else file.read(position, 8)
-        return data is not None and len(data) == 8 and _BASE_OFFSET.unpack(data)[0] > offset
+        data = file.read_cached(position, SKIM_SIZE) if cached_only else file.read(position, SKIM_SIZE)
+        if data is None:
+            return None
+        found = skim(data)
+        if found is None or position + found.size > self.size:
+            raise self._suspect_index(DamagedBatchError(file.path, position, "no batch begins there"))
+        return found.base_offset
 
     def _walk_to(self, offset: int, position: int, *, cached_only: bool) -> int | None:
         """From batch to batch, and over damage that lies wholly before `offset`."""
@@ -290,12 +374,26 @@ class Segment:
     def position_before(self, offset: int, *, cached_only: bool = False) -> int | None:
         """A position at or before the batch of `offset`, as near as the index alone knows."""
         found = self.index.floor(offset, cached_only=cached_only)
-        return None if found is None else found[0]
+        if found is None:
+            return None
+        position = found[0]
+        if position and position >= self.size:
+            position = self._beyond(position)
+        if not position:
+            return 0
+        begins_at = self._first_offset_at(position, cached_only=cached_only)
+        if begins_at is not None and begins_at > offset:
+            raise self.index.damaged(names.INDEX, f"offset {offset} is not behind position {position}")
+        return None if begins_at is None else position
 
     def readable_end(self, position: int) -> int:
         """Up to where batches follow one another from `position` on."""
         damage = self.damage_behind(position)
         return self.size if damage is None else damage.position
+
+    def damage_at(self, position: int) -> Damage | None:
+        """The damage that has the byte at `position`."""
+        return next((damage for damage in self.damage if damage.position <= position < damage.end), None)
 
     def damage_behind(self, position: int) -> Damage | None:
         """The first damage at or behind `position`."""
@@ -304,23 +402,39 @@ class Segment:
     def read_at(
         self, position: int, *, end: int, max_bytes: int, whole_first_batch: bool, cached_only: bool
     ) -> Buffer | None:
-        """Up to `max_bytes` of what lies between a batch's position and `end`; see `Log.read`."""
+        """Up to `max_bytes` of what lies between a batch's position and `end`; see `Log.read`.
+
+        What has to be read from the device, or was not read before in this life, is held against its checksums:
+        DamagedBatchError. On the loop that would take too long: None.
+        """
         file = self.file
         read = file.read_cached if cached_only else file.read
         count = min(max(max_bytes, _LENGTH_END), end - position)
+        if self._unchecked and cached_only and overlap(self._unchecked, position, position + count):
+            return None
         data = read(position, count)
         if data is None:
             return None
         if len(data) < _LENGTH_END:
-            raise CorruptionError(f"{file.path} ends in the middle of a batch at position {position}")
+            raise DamagedBatchError(file.path, position, "the file ends in the middle of a batch")
         first_size = _LENGTH.unpack_from(data, _LENGTH_POSITION)[0] + BATCH_OVERHEAD
         if first_size > max_bytes:
             if not whole_first_batch:
                 return b""
             if first_size < HEADER_SIZE or position + first_size > end:
-                raise CorruptionError(f"{file.path} holds no batch at position {position}")
-            return read(position, first_size)
+                raise DamagedBatchError(file.path, position, "no batch begins there")
+            if self._unchecked and cached_only and overlap(self._unchecked, position, position + first_size):
+                return None
+            data = read(position, first_size)
+        if data is not None and not cached_only:
+            checked_upto = check_batches(data, path=file.path, position=position)
+            if self._unchecked:
+                self._unchecked = without(self._unchecked, position, checked_upto)
         return data
+
+    def distrust(self) -> None:
+        """What is in the file was there before this life of the broker: it is checked when it is first read."""
+        self._unchecked = ((0, self.size),)
 
     def headers(self, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
         """Every batch from `position` on. Ends with CorruptionError at damage."""
@@ -346,21 +460,34 @@ class Segment:
 
     # ---- cutting and going
 
-    def truncate_to(self, position: int, offset: int) -> None:
+    def truncate_to(self, position: int, offset: int, config: LogConfig) -> None:
         """Cut the file at `position`, where `offset` would be next. The segment can grow again afterwards."""
         self._recent = None
-        self.index.truncate_to(offset)
+        try:
+            self.index.truncate_to(offset)
+            self._cut_file(position, offset)
+            self._go_on_with_index()
+        except DamagedIndexError:
+            self._cut_file(position, offset)
+            self.begin_indexing()
+            for at, header in self.undamaged_headers():
+                self.note(header, at, config)
+
+    def _cut_file(self, position: int, offset: int) -> None:
         self.file.truncate(position)
         self.size = position
         self.damage = tuple(damage for damage in self.damage if damage.first_offset < offset)
+
+    def _go_on_with_index(self) -> None:
         known = self.index.last_time()
+        self._check_time(known)
         max_time = known
         start = self.position_of(known.offset) if known.timestamp != NO_TIMESTAMP else 0
         assert start is not None
         for _, header in headers(self.file, start, end=self.readable_end(start)):
             if header.max_timestamp > max_time.timestamp and header.record_count:
                 max_time = TimeEntry(header.max_timestamp, header.last_offset)
-        self.resume(max_time=max_time, bytes_since_index=position - self.index.last_position())
+        self.resume(max_time=max_time, bytes_since_index=self.size - self.index.last_position())
 
     def move_to(self, suffix: str) -> None:
         """Put a suffix behind the files' names; readers that hold the segment go on reading."""
@@ -372,6 +499,12 @@ class Segment:
                 )
         self._suffix = suffix
         self.index.moved_to(suffix)
+
+    def remove(self) -> None:
+        """Remove the files of a segment that nobody reads. May block."""
+        self.close()
+        for kind in names.SEGMENT_SUFFIXES:
+            self._disk.remove(self.path(kind))
 
     def close(self) -> None:
         self.index.unload()

@@ -11,6 +11,8 @@ from typing import NamedTuple
 from penstock.storage.segment import Segment
 from penstock.world.disk import Disk, File
 
+NOT_COVERED = -1  # by a plan: leader epochs for which there was no room
+
 _GONE = (errno.ENOENT, errno.EBADF)
 
 
@@ -22,6 +24,7 @@ class SyncPlan(NamedTuple):
     directories: tuple[str, ...]
     generation: int  # of the log's content: a cut begins a new one
     name_changes: int  # files created or renamed before the plan was made
+    epoch_changes: int = NOT_COVERED  # of the leader epochs, before their file was last written
 
     def run(self, disk: Disk) -> None:
         """Sync it all; OSError means that the log has failed for good."""
@@ -69,9 +72,11 @@ class Unsynced:
         if self._path not in self._directories:
             self._directories = (*self._directories, self._path)
 
-    def plan(self, target_offset: int, active: Sequence[File]) -> SyncPlan:
+    def plan(self, target_offset: int, active: Sequence[File], *, epoch_changes: int) -> SyncPlan:
         files = (*(segment.file for _, segment in self._segments), *active, *self._files)
-        return SyncPlan(target_offset, files, self._directories, self.generation, self._name_changes)
+        return SyncPlan(
+            target_offset, files, self._directories, self.generation, self._name_changes, epoch_changes
+        )
 
     def done(self, plan: SyncPlan) -> bool:
         """Forget what the plan has put on the device; False if the log was cut since, and nothing counts."""

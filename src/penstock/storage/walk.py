@@ -1,6 +1,6 @@
 """Walking the batches in a segment's file: to find one, to read all headers, or to check every byte.
 
-`find_batch` and `headers` trust what they meet as far as it makes sense, and raise CorruptionError where it
+`find_batch` and `headers` trust what they meet as far as it makes sense, and raise DamagedBatchError where it
 does not. `scan` trusts nothing: it checks every CRC and says which ranges of the file hold valid batches
 and which hold something else.
 """
@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeAlias
 
 from penstock.base.buffers import Buffer
 from penstock.records.batch import HEADER_SIZE, BatchHeader, crc_holds, read_header
-from penstock.storage.errors import CorruptionError
+from penstock.storage.errors import DamagedBatchError
 from penstock.world.disk import File
 
 BATCH_OVERHEAD = 12  # base offset and length come before what the length counts
@@ -23,7 +23,7 @@ _BATCH_LENGTH_MIN = HEADER_SIZE - BATCH_OVERHEAD
 _MAGIC_POSITION = 16
 # Base offset, length, magic, last offset delta: what finding a batch needs of its header.
 _SKIM = Struct(">qi4xb6xi")
-_SKIM_SIZE = _SKIM.size
+SKIM_SIZE = _SKIM.size
 
 _SKIM_BYTES = 4096 + HEADER_SIZE
 _HEADERS_BYTES = 256 << 10
@@ -38,6 +38,23 @@ _ZEROS_BEFORE_MIN = _LOST_PAGE_BYTES_MIN - BATCH_OVERHEAD
 _POSSIBLE_MAGIC = re.compile(rb"(?=\x02.{4}\x00[\x00-\x7f])", re.DOTALL)
 
 
+class Skimmed(NamedTuple):
+    """What the beginning of a batch says."""
+
+    base_offset: int
+    size: int
+
+
+def skim(data: Buffer) -> Skimmed | None:
+    """What the first SKIM_SIZE bytes of a batch say; None if they are not those of a batch."""
+    if len(data) < SKIM_SIZE:
+        return None
+    base_offset, length, magic, last_delta = _SKIM.unpack_from(data)
+    if magic != _MAGIC or length < _BATCH_LENGTH_MIN or last_delta < 0 or base_offset < 0:
+        return None
+    return Skimmed(base_offset, length + BATCH_OVERHEAD)
+
+
 def find_batch(file: File, position: int, *, end: int, offset: int, cached_only: bool = False) -> int | None:
     """Where the first batch at or behind `position` that reaches up to `offset` begins; `end` if none does.
 
@@ -49,16 +66,16 @@ def find_batch(file: File, position: int, *, end: int, offset: int, cached_only:
         if chunk is None:
             return None
         start, available = position, len(chunk)
-        while position - start + _SKIM_SIZE <= available:
+        while position - start + SKIM_SIZE <= available:
             base_offset, length, magic, last_delta = _SKIM.unpack_from(chunk, position - start)
             size = length + BATCH_OVERHEAD
             if magic != _MAGIC or length < _BATCH_LENGTH_MIN or last_delta < 0 or position + size > end:
-                raise CorruptionError(f"{file.path} holds no batch at position {position}")
+                raise DamagedBatchError(file.path, position, "no batch begins there")
             if base_offset + last_delta >= offset:
                 return position
             position += size
         if position == start:
-            raise CorruptionError(f"{file.path} ends in the middle of a batch at position {position}")
+            raise DamagedBatchError(file.path, position, "the file ends in the middle of a batch")
     return end
 
 
@@ -71,10 +88,10 @@ def headers(file: File, position: int, *, end: int) -> Iterator[tuple[int, Batch
         if position - start + HEADER_SIZE > len(chunk):
             start, chunk = position, file.read(position, min(read_bytes, end - position))
             if len(chunk) < HEADER_SIZE:
-                raise CorruptionError(f"{file.path} ends in the middle of a batch at position {position}")
+                raise DamagedBatchError(file.path, position, "the file ends in the middle of a batch")
         header = read_header(chunk, position - start)
         if not _makes_sense(header) or position + header.size > end:
-            raise CorruptionError(f"{file.path} holds no batch at position {position}")
+            raise DamagedBatchError(file.path, position, "no batch begins there")
         yield position, header
         position += header.size
         # Small batches come in one read by the hundred; of large ones only the headers are read.
@@ -118,16 +135,19 @@ class Expected(NamedTuple):
         return Expected(header.next_offset, self.limit_offset, max(self.leader_epoch, header.leader_epoch))
 
 
-def scan(file: File, position: int, *, end: int, expected: Expected) -> Iterator[Finding]:
+def scan(
+    file: File, position: int, *, end: int, expected: Expected, believes_lengths: bool = True
+) -> Iterator[Finding]:
     """What the file holds from `position` to `end`, without gaps and in order.
 
-    An invalid range reaches to the next valid batch, or to `end`.
+    An invalid range reaches to the next valid batch, or to `end`. Without `believes_lengths` that may be one that a
+    record carries: whoever asks looks whether what follows it is sound.
     """
     reader = _ScanReader(file, end)
     while position < end:
         header = reader.valid_batch(position, expected)
         if header is None:
-            resumed = _search(reader, position, expected)
+            resumed = _search(reader, position, expected, believes_lengths=believes_lengths)
             yield Invalid(position, resumed)
             position = resumed
             continue
@@ -136,7 +156,9 @@ def scan(file: File, position: int, *, end: int, expected: Expected) -> Iterator
         expected = expected.after(header)
 
 
-def _search(reader: "_ScanReader", position: int, expected: Expected) -> int:
+def _search(
+    reader: "_ScanReader", position: int, expected: Expected, *, believes_lengths: bool = True
+) -> int:
     """Where, behind the invalid bytes at `position`, the next valid batch begins; the end if there is none.
 
     If the header of the invalid batch is whole and goes on where the one before it ended, its length is
@@ -146,7 +168,7 @@ def _search(reader: "_ScanReader", position: int, expected: Expected) -> int:
     if header is None:
         return reader.end
     start = position + 1
-    if _makes_sense(header) and header.base_offset == expected.next_offset:
+    if believes_lengths and _makes_sense(header) and header.base_offset == expected.next_offset:
         start = position + header.size
     while start + HEADER_SIZE <= reader.end:
         chunk = reader.file.read(start, _SCAN_BYTES)

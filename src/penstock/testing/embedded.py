@@ -26,15 +26,20 @@ from penstock.base.settings import Settings
 from penstock.broker.assemble import IN_MEMORY, memory_disk, real_disk
 from penstock.testing.faults import Faults
 from penstock.testing.life import Life
+from penstock.testing.records import RecordHelpers
 from penstock.world.disk import Disk
 from penstock.world.real_loop import run
 
+# Other than for a broker that serves. A classic group's first members need not wait for more to come: a test has those
+# it has, and would wait three seconds.
+DEFAULTS = {"group.initial.rebalance.delay.ms": 0}
 
-class EmbeddedBroker:
+
+class EmbeddedBroker(RecordHelpers):
     """A broker for tests, ready when the `with` block begins and gone when it ends.
 
-    `data_dir` keeps the data in a directory instead of memory; `settings` are the broker's own, by name:
-    `EmbeddedBroker(settings={"num.partitions": "6"})`.
+    `data_dir` keeps the data in a directory instead of memory; `port` is where it listens, by default on a free one;
+    `settings` are the broker's own, by name: `EmbeddedBroker(settings={"num.partitions": "6"})`.
     """
 
     def __init__(
@@ -57,11 +62,15 @@ class EmbeddedBroker:
 
     def _load_settings(self, port: int) -> Settings:
         return load_broker_settings(
-            file=self._given_settings,
+            file={**DEFAULTS, **(self._given_settings or {})},
             file_name="settings",
             listen=f"127.0.0.1:{port}",
             data_dir=self._data_dir,
         )
+
+    @property
+    def is_running(self) -> bool:
+        return self._life is not None
 
     @property
     def bootstrap_servers(self) -> str:
@@ -99,7 +108,8 @@ class EmbeddedBroker:
         """End the broker as kill -9 would: nothing is finished, said or synced. What was written stays as it is."""
         if self._thread is None:
             raise UserError(
-                "only a running broker on a thread of its own can be killed: use `with EmbeddedBroker()`"
+                "only a running broker on a thread of its own can be killed: use `with EmbeddedBroker()`, not "
+                "`async with`, where killing it would kill the program it shares its loop with"
             )
         self._keep_the_port()
         self._end_thread(cleanly=False)

@@ -9,10 +9,18 @@ What a crash keeps: after a process crash, everything appended. After a machine 
 part and any of the rest; a created, renamed or removed name is certain only after its directory's `sync_dir`.
 """
 
+import errno
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from penstock.base.buffers import Buffer
+
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+
+
+def found_no_room(error: OSError) -> bool:
+    """Whether the disk, or what a user may have of it, is full: that passes, unlike any other error of a disk."""
+    return error.errno in _NO_ROOM
 
 
 class DiskUsage(NamedTuple):

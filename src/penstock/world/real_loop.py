@@ -4,6 +4,8 @@ Both set TCP_NODELAY on every connection, and SO_REUSEADDR on a server's socket,
 """
 
 import asyncio
+import math
+import socket
 import ssl
 import time
 from collections.abc import Callable, Coroutine
@@ -17,6 +19,8 @@ T = TypeVar("T")
 # How many connections the kernel completes before we accept them; it caps the number at its own limit.
 BACKLOG = 1024
 SCRATCH_BYTES = 64 << 10
+
+_MONOTONIC_COARSE = 6  # Linux's number of a clock for which Python has no name
 
 
 def run(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
@@ -44,6 +48,7 @@ class RealLoop:
         self._loop = loop
         self._backlog = backlog
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
+        self._early_ms_max = 0 if isinstance(loop, asyncio.BaseEventLoop) else _uvloop_early_ms_max()
         # Not the loop's own clock: uvloop's stands still while a callback runs, and slices are measured with it.
         self.time: Callable[[], float] = time.monotonic
         # Asked on every request: bound here so that a call costs no second one.
@@ -59,13 +64,19 @@ class RealLoop:
         return self._loop.call_soon_threadsafe(callback, *args)
 
     def call_later(self, delay_s: float, callback: Callable[..., object], *args: Any) -> Timer:
-        return self._loop.call_later(delay_s, callback, *args)
+        return self._loop.call_later(self._in_full(delay_s), callback, *args)
 
     def create_task(self, coroutine: Coroutine[Any, Any, T], *, name: str | None = None) -> asyncio.Task[T]:
         return self._loop.create_task(coroutine, name=name)
 
     async def sleep(self, delay_s: float) -> None:
-        await asyncio.sleep(delay_s)
+        await asyncio.sleep(self._in_full(delay_s))
+
+    def _in_full(self, delay_s: float) -> float:
+        """What to ask the loop for, so that it is not over before `delay_s` is."""
+        if delay_s <= 0 or not self._early_ms_max:
+            return delay_s
+        return (math.ceil(delay_s * 1000 - 1e-6) + self._early_ms_max) / 1000
 
     async def listen(self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int) -> RealServer:
         return RealServer(await self._loop.create_server(factory, host, port, backlog=self._backlog))
@@ -94,6 +105,27 @@ class RealLoop:
             if isinstance(error, ssl.SSLError | ConnectionError | EOFError):
                 raise TlsCutError("it hung up before TLS was agreed on; does that port speak TLS?") from error
             raise
+
+
+def _uvloop_early_ms_max() -> int:
+    """By how much its timers would be early: they count whole milliseconds from a clock that is cut to one, and libuv
+    takes a clock that may be another millisecond old where it is no older than that."""
+    try:
+        return 2 if time.clock_getres(_MONOTONIC_COARSE) <= 0.001 else 1
+    except OSError:
+        return 1
+
+
+def check_can_listen(host: str, port: int) -> None:
+    """Raise the OSError that `RealLoop.listen` would raise there now. Nothing stays bound."""
+    found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    for family, kind, protocol, _, address in found:
+        with socket.socket(family, kind, protocol) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            probe.bind(address)
+            probe.listen(1)
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:

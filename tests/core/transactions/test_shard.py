@@ -7,13 +7,15 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from penstock.base.errors import ErrorCode
+from penstock.base.errors import ErrorCode, PeerError
 from penstock.core.coordination import Decision
 from penstock.core.groups.regex import compile_expression
 from penstock.core.transactions.requests import Listed, ListFilter
 from penstock.core.transactions.settings import TransactionSettings
 from penstock.core.transactions.states import TransactionState
 from penstock.core.transactions.transaction import Identity
+from penstock.records.internal.record import InternalRecord
+from penstock.records.internal.transaction_shapes import TransactionLogKey, TransactionLogValue
 from tests.core.transactions.coordinator import MINUTE_MS, T0, T1, Coordinator
 
 NONE = ErrorCode.NONE
@@ -27,6 +29,15 @@ def coordinator() -> Coordinator:
 
 def verify(coordinator: Coordinator, identity: Identity, *partitions, name: str = "me"):
     return coordinator.carry_out(coordinator.shard.verify(name, identity, frozenset(partitions)))
+
+
+def test_a_record_with_a_state_that_does_not_exist_is_refused_and_changes_nothing(coordinator: Coordinator):
+    me = coordinator.initialize()
+    key = TransactionLogKey(transactional_id="me")
+    forged = InternalRecord(key, TransactionLogValue(producer_id=9, transaction_status=99))
+    with pytest.raises(PeerError, match=r"no transaction state 99.*'me'"):
+        coordinator.shard.replay(forged, offset=0)
+    assert coordinator.describe().identity == me
 
 
 def test_adding_a_partition_again_writes_nothing(coordinator: Coordinator):

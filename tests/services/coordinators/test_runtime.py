@@ -14,6 +14,7 @@ from penstock.core.coordination import Decision, Producer, partition_for
 from penstock.records.batch import headers
 from penstock.records.builder import build_batch
 from penstock.records.control import Marker, MarkerType, build_marker
+from penstock.records.internal.record import InternalRecord
 from penstock.records.record import Record
 from penstock.services.coordinators.coordinator import Coordinator
 from penstock.services.coordinators.internal_topics import InternalTopic, create
@@ -522,29 +523,90 @@ def test_stopping_answers_whoever_waits(controlled: ControlledBroker) -> None:
     controlled.run(story)
 
 
-def test_a_log_that_holds_no_internal_records_is_not_loaded(controlled: ControlledBroker) -> None:
+COUNTER_A = b"\x00\x01\x00\x01a"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "reason"),
+    [
+        (b"\x00\x01", b"x", "CounterKey v0 ends early"),
+        (b"", b"x", "0 bytes"),
+        (b"\x00", None, "1 bytes"),
+        (None, b"x", "it has no key"),
+        (b"hello", b"x", "its type is not known to this version; a newer one may have written it"),
+        (
+            b"\x00\x09later",
+            b"\x00\x00",
+            "its type is not known to this version; a newer one may have written it",
+        ),
+        (b"\xff\xff", b"x", "its type is not known to this version; a newer one may have written it"),
+        (COUNTER_A, b"", "0 bytes"),
+        (COUNTER_A, b"\x00\x00", "CounterValue v0 ends early"),
+        (COUNTER_A, b"hello", "CounterValue has no version 26725"),
+        (COUNTER_A, b"\xff\xff", "CounterValue has no version -1"),
+    ],
+)
+def test_a_record_that_cannot_be_read_is_skipped_and_named(
+    controlled: ControlledBroker,
+    caplog: pytest.LogCaptureFixture,
+    key: bytes | None,
+    value: bytes | None,
+    reason: str,
+) -> None:
     async def story() -> None:
-        coordinator = await started(controlled)
+        before = await started(controlled)
+        assert await before.ask_partition(0, add("a")) == 1
+        await before.stop()
         partition = partition_of(controlled.broker, 0)
-        foreign = build_batch([Record(0, 1, b"\x00\x09later", b"\x00\x00"), Record(1, 1, b"\x00\x01", b"x")])
-        partition.append_own(foreign, leader_epoch=0, now_ms=1)
-        assert await coordinator.ask_partition(0, get("a")) == NOT_COORDINATOR
-        assert await coordinator.ask_partition(1, add("a")) == 1
+        partition.append_own(build_batch([Record(0, 1, key, value)]), leader_epoch=0, now_ms=1)
+        coordinator = new_coordinator(controlled.broker)
+        assert await coordinator.ask_partition(0, get("a")) == 1
+        assert await coordinator.ask_partition(0, add("a")) == 2
+        (line,) = [record.getMessage() for record in caplog.records if "skipped" in record.getMessage()]
+        assert line.startswith(f"{partition}: skipped the record at offset 1: ")
+        assert reason in line
+        assert line.endswith("What it was to change stays as it was before")
         await coordinator.stop()
 
     controlled.run(story)
 
 
-def test_a_record_of_a_type_from_the_future_is_left_alone_and_said_so(
+def test_a_record_that_says_what_cannot_be_is_skipped_and_named(
+    controlled: ControlledBroker, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replay = CountingShard.replay
+
+    def replay_or_fail(self: CountingShard, record: InternalRecord, **place: Any) -> None:
+        if record.value is not None and record.value.count == 13:  # type: ignore[attr-defined]
+            raise KeyError(13)
+        replay(self, record, **place)
+
+    async def story() -> None:
+        before = await started(controlled)
+        for _ in range(13):
+            await before.ask_partition(0, add("a"))
+        await before.stop()
+        monkeypatch.setattr(CountingShard, "replay", replay_or_fail)
+        coordinator = new_coordinator(controlled.broker)
+        assert await coordinator.ask_partition(0, get("a")) == 12
+        assert "skipped the record at offset 12: its contents make no sense (KeyError(13))" in caplog.text
+        await coordinator.stop()
+
+    controlled.run(story)
+
+
+def test_of_many_records_that_cannot_be_read_a_few_are_named_and_all_are_counted(
     controlled: ControlledBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def story() -> None:
         coordinator = await started(controlled)
         partition = partition_of(controlled.broker, 0)
-        foreign = build_batch([Record(0, 1, b"\x00\x09later", b"\x00\x00")])
-        partition.append_own(foreign, leader_epoch=0, now_ms=1)
+        forged = build_batch([Record(offset, 1, b"forged", b"x") for offset in range(500)])
+        partition.append_own(forged, leader_epoch=0, now_ms=1)
         assert await coordinator.ask_partition(0, add("a")) == 1
-        assert f"{partition} has 1 records of types that this version does not know" in caplog.text
+        lines = [record.getMessage() for record in caplog.records if "skipped" in record.getMessage()]
+        assert len(lines) == 11
+        assert lines[-1].startswith(f"{partition}: skipped 500 records in all")
         await coordinator.stop()
 
     controlled.run(story)

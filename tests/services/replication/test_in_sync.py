@@ -3,8 +3,11 @@
 import asyncio
 from dataclasses import replace
 
+import pytest
+
 from penstock.base.errors import ErrorCode
 from penstock.services.partition import Partition
+from penstock.storage.errors import NoRoomError
 from tests.raw_client import batch_of
 from tests.services.replication.cluster import Cluster, Node, led_by
 from tests.services.replication.stories import tell
@@ -68,7 +71,7 @@ def test_a_leader_without_room_that_is_alone_in_sync_lets_a_follower_join_and_th
         await cluster[2].replication.stop()
         assert (await cluster[1].produce(batch_of(b"x"))).error_code == 0
         assert cluster.controller.topics["orders"].partitions[0].in_sync == (1,)
-        cluster[1].partition().lacks_room = True
+        cluster[1].partition().refuses_for_room = True
         cluster[2].replication.start()
         await cluster.until(lambda: proposed(cluster)[-2:] == [[1, 2], [2]])
 
@@ -313,3 +316,68 @@ def noted(cluster: Cluster, node_id: int) -> int:
     follower = leadership.follower(node_id)
     assert follower is not None
     return follower.end_offset
+
+
+def test_a_full_disk_while_leader_epochs_are_written_takes_nothing_offline(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.controller.create(led_by(1, 2), flush_messages="1")
+        await cluster.until_same(1, 2)
+        brokers = [cluster[1], cluster[2]]
+        for node in brokers:
+            node.disk.is_full, node.disk.full_for = True, "leader-epoch-checkpoint"
+        for leader in (2, 1):
+            await cluster.controller.elect(leader)
+            assert (await cluster[leader].produce(batch_of(b"x"))).error_code == ErrorCode.NONE
+        await cluster.until_same(1, 2)
+        assert all(node.partition().log.epochs.changed for node in brokers), "there was no room for them"
+        assert all(node.partition().log.failed is None for node in brokers)
+        for node in brokers:
+            node.disk.is_full = False
+        await cluster.until(lambda: not any(node.partition().log.epochs.changed for node in brokers))
+        await cluster.until(lambda: not any(node.partitions.room.problem() for node in brokers))
+        assert brokers[0].log_bytes() == brokers[1].log_bytes()
+
+    tell(story)
+    assert "offline" not in caplog.text
+
+
+def test_a_follower_without_room_says_so_once_and_copies_on_when_there_is_some(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.controller.create(led_by(1, 2))
+        await cluster.until_same(1, 2)
+        follower = cluster[2]
+        follower.disk.is_full = True
+        await cluster[1].produce(batch_of(b"x"), acks=1)
+        await cluster.until(lambda: follower.partitions.room.problem() is not None)
+        refused = follower.partitions.room.refusals.value
+        await cluster.until(lambda: follower.partitions.room.refusals.value > refused + 3)
+        follower.disk.is_full = False
+        await cluster.until_same(1, 2)
+        await cluster.until(lambda: follower.partitions.room.problem() is None)
+
+    tell(story)
+    assert caplog.text.count("no room on the disk") == 1
+    assert caplog.text.count("room on the disk again") == 1
+
+
+def test_an_end_that_cannot_be_cut_off_for_lack_of_room_is_cut_off_later() -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.controller.create(led_by(1, 2), flush_messages="1")
+        await cluster[1].produce(batch_of(b"x"))
+        await cluster.until_same(1, 2)
+        follower = cluster[2]
+        await follower.replication.stop()
+        await follower.partitions.write_checkpoints()
+        follower.disk.is_full = True
+        with pytest.raises(NoRoomError):
+            await follower.partitions.cut_end(follower.partition(), 0)
+        assert (follower.partition().log.end_offset, follower.partition().log.failed) == (1, None)
+        follower.disk.is_full = False
+        await follower.partitions.cut_end(follower.partition(), 0)
+        assert follower.partition().log.end_offset == 0
+
+    tell(story)

@@ -93,6 +93,59 @@ def test_a_producer_at_a_follower_is_told_who_leads() -> None:
     tell(story)
 
 
+def hinted(answer: ProduceResponse) -> tuple[int, object, list[object]]:
+    """The error, the leader and the endpoints in an answer about one partition."""
+    told = answer.responses[0].partition_responses[0]
+    return told.error_code, told.current_leader, list(answer.node_endpoints)
+
+
+async def refused_hints(node: Node) -> None:
+    """Neither produce nor fetch names a leader, in any version that could."""
+    connection = await node.connection()
+    for version in range(10, 14):
+        request = produce_request(TOPIC, batch_of(b"x"))
+        request.topic_data[0].topic_id = TOPIC_ID
+        request.topic_data[0].name = TOPIC if version < 13 else ""
+        produced = await connection.ask(request, ProduceResponse, version_max=version)
+        assert hinted(produced) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, None, [])
+    for version in range(12, 19):
+        fetched = await node.fetch(asking(epoch=0), version=version)
+        told = fetched.responses[0].partitions[0]
+        assert told.error_code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+        assert (told.current_leader, fetched.node_endpoints) == (None, [])
+
+
+def test_nobody_is_told_of_a_leader_where_there_is_none() -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.controller.create(led_by(1, 2))
+        await cluster.controller.elect(NO_LEADER)
+        for node in (cluster[1], cluster[2]):
+            await refused_hints(node)
+
+    tell(story)
+
+
+def test_nobody_is_told_of_a_leader_whose_address_is_not_known() -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.controller.create(led_by(1, 2))
+        await cluster.controller.elect(2)
+        del cluster[1].image.brokers[2]
+        await refused_hints(cluster[1])
+
+    tell(story)
+
+
+def test_nobody_is_told_of_a_leader_that_seems_dead() -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.controller.create(led_by(1, 2))
+        await cluster.controller.elect(2)
+        services = cluster[1].services
+        services.absences.doubt(2, now=services.world.loop.time())
+        await refused_hints(cluster[1])
+
+    tell(story)
+
+
 @pytest.mark.parametrize("version", [12, 18])
 def test_a_consumer_with_an_older_epoch_is_told_who_leads(version: int) -> None:
     async def story(cluster: Cluster) -> None:

@@ -112,7 +112,8 @@ def test_a_small_story_accounts_for_every_record_and_draws_its_page(tmp_path: Pa
     assert sum(row["calls"] for row in rows(report, "call_graph")) == len(kept)
 
     page = Page((report / "index.html").read_text())
-    assert {"throughput", "lag", "call graph"} <= set(page.labels)
+    captions = {label.partition(":")[0] for label in page.labels}
+    assert {"logs produced", "event to alert", "rows read", "lag, in records", "call graph"} <= captions
     assert page.tags["svg"] >= 3
     assert page.addresses == [], "nothing comes from outside"
     assert page.tags["script"] == 0

@@ -235,6 +235,7 @@ def test_a_stream_is_refused(spark: "SparkSession", tmp_path: Path) -> None:
 
 
 @pytest.mark.foreign
+@pytest.mark.needs("kafka")
 def test_a_directory_of_apache_kafka_is_read(offline: Read, topic: str) -> None:
     with ApacheKafka() as kafka:
         topics = Topics(kafka.bootstrap)

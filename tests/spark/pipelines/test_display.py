@@ -147,3 +147,9 @@ def test_a_rate_forgets_and_does_not_divide_by_the_time_before_its_beginning() -
     assert rate.per_second(104) == 100
     assert rate.per_second(106.9) == 80
     assert rate.per_second(107) == 0
+
+
+def test_a_flow_without_a_finished_batch_says_that_it_is_at_its_first() -> None:
+    starting = RUNNING._replace(state=State.STARTING, rows=0, batch=None, batch_ms=None)
+
+    assert render_line([starting], elapsed_s=20) == "20 s  monitoring at its first batch, lag 1,234"

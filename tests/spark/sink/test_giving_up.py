@@ -11,7 +11,6 @@ from pyspark.sql.types import BinaryType, StructType
 
 from peers.kafka import ApacheKafka
 from peers.penstock import PenstockProcess
-from peers.tools import require
 from penstock.client.blocking import BlockingClient
 from penstock.client.errors import AnsweredError
 from penstock.client.transaction_steps import has_own_epochs
@@ -25,6 +24,7 @@ from tests.spark.writing import Topics
 
 pytestmark = pytest.mark.xdist_group("giving up")
 
+KAFKA = [pytest.mark.foreign, pytest.mark.needs("kafka")]
 SCHEMA = StructType().add("value", BinaryType())
 OLD_TRANSACTIONS = {"transaction.version": 0}
 
@@ -33,8 +33,8 @@ OLD_TRANSACTIONS = {"transaction.version": 0}
     scope="module",
     params=[
         "penstock",
-        pytest.param("kafka", marks=pytest.mark.foreign),
-        pytest.param("kafka with old transactions", marks=pytest.mark.foreign),
+        pytest.param("kafka", marks=KAFKA),
+        pytest.param("kafka with old transactions", marks=KAFKA),
     ],
 )
 def servers(request: pytest.FixtureRequest) -> Iterator[str]:
@@ -42,7 +42,6 @@ def servers(request: pytest.FixtureRequest) -> Iterator[str]:
         with PenstockProcess(settings={"transaction.two.phase.commit.enable": "true"}) as penstock:
             yield penstock.bootstrap
         return
-    require("kafka")
     is_old = request.param != "kafka"
     with ApacheKafka(features=OLD_TRANSACTIONS if is_old else None) as kafka:
         with BlockingClient(kafka.bootstrap) as blocking:

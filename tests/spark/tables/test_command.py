@@ -44,6 +44,21 @@ def test_a_table_is_created_listed_refreshed_and_described(
     command = [sys.executable, "-m", "penstock", "table", "refresh", "orders", "--warehouse", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=400, check=False)
     assert done.stdout == "table orders: 5 rows (+5), 1 rejected (+1), 1 batch\n", done.stderr
+    _, said, _ = told("query", "orders", "--where", "id >= 3", "--order-by", "id desc", "--json")
+    assert [(row["id"], row["name"], row["_topic"]) for row in json.loads(said)] == [
+        (4, "n", topic),
+        (3, "n", topic),
+    ]
+    sql = [
+        *command[:4],
+        "query",
+        "--sql",
+        "SELECT count(*) AS n, max(id) AS most FROM orders",
+        *command[6:],
+        "--json",
+    ]
+    done = subprocess.run(sql, capture_output=True, text=True, timeout=400, check=False)
+    assert json.loads(done.stdout) == [{"n": 5, "most": 4}], done.stderr
     topics.write_values(topic, ["{}", "{}"], partition=1)
     _, said, _ = told("list", "--json")
     (listed,) = json.loads(said)
@@ -57,6 +72,9 @@ def test_a_table_is_created_listed_refreshed_and_described(
     assert f"orders: append table of topic {topic} (json" in said
     assert "5 rows in" in said
     assert "1 rejected, lag 2" in said
+    code, said, _ = told("drop", "orders", "--yes")
+    assert (code, said) == (0, "dropped table orders: 2 files deleted\n")
+    assert not (tmp_path / "orders").exists()
 
 
 def test_a_broker_that_is_away_does_not_hide_a_table(told: Any, tmp_path: Path) -> None:

@@ -56,7 +56,9 @@ def make(topic: str, tmp_path: Path) -> Make:
     return create
 
 
-@pytest.fixture(params=["penstock", pytest.param("kafka", marks=pytest.mark.foreign)])
+@pytest.fixture(
+    params=["penstock", pytest.param("kafka", marks=[pytest.mark.foreign, pytest.mark.needs("kafka")])]
+)
 def servers(request: pytest.FixtureRequest) -> str:
     bootstrap: str = request.getfixturevalue(request.param).bootstrap
     return bootstrap

@@ -45,6 +45,25 @@ def test_another_query_has_batches_of_its_own(spark: "SparkSession", tmp_path: P
     assert rows_of(spark, tmp_path, "events") == [(7,), (7,)]
 
 
+def test_a_writer_removes_what_killed_writers_left_and_nothing_that_a_person_put_there(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    table = tables.ensure_table(tmp_path, "events")
+    data = table.folder / "data"
+    left = data / f"batch-7-{'0' * 32}"
+    ours = data / "photos" / "notes.txt"
+    for folder in (left, ours.parent):
+        folder.mkdir()
+    ours.write_text("mine")
+    (data / "note.txt").write_text("mine")
+    (left / "part-0.parquet").write_bytes(b"half")
+
+    assert tables.write_batch(frame(spark, [(1,)], "id int"), 0, table, query_id="q")
+
+    assert not left.exists()
+    assert ours.read_text() == (data / "note.txt").read_text() == "mine"
+
+
 @pytest.mark.parametrize("keys", [(), ("id",)])
 def test_a_crash_before_the_manifest_leaves_nothing_and_the_next_writer_tidies_up(
     spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keys: tuple[str, ...]

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from penstock.base.errors import PeerError
 from penstock.base.ids import TopicPartition
 from penstock.core.transactions.states import STATES, TransactionState
 from penstock.records.internal.record import InternalRecord
@@ -104,12 +105,16 @@ def tombstone(transactional_id: str) -> InternalRecord:
 
 
 def read_record(record: InternalRecord) -> tuple[str, Transaction | None]:
-    """An id and what a record makes of it; None: it is unknown from here on."""
+    """An id and what a record makes of it; None: it is unknown from here on. PeerError where no such state exists."""
     key, value = record
     assert isinstance(key, TransactionLogKey)
     if value is None:
         return key.transactional_id, None
     assert isinstance(value, TransactionLogValue)
+    if value.transaction_status not in STATES:
+        raise PeerError(
+            f"there is no transaction state {value.transaction_status}, which it gives to {key.transactional_id!r}"
+        )
     return key.transactional_id, Transaction(
         transactional_id=key.transactional_id,
         producer_id=value.producer_id,

@@ -16,6 +16,13 @@ from penstock.schema.words import Versioned
 
 _NUMBER: Final = Packed(">h")
 _KEY_VERSION: Final = 0  # a key has but one: with another it would be another key
+_NEWER_VERSION_MAX: Final = (
+    127  # versions are counted up; where a text stands instead, its first letters are more
+)
+
+
+class NewerRecordError(PeerError):
+    """A record of a known type in a version that a newer program wrote."""
 
 
 class RecordKey(Versioned):
@@ -79,8 +86,8 @@ class RecordFormat:
 
     def decode(self, key: Buffer, value: Buffer | None) -> InternalRecord | None:
         """The record with these bytes, or None for a type that nobody here knows: a newer version's, to be left
-        alone. PeerError if the bytes are no record, or one of a known type in a version that is not known: without
-        it, what is known of its key would be wrong."""
+        alone. PeerError if the bytes are no record; NewerRecordError for a known type in a version that is not known:
+        without it, what is known of its key would be wrong."""
         type_ = self._types.get(_number(key))
         if type_ is None:
             return None
@@ -88,8 +95,8 @@ class RecordFormat:
         if value is None:
             return InternalRecord(decoded, None)
         version = _number(value)
-        if version > type_.value.VERSIONS[1]:
-            raise PeerError(
+        if type_.value.VERSIONS[1] < version <= _NEWER_VERSION_MAX:
+            raise NewerRecordError(
                 f"a {type_.value.__name__} of version {version} was written by a newer program, and this one reads "
                 f"them up to {type_.value.VERSIONS[1]}: install the version that wrote it, or a newer one"
             )

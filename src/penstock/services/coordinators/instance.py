@@ -7,6 +7,7 @@ written, at the end of the turn (`writing`); nothing that depends on it is answe
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable, Generator, Iterable
 from functools import partial
 from typing import Any, Final, Generic, TypeAlias, TypeVar
@@ -45,7 +46,11 @@ _TIMER_RETRY_S: Final = 0.5  # after a timer's decision could not be written
 
 
 class SteadyClock:
-    """Wall-clock milliseconds that never jump: the wall's at the start, and from then on the monotonic clock's."""
+    """Wall-clock milliseconds that never jump: the wall's at the start, and from then on the monotonic clock's.
+
+    What begins now begins when this millisecond is over, and what is due is due when all of its last millisecond is:
+    so no deadline passes a fraction of a millisecond early.
+    """
 
     def __init__(self, world: World) -> None:
         self._loop = world.loop
@@ -53,7 +58,15 @@ class SteadyClock:
         self._since_s = world.loop.time()
 
     def now_ms(self) -> int:
+        """For what begins now; deadlines are counted from here."""
+        return self._wall_ms + math.ceil((self._loop.time() - self._since_s) * 1000)
+
+    def passed_ms(self) -> int:
+        """For what is due: every deadline up to here has passed."""
         return self._wall_ms + int((self._loop.time() - self._since_s) * 1000)
+
+    def seconds_until(self, due_ms: int) -> float:
+        return (due_ms - self._wall_ms) / 1000 - (self._loop.time() - self._since_s)
 
 
 class Instance(Generic[S]):
@@ -293,7 +306,7 @@ class Instance(Generic[S]):
             return
         if self._timer is not None:
             self._timer.cancel()
-        delay_s = max(delay_s_min, (due_ms - self._clock.now_ms()) / 1000, _TIMER_DELAY_S_MIN)
+        delay_s = max(delay_s_min, self._clock.seconds_until(due_ms), _TIMER_DELAY_S_MIN)
         self._timer_due_ms = due_ms
         self._timer = self._loop.call_later(delay_s, self._due)
 
@@ -303,7 +316,7 @@ class Instance(Generic[S]):
         self._start(self._expire())
 
     async def _expire(self) -> None:
-        done = await self._carry_out_all(self.shard.expire(self._clock.now_ms()))
+        done = await self._carry_out_all(self.shard.expire(self._clock.passed_ms()))
         self._expiring = False
         self._arm(delay_s_min=0.0 if done else _TIMER_RETRY_S)
 

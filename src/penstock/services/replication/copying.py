@@ -14,9 +14,11 @@ from penstock.records.batch import crc_holds, headers
 from penstock.records.errors import CorruptBatchError
 from penstock.services.partition import Partition
 from penstock.services.partitions import Partitions
+from penstock.storage.errors import NoRoomError
 from penstock.storage.log import PlacedBatch
 from penstock.wire.messages.fetch import PartitionData
 from penstock.world import World
+from penstock.world.disk import found_no_room
 from penstock.world.pacing import Pacer
 
 log = logging.getLogger("penstock.replication")
@@ -79,6 +81,9 @@ class Copier:
         try:
             await self._world.work.run(partition.log.mark_compacted)
         except OSError as error:
+            if found_no_room(error):
+                partition.found_no_room(str(error), size=1)
+                raise NoRoomError(f"{partition}: no room for the mark of a compacted log: {error}") from error
             raise StorageError(f"{partition}: the mark of a compacted log cannot be left: {error}") from error
 
     async def _make_room_for_first(self, partition: Partition, first: int, next_offset: int) -> None:
@@ -98,8 +103,8 @@ class Copier:
 
     async def _cut_to(self, partition: Partition, offset: int, why: str) -> None:
         before = partition.log.end_offset
-        if partition.is_compacting:
-            raise CopyError(f"{partition} is being compacted; its end can be cut off afterwards")
+        if partition.is_being_rewritten:
+            raise CopyError(f"{partition} is being rewritten; its end can be cut off afterwards")
         tell = log.warning if offset < partition.high_watermark else log.info
         if offset < partition.log.start_offset:
             await self._partitions.begin_anew(partition, offset)
@@ -125,8 +130,8 @@ class Copier:
         if leader.end < end_offset:
             await self._cut_to(partition, leader.end, f"it ends at {leader.end} there")
         elif leader.start > end_offset:
-            if partition.is_compacting:
-                raise CopyError(f"{partition} is being compacted; it can begin anew afterwards")
+            if partition.is_being_rewritten:
+                raise CopyError(f"{partition} is being rewritten; it can begin anew afterwards")
             log.warning(
                 "%s ends at offset %d, and the log of its leader %d starts at %d: it begins anew there",
                 partition,

@@ -352,6 +352,7 @@ class Fetcher:
                 self._back_off(followed, f"it answers {error.name}", passes=error in _PASSES)
         except (CopyError, NoRoomError) as problem:
             self._session.restart()
+            followed.has_trouble |= isinstance(problem, NoRoomError)  # which the partition has told
             self._back_off(followed, str(problem))
         except StorageError as problem:
             # The log has failed, and with it this replica; the others are fetched on.

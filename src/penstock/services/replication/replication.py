@@ -11,7 +11,9 @@ from penstock.services.partitions import Partitions
 from penstock.services.peers import Peers
 from penstock.services.replication.fetcher import Fetcher
 from penstock.services.replication.in_sync import ControllerLink, InSyncKeeper
+from penstock.services.replication.mending import Mender
 from penstock.services.replication.throttling import FollowerThrottle
+from penstock.storage.errors import NoRoomError
 from penstock.world import World
 
 log = logging.getLogger("penstock.replication")
@@ -44,6 +46,7 @@ class Replication:
         self._ending: dict[asyncio.Task[None], None] = {}
         self._writing: asyncio.Task[None] | None = None
         self._keeper = InSyncKeeper(world, image, partitions, configs, controller, node_id=node_id)
+        self._mender = Mender(world, image, partitions, peers, node_id=node_id)
 
     def start(self) -> None:
         """Follow what is to be followed, from now on."""
@@ -51,9 +54,12 @@ class Replication:
         self._partitions.on_changed = self.changed
         self._partitions.on_may_join = self._keeper.may_join
         self._partitions.on_cannot_write = self._keeper.cannot_write
+        self._partitions.findings.on_damaged = self._mender.damaged
         for partition in list(self._partitions.all()):
             self.changed(partition)
+            self._mender.damaged(partition)  # if it is: a start may have found that
         self._keeper.start()
+        self._mender.start()
         self._writing = self._world.loop.create_task(self._write_high_watermarks(), name="high watermarks")
 
     async def stop(self) -> None:
@@ -65,15 +71,23 @@ class Replication:
         await self._keeper.stop()
         fetchers, self._fetchers = self._fetchers, {}
         self._leaders.clear()
-        await asyncio.gather(*(fetcher.stop() for fetcher in fetchers.values()), *self._ending)
+        await asyncio.gather(
+            *(fetcher.stop() for fetcher in fetchers.values()), *self._ending, self._mender.stop()
+        )
 
     async def _write_high_watermarks(self) -> None:
+        lacks_room = False
         while True:
             await self._world.loop.sleep(
                 self._configs.broker[REPLICA_HIGH_WATERMARK_CHECKPOINT_INTERVAL_MS] / 1000
             )
             try:
                 await self._partitions.write_high_watermarks()
+                lacks_room = False
+            except NoRoomError as error:
+                if not lacks_room:
+                    log.warning("no room on the disk: %s; that is tried again", error)
+                lacks_room = True
             except Exception:
                 log.exception("the high watermarks cannot be written down; that is tried again")
 

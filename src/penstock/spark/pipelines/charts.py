@@ -1,22 +1,54 @@
-"""Plots as SVG inside an HTML page: lines over time, bars over time, a graph of who calls whom. Pure, and without any
-resource from outside; colours are variables of the page's style (`STYLE`), for light and dark.
+"""Plots as SVG inside an HTML page: a line over time, stretches of time, a graph of who calls whom. Pure, and without
+any resource from outside; colours are variables of the page's style (`STYLE`), for light and dark.
+
+Every plot is as wide as a phone (`WIDTH`) and has one line, so that a page shows many beside each other, or one below
+the other. What a point says is told when it is pointed at.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 from html import escape
+from itertools import pairwise
 from typing import Final, NamedTuple
 
-WIDTH: Final = 880
-_HEIGHT: Final = 220
-_LEFT: Final = 64
-_RIGHT: Final = 16
-_TOP: Final = 12
-_BOTTOM: Final = 28
-_ROW_HEIGHT: Final = 26
-_POINTS_MAX: Final = 600
+from penstock.spark.pipelines.units import Unit, scale
+
+WIDTH: Final = 340
+_HEIGHT: Final = 120
+_LEFT: Final = 52
+_RIGHT: Final = 10
+_TOP: Final = 10
+_BOTTOM: Final = 22
+_STEPS_MAX: Final = 3
+_ROW_HEIGHT: Final = 34
+_POINTS_MAX: Final = 300
+_PLACES_MAX: Final = 60  # that can be pointed at
 COLOURS_MAX: Final = 8
-_LABELLED_FROM: Final = 0.02  # of the heaviest edge; the others tell when they are pointed at
+_TICKS_MAX: Final = 4
+_TICK_STEPS_S: Final = (
+    1,
+    2,
+    5,
+    10,
+    15,
+    30,
+    60,
+    120,
+    300,
+    600,
+    900,
+    1_800,
+    3_600,
+    7_200,
+    14_400,
+    43_200,
+    86_400,
+)
+_BOX_WIDTH: Final = 106
+_BOX_GAP: Final = 11
+_LAYER_GAP: Final = 40
+_LINE_HEIGHT: Final = 14
 
 STYLE: Final = """
 :root { color-scheme: light dark; --ground: #ffffff; --ink: #1d2329; --quiet: #5b6570; --line: #d9dee3;
@@ -28,30 +60,55 @@ STYLE: Final = """
   --c0: #79b4f2; --c1: #f5a45f; --c2: #5fcfb5; --c3: #ec88c4; --c4: #b0a1f0;
   --c5: #d9c74a; --c6: #93bfd8; --c7: #dd9c8a; } }
 * { box-sizing: border-box; }
-body { margin: 0; background: var(--ground); color: var(--ink); font: 15px/1.5 system-ui, sans-serif; }
-main { max-width: 960px; margin: 0 auto; padding: 24px 16px 48px; }
-h1 { font-size: 24px; margin: 0 0 4px; } h2 { font-size: 17px; margin: 32px 0 8px; }
+body { margin: 0; background: var(--ground); color: var(--ink); font: 15px/1.5 system-ui, sans-serif;
+  overflow-wrap: anywhere; }
+main { max-width: 1120px; margin: 0 auto; padding: 24px 16px 48px; }
+h1 { font-size: 24px; margin: 0 0 4px; } h2 { font-size: 18px; margin: 32px 0 8px; } h3 { font-size: 15px; margin: 0; }
 p { margin: 4px 0; } .quiet { color: var(--quiet); } .good { color: var(--good); } .bad { color: var(--bad); }
-.figures { display: flex; flex-wrap: wrap; gap: 8px; margin: 16px 0; }
-.figure { background: var(--panel); border-radius: 6px; padding: 8px 14px; min-width: 130px; }
+.figures { display: grid; grid-template-columns: repeat(auto-fill, minmax(150px, 1fr)); gap: 8px; margin: 16px 0; }
+.figure { background: var(--panel); border-radius: 6px; padding: 8px 14px; }
 .figure b { display: block; font-size: 21px; font-variant-numeric: tabular-nums; }
-.legend { display: flex; flex-wrap: wrap; gap: 4px 16px; font-size: 13px; }
-.legend i { display: inline-block; width: 14px; height: 3px; margin-right: 6px; vertical-align: middle; }
-.wide { overflow-x: auto; } svg { max-width: 100%; height: auto; display: block; }
-svg text { fill: var(--quiet); font: 12px system-ui, sans-serif; } svg text.name { fill: var(--ink); }
+.cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 330px), 1fr)); gap: 24px 20px; }
+.card { min-width: 0; } .card p { font-size: 14px; } figure { margin: 8px 0 0; } figcaption { font-size: 13px; }
+svg { width: 100%; max-width: 460px; height: auto; display: block; }
+svg text { fill: var(--quiet); font: 11px system-ui, sans-serif; } svg text.name { fill: var(--ink); font-size: 12px; }
+svg text.bad { fill: var(--bad); }
+svg rect.place { fill: transparent; } svg g:hover > rect.place { fill: var(--quiet); fill-opacity: 0.15; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 14px; }
-th, td { text-align: right; padding: 3px 12px 3px 0; border-bottom: 1px solid var(--line); white-space: nowrap; }
-th { color: var(--quiet); font-weight: 500; } th.text, td.text { text-align: left; }
-pre { background: var(--panel); padding: 12px; border-radius: 6px; overflow-x: auto; }
+th, td { text-align: right; padding: 3px 0 3px 14px; border-bottom: 1px solid var(--line); vertical-align: top;
+  overflow-wrap: normal; }
+td { white-space: nowrap; } th { color: var(--quiet); font-weight: 500; vertical-align: bottom; }
+th.text, td.text { text-align: left; white-space: normal; }
+th:first-child, td:first-child { padding-left: 0 !important; }
+.card table { font-size: 13px; width: 100%; } .card th, .card td { padding-left: 8px; }
+pre { background: var(--panel); padding: 12px; border-radius: 6px; white-space: pre-wrap; }
+@media (max-width: 480px) { main { padding: 16px 12px 32px; } table { font-size: 12px; width: 100%; }
+  th, td { padding-left: 6px; } }
 """
 
 
-class Series(NamedTuple):
-    """A named line; points are (seconds, value) in order. Who is in several charts has one colour in all of them."""
+class Frame(NamedTuple):
+    """The stretch of time that all plots of a page share, in the clock of its beginning."""
 
-    name: str
-    points: Sequence[tuple[float, float]]
-    colour: int
+    began_at: datetime
+    end_s: float
+
+    def clock(self, second: float) -> str:
+        """What the clock said then."""
+        return f"{self.began_at + timedelta(seconds=second):%H:%M:%S}"
+
+    def ticks(self) -> list[tuple[float, str]]:
+        """Few round moments of the clock, in seconds since the beginning, and what to write below them."""
+        step_s = next((each for each in _TICK_STEPS_S if self.end_s <= each * _TICKS_MAX), _TICK_STEPS_S[-1])
+        midnight = self.began_at.replace(hour=0, minute=0, second=0, microsecond=0)
+        since_s = (self.began_at - midnight).total_seconds()
+        second = math.ceil(since_s / step_s) * step_s - since_s
+        ticks: list[tuple[float, str]] = []
+        while second <= self.end_s and len(ticks) <= _TICKS_MAX:
+            told = self.clock(second + 1e-3)
+            ticks.append((second, told if step_s < 60 else told[:5]))
+            second += step_s
+        return ticks
 
 
 class Span(NamedTuple):
@@ -64,7 +121,7 @@ class Span(NamedTuple):
 
 
 class Edge(NamedTuple):
-    """Who calls whom, how often, and what is written beside the arrow."""
+    """Who calls whom, how often, and what is written about it."""
 
     caller: str
     callee: str
@@ -73,117 +130,176 @@ class Edge(NamedTuple):
     bad: bool = False
 
 
-def line_chart(title: str, series: Sequence[Series], *, unit: str) -> str:
-    """Lines over time with a legend; an empty chart says so."""
-    points = [point for each in series for point in each.points]
+def line_chart(
+    title: str,
+    points: Sequence[tuple[float, float]],
+    *,
+    frame: Frame,
+    unit: Unit,
+    colour: int = 0,
+    largest: float | None = None,
+    limit: float | None = None,
+) -> str:
+    """A line over time; an empty chart says so. Charts that are given the same `largest` can be compared. `limit` is a
+    value that should not be passed, and is drawn too."""
     if not points:
         return _empty(title)
-    end_s = max(max(second for second, _ in points), 1.0)
-    step, top = _scale(max(value for _, value in points))
-    body = [*_grid(step, top, unit), *_seconds_axis(end_s, _HEIGHT - _BOTTOM)]
-    for each in series:
-        path = " ".join(
-            f"{'M' if index == 0 else 'L'}{_x(second, end_s):.1f},{_y(value, top):.1f}"
-            for index, (second, value) in enumerate(_thinned(each.points))
-        )
+    highest = max(value for _, value in points)
+    step, top = scale(max(highest, largest or 0.0, limit or 0.0, unit.steps[0]), unit, steps_max=_STEPS_MAX)
+    end_s = max(frame.end_s, 1.0)
+    drawn = _thinned(points, _POINTS_MAX)
+    places = [(_x(second, end_s), _y(value, top)) for second, value in drawn]
+    line = " ".join(f"{'L' if index else 'M'}{x:.1f},{y:.1f}" for index, (x, y) in enumerate(places))
+    ground = _y(0, top)
+    body = [
+        *_grid(step, top, unit),
+        *_time_axis(frame, _HEIGHT - _BOTTOM),
+        f'<path d="{line} L{places[-1][0]:.1f},{ground:.1f} L{places[0][0]:.1f},{ground:.1f} z" '
+        f'fill="{_colour(colour)}" fill-opacity="0.12"/>',
+        f'<path class="line" d="{line}" fill="none" stroke="{_colour(colour)}" stroke-width="1.6" '
+        'stroke-linejoin="round"/>',
+    ]
+    if limit is not None:
+        y = _y(limit, top)
         body.append(
-            f'<path d="{path}" fill="none" stroke="{_colour(each.colour)}" stroke-width="2" stroke-linejoin="round">'
-            f"<title>{escape(each.name)}</title></path>"
+            f'<line x1="{_LEFT}" x2="{WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}" stroke="var(--bad)" '
+            f'stroke-dasharray="4 3"><title>{escape(unit.show(limit))}</title></line>'
         )
-    return _legend(series) + _svg(title, _HEIGHT, body)
+    body += _pointed_at(_thinned(points, _PLACES_MAX), frame, unit, end_s)
+    told = f"{title}: at most {unit.show(highest)}, last {unit.show(points[-1][1])}"
+    return _figure(title, _svg(told, _HEIGHT, body))
 
 
-def span_chart(title: str, spans: Sequence[Span], *, end_s: float) -> str:
-    """Stretches of time, a row for each name."""
+def span_chart(title: str, spans: Sequence[Span], *, frame: Frame) -> str:
+    """Stretches of time, a row for each name, which stands above it."""
     if not spans:
         return _empty(title)
     rows = sorted({each.row for each in spans})
-    left = 200
-    height = _TOP + len(rows) * _ROW_HEIGHT + _BOTTOM
-    end_s = max(end_s, *(each.end_s for each in spans), 1.0)
-    body = _seconds_axis(end_s, height - _BOTTOM, left=left)
+    height = len(rows) * _ROW_HEIGHT + _BOTTOM
+    end_s = max(frame.end_s, 1.0)
+    body = _time_axis(frame, height - _BOTTOM, left=_RIGHT)
     for number, row in enumerate(rows):
-        middle = _TOP + number * _ROW_HEIGHT + _ROW_HEIGHT / 2
-        body.append(f'<text class="name" x="0" y="{middle + 4:.1f}">{escape(row)}</text>')
+        y = number * _ROW_HEIGHT
+        body.append(f'<text class="name" x="{_RIGHT}" y="{y + 13}">{escape(row)}</text>')
+        body.append(
+            f'<line x1="{_RIGHT}" x2="{WIDTH - _RIGHT}" y1="{y + 24}" y2="{y + 24}" stroke="var(--line)"/>'
+        )
         for each in spans:
             if each.row == row:
-                begin, end = _x(max(each.begin_s, 0), end_s, left), _x(each.end_s, end_s, left)
+                begin = _x(min(max(each.begin_s, 0), end_s), end_s, _RIGHT)
+                end = _x(min(max(each.end_s, 0), end_s), end_s, _RIGHT)
                 body.append(
-                    f'<rect x="{begin:.1f}" y="{middle - 7:.1f}" width="{max(end - begin, 2):.1f}" height="14" rx="3" '
+                    f'<rect x="{begin:.1f}" y="{y + 18}" width="{max(end - begin, 2):.1f}" height="12" rx="3" '
                     f'fill="var(--bad)"><title>{escape(each.told)}</title></rect>'
                 )
-    return _svg(title, height, body)
+    return _figure(title, _svg(title, height, body))
 
 
 def graph(title: str, edges: Sequence[Edge]) -> str:
-    """Callers left, callees right, in columns by distance from those whom nobody calls."""
+    """Callers above those they call, in layers by the distance from those that are not called. What is told of a call
+    stands in the box of the one that is called: an arrow has no room for it."""
     if not edges:
         return _empty(title)
-    columns = _columns(edges)
-    tallest = max(len(column) for column in columns)
-    box_width, box_height, gap = 104, 34, 54
-    height = tallest * (box_height + gap) + gap // 2
-    stride = (WIDTH - box_width - 8) / max(len(columns) - 1, 1)
-    places: dict[str, tuple[float, float]] = {}
-    for number, column in enumerate(columns):
-        free = height - len(column) * box_height
-        for row, name in enumerate(column):
-            y = free / (len(column) + 1) * (row + 1) + row * box_height
-            places[name] = (4 + number * stride, y)
+    incoming: dict[str, list[Edge]] = {}
+    for each in edges:
+        incoming.setdefault(each.callee, []).append(each)
+    places, height = _places(edges, incoming)
     heaviest = max(each.weight for each in edges) or 1
     body = [
         '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" '
         'markerUnits="userSpaceOnUse" orient="auto"><path d="M0,0 L8,4 L0,8 z" fill="var(--quiet)"/></marker></defs>'
     ]
-    labels = []
-    for each in edges:
-        (x1, y1), (x2, y2) = places[each.caller], places[each.callee]
-        begin, end = (x1 + box_width, y1 + box_height / 2), (x2 - 3, y2 + box_height / 2)
-        if x2 <= x1:  # back, or within a column: below both
-            begin, end = (x1 + box_width / 2, y1 + box_height), (x2 + box_width / 2, y2 + box_height + 3)
-        bend = max(abs(end[0] - begin[0]) / 2, 24)
-        width = 1 + 5 * math.sqrt(each.weight / heaviest)
-        colour = "var(--bad)" if each.bad else "var(--quiet)"
+    body += [_arrow(each, places, heaviest) for each in edges]
+    for name, box in places.items():
         body.append(
-            f'<path d="M{begin[0]:.1f},{begin[1]:.1f} C{begin[0] + bend:.1f},{begin[1]:.1f} '
-            f'{end[0] - bend:.1f},{end[1]:.1f} {end[0]:.1f},{end[1]:.1f}" fill="none" stroke="{colour}" '
-            f'stroke-opacity="0.65" stroke-width="{width:.1f}" marker-end="url(#tip)">'
-            f"<title>{escape(f'{each.caller} → {each.callee}: {each.told}')}</title></path>"
+            f'<rect x="{box.x:.1f}" y="{box.y:.1f}" width="{_BOX_WIDTH}" height="{box.height:.1f}" rx="5" '
+            'fill="var(--panel)" stroke="var(--line)"/>'
+            f'<text class="name" x="{box.x + 7:.1f}" y="{box.y + 16:.1f}" font-weight="600">{escape(name)}</text>'
         )
-        if each.weight < heaviest * _LABELLED_FROM:
-            continue
-        # Nearer to the callee: callers have many arrows that begin in one place.
-        x, y = begin[0] * 0.42 + end[0] * 0.58, begin[1] * 0.35 + end[1] * 0.65
-        labels.append(
-            f'<text x="{x:.1f}" y="{y - 6:.1f}" text-anchor="middle" paint-order="stroke" stroke="var(--ground)" '
-            f'stroke-width="4">{escape(each.told)}</text>'
-        )
-    for name, (x, y) in places.items():
-        body.append(
-            f'<rect x="{x:.1f}" y="{y:.1f}" width="{box_width}" height="{box_height}" rx="5" fill="var(--panel)" '
-            f'stroke="var(--line)"/><text class="name" x="{x + box_width / 2:.1f}" y="{y + box_height / 2 + 4:.1f}" '
-            f'text-anchor="middle">{escape(name)}</text>'
-        )
-    return f'<div class="wide">{_svg(title, height, [*body, *labels])}</div>'
+        for number, told in enumerate(_told_in(name, incoming)):
+            kind = ' class="bad"' if told.bad else ""
+            y = box.y + 31 + number * _LINE_HEIGHT
+            body.append(f'<text{kind} x="{box.x + 7:.1f}" y="{y:.1f}">{escape(told.text)}</text>')
+    return _figure(title, _svg(title, height, body))
 
 
 def html_table(titles: Sequence[str], rows: Sequence[Sequence[object]], *, text_columns: int) -> str:
     """A table whose first columns are text, and the rest numbers."""
 
     def cells(tag: str, values: Sequence[object]) -> str:
+        kinds = (' class="text"' if number < text_columns else "" for number in range(len(values)))
         return "".join(
-            f"<{tag}{' class=text' if number < text_columns else ''}>{escape(str(value))}</{tag}>"
-            for number, value in enumerate(values)
+            f"<{tag}{kind}>{escape(str(value))}</{tag}>" for kind, value in zip(kinds, values, strict=True)
         )
 
+    assert all(titles), "every column has a title"
     body = "".join(f"<tr>{cells('td', row)}</tr>" for row in rows)
+    return f"<table><thead><tr>{cells('th', titles)}</tr></thead><tbody>{body}</tbody></table>"
+
+
+class _Box(NamedTuple):
+    x: float
+    y: float
+    height: float
+
+
+class _Told(NamedTuple):
+    text: str
+    bad: bool
+
+
+def _told_in(name: str, incoming: Mapping[str, Sequence[Edge]]) -> list[_Told]:
+    """The lines in a box: of each that calls it, who it is and what is told of it. One caller needs no name."""
+    lines = []
+    calls = incoming.get(name, [])
+    for each in calls:
+        if len(calls) > 1:
+            lines.append(_Told(f"from {each.caller}:", each.bad))
+        lines.append(_Told(each.told, each.bad))
+    return lines
+
+
+def _places(edges: Sequence[Edge], incoming: Mapping[str, Sequence[Edge]]) -> tuple[dict[str, _Box], float]:
+    """Where the boxes are; a layer with more of them than fit beside each other takes several rows."""
+    in_a_row = (WIDTH + _BOX_GAP) // (_BOX_WIDTH + _BOX_GAP)
+    places: dict[str, _Box] = {}
+    y = 2.0
+    for layer in _layers(edges):
+        for at in range(0, len(layer), in_a_row):
+            row = layer[at : at + in_a_row]
+            heights = [24 + _LINE_HEIGHT * len(_told_in(name, incoming)) for name in row]
+            free = WIDTH - len(row) * _BOX_WIDTH
+            gap = free / (len(row) + 1) if len(row) < in_a_row else _BOX_GAP
+            x = gap if len(row) < in_a_row else 0.0
+            for name, height in zip(row, heights, strict=True):
+                places[name] = _Box(x, y, height)
+                x += _BOX_WIDTH + gap
+            y += max(heights) + _LAYER_GAP
+    return places, y - _LAYER_GAP + 4
+
+
+def _arrow(edge: Edge, places: Mapping[str, _Box], heaviest: float) -> str:
+    begin, end = places[edge.caller], places[edge.callee]
+    x1, y1 = begin.x + _BOX_WIDTH / 2, begin.y + begin.height
+    x2, y2 = end.x + _BOX_WIDTH / 2, end.y - 3
+    bend = max((y2 - y1) / 2, 18)
+    if end.y <= begin.y:  # back up, or to itself: around the right side
+        x1, y1 = begin.x + _BOX_WIDTH, begin.y + begin.height / 2
+        x2, y2 = end.x + _BOX_WIDTH + 3, end.y + 8
+        curve = f"C{x1 + 20:.1f},{y1:.1f} {x2 + 20:.1f},{y2:.1f}"
+    else:
+        curve = f"C{x1:.1f},{y1 + bend:.1f} {x2:.1f},{y2 - bend:.1f}"
+    width = 1 + 4 * math.sqrt(edge.weight / heaviest)
+    colour = "var(--bad)" if edge.bad else "var(--quiet)"
+    told = escape(f"{edge.caller} → {edge.callee}: {edge.told}")
     return (
-        f'<div class="wide"><table><thead><tr>{cells("th", titles)}</tr></thead>'
-        f"<tbody>{body}</tbody></table></div>"
+        f'<path d="M{x1:.1f},{y1:.1f} {curve} {x2:.1f},{y2:.1f}" fill="none" '
+        f'stroke="{colour}" stroke-opacity="0.6" stroke-width="{width:.1f}" marker-end="url(#tip)">'
+        f"<title>{told}</title></path>"
     )
 
 
-def _columns(edges: Sequence[Edge]) -> list[list[str]]:
+def _layers(edges: Sequence[Edge]) -> list[list[str]]:
     """Names by the longest way to them; a circle is cut where the way would grow longer than there are names."""
     names = list(dict.fromkeys(name for each in edges for name in (each.caller, each.callee)))
     depth = dict.fromkeys(names, 0)
@@ -195,10 +311,14 @@ def _columns(edges: Sequence[Edge]) -> list[list[str]]:
     return [sorted(name for name in names if depth[name] == each) for each in used]
 
 
-def _svg(title: str, height: float, body: Sequence[str]) -> str:
+def _figure(title: str, svg: str) -> str:
+    return f"<figure><figcaption>{escape(title)}</figcaption>{svg}</figure>"
+
+
+def _svg(told: str, height: float, body: Sequence[str]) -> str:
     return (
-        f'<svg viewBox="0 0 {WIDTH} {height:.0f}" width="{WIDTH}" height="{height:.0f}" role="img" '
-        f'aria-label="{escape(title, quote=True)}">{"".join(body)}</svg>'
+        f'<svg viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label="{escape(told, quote=True)}">'
+        f"{''.join(body)}</svg>"
     )
 
 
@@ -206,48 +326,44 @@ def _empty(title: str) -> str:
     return f'<p class="quiet">{escape(title)}: nothing yet</p>'
 
 
-def _legend(series: Sequence[Series]) -> str:
-    entries = "".join(
-        f'<span><i style="background:{_colour(each.colour)}"></i>{escape(each.name)}</span>'
-        for each in series
-    )
-    return f'<div class="legend">{entries}</div>'
-
-
 def _colour(number: int) -> str:
     return f"var(--c{number % COLOURS_MAX})"
 
 
-def _grid(step: float, top: float, unit: str) -> list[str]:
+def _grid(step: float, top: float, unit: Unit) -> list[str]:
     lines = []
     for index in range(round(top / step) + 1):
-        value = index * step
-        y = _y(value, top)
+        y = _y(index * step, top)
         lines.append(
             f'<line x1="{_LEFT}" x2="{WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}" stroke="var(--line)"/>'
-            f'<text x="{_LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{_short(value)}</text>'
+            f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{escape(unit.show(index * step))}</text>'
         )
-    lines.append(f'<text x="{_LEFT + 4}" y="{_TOP + 8}">{escape(unit)}</text>')
     return lines
 
 
-def _seconds_axis(end_s: float, y: float, *, left: int = _LEFT) -> list[str]:
-    step, top = _scale(end_s)
+def _time_axis(frame: Frame, y: float, *, left: int = _LEFT) -> list[str]:
+    end_s = max(frame.end_s, 1.0)
     marks = []
-    for index in range(round(top / step) + 1):
-        second = index * step
-        if second <= end_s:
-            x = _x(second, end_s, left)
-            marks.append(f'<text x="{x:.1f}" y="{y + 18:.1f}" text-anchor="middle">{second:g} s</text>')
+    for second, told in frame.ticks():
+        x = min(max(_x(second, end_s, left), left + 14), WIDTH - 24)
+        marks.append(f'<text x="{x:.1f}" y="{y + 15:.1f}" text-anchor="middle">{told}</text>')
     return marks
 
 
-def _scale(largest: float) -> tuple[float, float]:
-    """A round step and a round top, so that there are at most six steps."""
-    rough = max(largest, 1e-9) / 5
-    power = 10.0 ** math.floor(math.log10(rough))
-    step = next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= rough)
-    return step, step * max(1, math.ceil(largest / step - 1e-9))
+def _pointed_at(points: Sequence[tuple[float, float]], frame: Frame, unit: Unit, end_s: float) -> list[str]:
+    """A strip for each point, which tells when it was and how much."""
+    places = [_x(second, end_s) for second, _ in points]
+    edges = [
+        places[0],
+        *((left + right) / 2 for left, right in pairwise(places)),
+        places[-1],
+    ]
+    return [
+        f'<g><rect class="place" x="{edges[index]:.1f}" y="{_TOP}" '
+        f'width="{max(edges[index + 1] - edges[index], 1):.1f}" height="{_HEIGHT - _TOP - _BOTTOM}"/>'
+        f"<title>{frame.clock(second)}: {escape(unit.show(value))}</title></g>"
+        for index, (second, value) in enumerate(points)
+    ]
 
 
 def _x(second: float, end_s: float, left: int = _LEFT) -> float:
@@ -258,16 +374,9 @@ def _y(value: float, top: float) -> float:
     return _HEIGHT - _BOTTOM - (_HEIGHT - _BOTTOM - _TOP) * value / top
 
 
-def _short(value: float) -> str:
-    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if value >= size:
-            return f"{value / size:g} {letter}"
-    return f"{value:g}"
-
-
-def _thinned(points: Sequence[tuple[float, float]]) -> Sequence[tuple[float, float]]:
-    """At most a few hundred points: of each stretch the highest, so that no burst disappears."""
-    if len(points) <= _POINTS_MAX:
+def _thinned(points: Sequence[tuple[float, float]], points_max: int) -> Sequence[tuple[float, float]]:
+    """Not more points than that: of each stretch the highest, so that no burst disappears."""
+    if len(points) <= points_max:
         return points
-    stride = math.ceil(len(points) / _POINTS_MAX)
+    stride = math.ceil(len(points) / points_max)
     return [max(points[at : at + stride], key=lambda point: point[1]) for at in range(0, len(points), stride)]

@@ -3,10 +3,12 @@ then. What is shown is made by pure functions; `Display` only writes.
 """
 
 import os
+import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import Final, TextIO
 
+from penstock.spark.pipelines.units import duration
 from penstock.spark.pipelines.views import FlowView, State
 
 _TITLES: Final = ("FLOW", "STATE", "ROWS/S", "ROWS", "LAG", "BATCH", "BATCH TIME", "RESTARTS")
@@ -94,6 +96,12 @@ class Display:
         self._erase()
         self._write(line)
 
+    def note(self, line: str) -> None:
+        """A line on stderr; on a terminal it stays above the table."""
+        self._erase()
+        self._stream.flush()
+        print(line, file=sys.stderr, flush=True)
+
     def close(self) -> None:
         """Leave the table as it is; what is said next comes below it."""
         self._drawn = []
@@ -134,6 +142,8 @@ def _cells(view: FlowView) -> tuple[str, ...]:
 def _summary(view: FlowView) -> str:
     if view.state not in (State.RUNNING, State.STARTING):
         return f"{view.flow} {view.state.value}, {view.rows:,} rows, lag {_number(view.lag)}"
+    if view.batch is None:
+        return f"{view.flow} at its first batch, lag {_number(view.lag)}"
     return (
         f"{view.flow} {view.rows_per_second:,.0f} rows/s, lag {_number(view.lag)}, "
         f"batch {_number(view.batch)} in {_duration(view.batch_ms)}"
@@ -153,9 +163,7 @@ def _number(value: int | None) -> str:
 
 
 def _duration(milliseconds: int | None) -> str:
-    if milliseconds is None:
-        return "-"
-    return f"{milliseconds} ms" if milliseconds < 10_000 else f"{milliseconds / 1000:.1f} s"
+    return "-" if milliseconds is None else duration(milliseconds / 1000)
 
 
 def _size_of(stream: TextIO) -> os.terminal_size:

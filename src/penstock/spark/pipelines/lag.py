@@ -1,6 +1,6 @@
 """How far flows are behind, asked of the broker: the ends of their topics less their positions."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from types import TracebackType
 from typing import Final, Self
@@ -10,6 +10,7 @@ from penstock.client.blocking import BlockingClient
 from penstock.client.client import Client
 from penstock.client.errors import ClientError
 from penstock.client.offsets import EARLIEST, LATEST, FoundOffset, list_offsets
+from penstock.client.outages import Outages
 from penstock.spark.connecting import cluster_of
 from penstock.spark.options import read_settings
 from penstock.spark.pipelines.project import Project
@@ -39,11 +40,13 @@ class Ends:
 class LagMeter:
     """A client of the project's broker that answers soon or not at all."""
 
-    def __init__(self, project: Project) -> None:
+    def __init__(self, project: Project, *, say: Callable[[str], None] | None = None) -> None:
+        """`say` gets a line when the broker does not answer, and one when it does again."""
         flow = next(iter(project.flows.values()))
         cluster = cluster_of(read_settings(project.source_options(flow)))
         settings = replace(cluster.settings, patience_ms=_PATIENCE_MS, insistent=False)
         self._blocking = BlockingClient(cluster.bootstrap_servers, settings=settings)
+        self._outages = Outages(cluster.bootstrap_servers, say or (lambda _line: None))
 
     def __enter__(self) -> Self:
         return self
@@ -60,9 +63,12 @@ class LagMeter:
     def look(self, topics: Iterable[str]) -> Ends | None:
         """Both ends of all partitions of the topics that are there; None if the broker cannot be asked."""
         try:
-            return self._blocking.run(_look(self._blocking.client, sorted(set(topics))))
-        except ClientError:
+            ends = self._blocking.run(_look(self._blocking.client, sorted(set(topics))))
+        except ClientError as error:
+            self._outages.failed(error, 0)
             return None
+        self._outages.answered()
+        return ends
 
     def close(self) -> None:
         self._blocking.close()

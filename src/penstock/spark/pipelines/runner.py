@@ -21,8 +21,9 @@ from penstock.spark.pipelines.paths import checkpoint_of
 from penstock.spark.pipelines.project import RESTARTS_MAX, Flow, Project, TopicTarget
 from penstock.spark.pipelines.restarts import Restarts
 from penstock.spark.pipelines.transforms import load_transform
-from penstock.spark.pipelines.views import FlowView, Rate, State
+from penstock.spark.pipelines.views import FlowView, Rate, State, event_age_ms
 from penstock.spark.positions import Positions, Reached
+from penstock.spark.session import in_a_pool
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -46,6 +47,7 @@ class Runner:
         spark: "SparkSession",
         *,
         once: bool = False,
+        meter: LagMeter | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._project = project
@@ -56,7 +58,8 @@ class Runner:
             for flow in project.flows.values()
         ]
         self._lags: list[int | None] = [None] * len(self._flows)
-        self._meter = LagMeter(project)
+        self._meter = meter or LagMeter(project)
+        self._is_meter_ours = meter is None
 
     def start(self) -> None:
         """Start every flow; UserError, and nothing runs, if Spark does not take one of them."""
@@ -96,7 +99,8 @@ class Runner:
         """Stop every query. A batch that is under way is given up and comes again with the next start."""
         for flow in self._flows:
             flow.stop()
-        self._meter.close()
+        if self._is_meter_ours:
+            self._meter.close()
 
 
 class _RunningFlow:
@@ -127,6 +131,7 @@ class _RunningFlow:
         self._rows = 0
         self._batch: int | None = None
         self._batch_ms: int | None = None
+        self._event_age_ms: int | None = None
 
     def begin(self) -> None:
         """Start the query for the first time; UserError if Spark does not take it, which it would not later either."""
@@ -140,7 +145,8 @@ class _RunningFlow:
     def start(self) -> None:
         """Start the query; UserError if Spark does not take it."""
         try:
-            self._query = self._writer().start()
+            with in_a_pool(self._spark, self.flow.name):
+                self._query = self._writer().start()
         except PenstockError:
             raise
         except Exception as error:
@@ -230,6 +236,7 @@ class _RunningFlow:
                 continue
             self._batch = number
             self._batch_ms = int(known.get("durationMs", {}).get("triggerExecution", 0))
+            self._event_age_ms = event_age_ms(known)
             self._rows += rows  # of the sources: the sum itself is missing through Spark Connect
             self._rate.add(now_s=self._clock(), rows=rows)
             self._restarts.progressed()
@@ -254,6 +261,7 @@ class _RunningFlow:
             restarts=self._restarts.in_all,
             problem=self._problem,
             retry_in_s=None if self._retry_at_s is None else max(0.0, self._retry_at_s - now_s),
+            event_age_ms=self._event_age_ms,
         )
 
     def stop(self) -> None:

@@ -12,11 +12,13 @@ from types import FrameType
 from typing import TYPE_CHECKING, Final, TextIO
 
 from penstock.spark.pipelines.display import Display
+from penstock.spark.pipelines.lag import LagMeter
 from penstock.spark.pipelines.paths import locked, spark_log
 from penstock.spark.pipelines.project import Project
 from penstock.spark.pipelines.runner import Runner
 from penstock.spark.pipelines.session import start_session
 from penstock.spark.pipelines.views import FlowView
+from penstock.spark.session import check_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,21 +36,36 @@ def run_pipeline(
     remote: str | None = None,
 ) -> list[FlowView]:
     """Run until all flows have ended, the duration is over, or SIGINT or SIGTERM; how the flows did, at the end."""
+    check_spark(remote=remote)
     with locked(project):
         display.say(f"pipeline {project.name}: starting Spark for {', '.join(project.flows)}")
-        spark = start_session(project, master=master, remote=remote)
-        try:
-            # Not earlier: PySpark sets a handler of its own when a session starts.
-            with stopped_by_signals() as stopping:
-                return watch(
-                    Runner(project, spark, once=once),
-                    stopping=stopping,
-                    show=display.show,
-                    until=_deadline(duration_s),
-                )
-        finally:
-            display.close()
-            stop_session(spark)
+        with LagMeter(project, say=lambda line: display.note(f"penstock: {line}")) as meter:
+            meter.look(topic for flow in project.flows.values() for topic in flow.topics)
+            return _run_on_spark(project, meter, display, once, duration_s, master, remote)
+
+
+def _run_on_spark(
+    project: Project,
+    meter: LagMeter,
+    display: Display,
+    once: bool,
+    duration_s: float | None,
+    master: str | None,
+    remote: str | None,
+) -> list[FlowView]:
+    spark = start_session(project, master=master, remote=remote)
+    try:
+        # Not earlier: PySpark sets a handler of its own when a session starts.
+        with stopped_by_signals() as stopping:
+            return watch(
+                Runner(project, spark, once=once, meter=meter),
+                stopping=stopping,
+                show=display.show,
+                until=_deadline(duration_s),
+            )
+    finally:
+        display.close()
+        stop_session(spark)
 
 
 def watch(

@@ -1,5 +1,6 @@
 """The Spark session of a project."""
 
+import os
 from typing import TYPE_CHECKING
 
 from penstock.spark.pipelines.project import Project
@@ -14,8 +15,15 @@ def start_session(
     project: Project, *, master: str | None = None, remote: str | None = None
 ) -> "SparkSession":
     """A session that knows the project's modules; UserError if PySpark, Java or the cluster is missing."""
+    master = master or local_master(flows=len(project.flows), cores=os.cpu_count() or 1)
     spark = open_session(f"penstock pipeline {project.name}", project.spark, master=master, remote=remote)
     if remote is None:
         spark.sparkContext.setLogLevel(project.spark.get("spark.log.level", "WARN"))
     ship_modules(spark, project)
     return spark
+
+
+def local_master(*, flows: int, cores: int) -> str:
+    """Spark on this machine, with a task for each core, and at least one for each flow: tasks are not interrupted, and
+    a flow with little to do should not wait for the long tasks of the others."""
+    return f"local[{max(flows, cores)}]"

@@ -1,8 +1,10 @@
 """How a flow is doing, as displays and reports see it. Pure."""
 
 from collections import deque
+from collections.abc import Mapping
+from datetime import datetime, timedelta
 from enum import Enum
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 _WINDOW_S: Final = 5.0
 _WINDOW_BATCHES_MAX: Final = 1_000
@@ -32,6 +34,20 @@ class FlowView(NamedTuple):
     restarts: int
     problem: str | None = None
     retry_in_s: float | None = None
+    event_age_ms: int | None = (
+        None  # of the oldest event of the last batch when that was done; if events have a time
+    )
+
+
+def event_age_ms(progress: Mapping[str, Any]) -> int | None:
+    """How old the oldest event of a batch was when the batch was done; None where events have no time (a watermark
+    names it), or the batch had none."""
+    oldest = (progress.get("eventTime") or {}).get("min")
+    if oldest is None:
+        return None
+    took_ms = int(progress.get("durationMs", {}).get("triggerExecution", 0))
+    done = datetime.fromisoformat(progress["timestamp"]) + timedelta(milliseconds=took_ms)
+    return round((done - datetime.fromisoformat(oldest)) / timedelta(milliseconds=1))
 
 
 class Rate:

@@ -10,6 +10,8 @@
     writing       `write_batch`, for foreachBatch
     merging       ... where there is one row per key
     reading       `read`, `register_view`: DataFrames and SQL
+    querying      some rows without Spark; `conditions` are what they have to fulfil
+    dropping      removing a table; `locking` keeps writers out
 
     topic_tables  a topic as a table: declaring one, and what its records look like
     ddl, inference, avro   columns as people write them, guessed from JSON, and of Avro; pure

@@ -19,6 +19,7 @@ from penstock.base.errors import UserError
 
 MANIFEST: Final = "manifest.json"
 DATA: Final = "data"
+CHECKPOINT: Final = "checkpoint"  # of the query that feeds a table from a topic
 _FORMAT: Final = 1
 _QUERIES_MAX: Final = 100  # of which the last batch is remembered
 _LOCK_PAUSE_S: Final = 0.02

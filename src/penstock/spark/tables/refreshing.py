@@ -23,12 +23,11 @@ from penstock.spark.options import read_settings
 from penstock.spark.positions import Reached
 from penstock.spark.tables.declaration import LATEST, Table, TopicFeed
 from penstock.spark.tables.decoding import decode
-from penstock.spark.tables.manifest import Manifest, locked, read_manifest
+from penstock.spark.tables.locking import refreshing
+from penstock.spark.tables.manifest import CHECKPOINT, Manifest, read_manifest
 from penstock.spark.tables.settings import BATCH_OFFSETS_MAX
 from penstock.spark.tables.writing import write_batch
 
-CHECKPOINT: Final = "checkpoint"
-_LOCK: Final = ".refresh"
 _OURS: Final = re.compile(r"penstock\.[a-z_.]+\.\w*Error: (.*)")
 
 
@@ -45,8 +44,7 @@ class Refreshed(NamedTuple):
 def refresh(spark: SparkSession, table: Table) -> Refreshed:
     """Bring a table up to what its topic has at this moment."""
     feed = feed_of(table)
-    told = f"table {table.name} is being refreshed by another process"
-    with locked(table.folder / _LOCK, wait_ms=0, told=told):
+    with refreshing(table):
         before = read_manifest(table.folder)
         register(spark)
         _run(spark, table, feed, before)

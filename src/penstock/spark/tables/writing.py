@@ -19,7 +19,6 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
-from uuid import uuid4
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
@@ -27,12 +26,12 @@ from pyspark.sql.types import StructType
 from penstock.base.errors import UserError
 from penstock.spark.tables.declaration import LATEST, Declaration, Table
 from penstock.spark.tables.files import load, parquet_files
+from penstock.spark.tables.folders import batch_folder, merged_folder, writers_folders
+from penstock.spark.tables.locking import writing
 from penstock.spark.tables.manifest import (
-    DATA,
     DataFile,
     Manifest,
     Retired,
-    locked,
     read_manifest,
     replace_manifest,
 )
@@ -42,10 +41,8 @@ from penstock.spark.tables.settings import (
     RETIRED_KEEP_MS,
     SMALL_FILE_BYTES,
     SMALL_FILES_MAX,
-    WRITER_WAIT_MS,
 )
 
-_LOCK: Final = ".writer"
 _QUERY_PROPERTY: Final = "sql.streaming.queryId"
 
 
@@ -64,7 +61,7 @@ def write_batch(
     table, and `offsets` says how far the batch has read its topics, for `describe`.
     """
     query_id = query_id or _query_id(rows)
-    with _writing(table):
+    with writing(table):
         manifest = read_manifest(table.folder)
         if manifest.has(query_id, batch_id):
             _compute(rows)
@@ -72,7 +69,7 @@ def write_batch(
         _sweep(table, manifest)
         columns = _columns(rows, table.declaration)
         _check_columns(table, manifest, columns)
-        attempt = f"{DATA}/batch-{batch_id}-{uuid4().hex}"
+        attempt = batch_folder(batch_id)
         files, replaced = _store(rows, table, manifest, columns, attempt)
         bad = () if rejected is None else _store_rows(rejected, table, f"{attempt}-rejected")
         changed = replace(
@@ -96,7 +93,7 @@ def _compute(rows: DataFrame) -> None:
 
 def clear(table: Table) -> None:
     """Take all rows out of a table, and forget what went in: a query that begins anew fills it anew."""
-    with _writing(table):
+    with writing(table):
         manifest = read_manifest(table.folder)
         emptied = Manifest(version=manifest.version, retired=manifest.retired)
         _commit(table, emptied, [*manifest.files, *manifest.rejected])
@@ -113,12 +110,6 @@ def _query_id(rows: DataFrame) -> str:
             "a name that stays with the query's checkpoint"
         )
     return found
-
-
-def _writing(table: Table) -> Any:
-    wait_ms = table.settings[WRITER_WAIT_MS]
-    told = f"table {table.name} is being written by another process, and was for {wait_ms / 1000:.0f} s"
-    return locked(table.folder / _LOCK, wait_ms=wait_ms, told=told)
 
 
 # Columns.
@@ -198,7 +189,7 @@ def _sweep(table: Table, manifest: Manifest) -> None:
     paths = [each.path for each in (*manifest.files, *manifest.rejected)]
     paths += [each.path for each in manifest.retired]
     named = {path.split("/")[1] for path in paths}
-    for path in (table.folder / DATA).iterdir():
+    for path in list(writers_folders(table.folder)):
         if path.name not in named:
             shutil.rmtree(path)
 
@@ -225,6 +216,6 @@ def _small(table: Table, files: tuple[DataFile, ...]) -> list[DataFile]:
 def _merged(spark: SparkSession, table: Table, small: list[DataFile]) -> tuple[DataFile, ...]:
     count = -(-sum(each.bytes_count for each in small) // table.settings[FILE_BYTES])
     rows = load(spark, table.folder, small, None).coalesce(count)
-    merged = _store_rows(rows, table, f"{DATA}/merged-{uuid4().hex}")
+    merged = _store_rows(rows, table, merged_folder())
     assert sum(each.rows for each in merged) == sum(each.rows for each in small), "merging changed the rows"
     return merged

@@ -1,0 +1,12 @@
+"""SaslHandshake (key 17), v0-v1: refused, as on any listener without SASL."""
+
+from penstock.base.errors import ErrorCode
+from penstock.services.context import Call
+from penstock.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+
+REQUEST = SaslHandshakeRequest
+VERSIONS = (0, 1)
+
+
+def handle(_call: Call, _request: SaslHandshakeRequest) -> SaslHandshakeResponse:
+    return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)

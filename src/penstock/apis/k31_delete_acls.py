@@ -1,0 +1,16 @@
+"""DeleteAcls (key 31), v1-v3: SECURITY_DISABLED for each, as from a Kafka without an authorizer."""
+
+from penstock.base.errors import ErrorCode
+from penstock.services.context import Call
+from penstock.wire.messages.delete_acls import DeleteAclsFilterResult, DeleteAclsRequest, DeleteAclsResponse
+
+REQUEST = DeleteAclsRequest
+VERSIONS = (1, 3)
+
+
+def handle(_call: Call, request: DeleteAclsRequest) -> DeleteAclsResponse:
+    refused = DeleteAclsFilterResult(
+        error_code=ErrorCode.SECURITY_DISABLED,
+        error_message="No Authorizer is configured: this broker does not support ACLs.",
+    )
+    return DeleteAclsResponse(filter_results=[refused for _ in request.filters])

@@ -1,0 +1,36 @@
+"""AlterReplicaLogDirs (key 34), v1-v2: a broker has one log directory, so replicas are there already or cannot go."""
+
+from penstock.base.errors import ErrorCode
+from penstock.services.context import Call
+from penstock.wire.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopicResult,
+)
+
+REQUEST = AlterReplicaLogDirsRequest
+VERSIONS = (1, 2)
+
+
+def handle(call: Call, request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:
+    topics: dict[str, AlterReplicaLogDirTopicResult] = {}
+    for directory in request.dirs:
+        for topic in directory.topics:
+            result = topics.setdefault(topic.name, AlterReplicaLogDirTopicResult(topic_name=topic.name))
+            result.partitions += [
+                AlterReplicaLogDirPartitionResult(
+                    partition_index=index, error_code=_outcome(call, directory.path, topic.name, index)
+                )
+                for index in topic.partitions
+            ]
+    return AlterReplicaLogDirsResponse(results=list(topics.values()))
+
+
+def _outcome(call: Call, path: str, topic: str, index: int) -> ErrorCode:
+    if path != call.services.log_dir:
+        return ErrorCode.LOG_DIR_NOT_FOUND
+    found = call.services.partitions.find_replica(topic, index)
+    if found is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+        return ErrorCode.REPLICA_NOT_AVAILABLE
+    return found if isinstance(found, ErrorCode) else ErrorCode.NONE

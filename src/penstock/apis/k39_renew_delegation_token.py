@@ -1,0 +1,19 @@
+"""RenewDelegationToken (key 39), v1-v2: refused, as from any Kafka to clients that did not authenticate."""
+
+from penstock.base.errors import ErrorCode
+from penstock.services.context import Call
+from penstock.wire.messages.renew_delegation_token import (
+    RenewDelegationTokenRequest,
+    RenewDelegationTokenResponse,
+)
+
+REQUEST = RenewDelegationTokenRequest
+VERSIONS = (1, 2)
+
+NO_TIME = -1
+
+
+def handle(_call: Call, _request: RenewDelegationTokenRequest) -> RenewDelegationTokenResponse:
+    return RenewDelegationTokenResponse(
+        error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, expiry_timestamp_ms=NO_TIME
+    )

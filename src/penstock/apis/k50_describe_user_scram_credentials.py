@@ -1,0 +1,35 @@
+"""DescribeUserScramCredentials (key 50), v0: there are none, so no named user has any."""
+
+from collections import Counter
+
+from penstock.base.errors import ErrorCode
+from penstock.services.context import Call
+from penstock.wire.messages.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+    DescribeUserScramCredentialsResult,
+)
+
+REQUEST = DescribeUserScramCredentialsRequest
+VERSIONS = (0, 0)
+
+
+def handle(_call: Call, request: DescribeUserScramCredentialsRequest) -> DescribeUserScramCredentialsResponse:
+    named = Counter(user.name for user in request.users or ())
+    return DescribeUserScramCredentialsResponse(
+        results=[_result(name, count) for name, count in named.items()]
+    )
+
+
+def _result(name: str, count: int) -> DescribeUserScramCredentialsResult:
+    if count > 1:
+        return DescribeUserScramCredentialsResult(
+            user=name,
+            error_code=ErrorCode.DUPLICATE_RESOURCE,
+            error_message=f"The request names the user {name!r} more than once.",
+        )
+    return DescribeUserScramCredentialsResult(
+        user=name,
+        error_code=ErrorCode.RESOURCE_NOT_FOUND,
+        error_message=f"The user {name!r} has no SCRAM credentials.",
+    )

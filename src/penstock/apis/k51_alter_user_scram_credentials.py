@@ -1,0 +1,26 @@
+"""AlterUserScramCredentials (key 51), v0: refused with the reason, since no listener asks for credentials."""
+
+from penstock.base.errors import ErrorCode
+from penstock.services.context import Call
+from penstock.wire.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    AlterUserScramCredentialsResult,
+)
+
+REQUEST = AlterUserScramCredentialsRequest
+VERSIONS = (0, 0)
+
+
+def handle(_call: Call, request: AlterUserScramCredentialsRequest) -> AlterUserScramCredentialsResponse:
+    users = [each.name for each in request.deletions] + [each.name for each in request.upsertions]
+    return AlterUserScramCredentialsResponse(
+        results=[
+            AlterUserScramCredentialsResult(
+                user=user,
+                error_code=ErrorCode.UNSUPPORTED_VERSION,
+                error_message="This broker does not support SCRAM credentials; nothing was changed.",
+            )
+            for user in dict.fromkeys(users)
+        ]
+    )

@@ -1,0 +1,71 @@
+"""The bound on leaving a cluster: a broker that stops does not wait for ZooKeeper longer than it was told to."""
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from typing import Any
+
+from penstock.broker.cluster_member import ClusterMember
+from penstock.world import World
+from penstock.world.loop import Timer
+
+log = logging.getLogger("penstock.broker")
+
+
+class Leaving:
+    """What a stopping broker still asks of ZooKeeper and of the controller, until that is given up.
+
+    Then its session is closed on this side: every call of the store fails, so that nothing waits for it any more. What
+    was under way there is either done or not, and the next start reads what came of it. The logs are closed as in any
+    stop, and the mark of a clean one is left: it says that the disk has all that this broker acknowledged, which does
+    not depend on ZooKeeper.
+    """
+
+    def __init__(self, world: World, member: ClusterMember) -> None:
+        self._world = world
+        self.member = member
+        self.is_given_up = False
+        self._timer: Timer | None = None
+        self._running: asyncio.Task[None] | None = None
+        self._closing: asyncio.Task[None] | None = None
+
+    def limit(self, timeout_ms: int) -> None:
+        """Give up when so much time has passed from now."""
+        self.done()
+        if self.is_given_up:
+            return
+        self._timer = self._world.loop.call_later(timeout_ms / 1000, self._give_up, timeout_ms)
+
+    def done(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    async def run(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        """Do a part of leaving, to its end or until that is given up."""
+        if self.is_given_up:
+            coroutine.close()
+            return
+        self._running = self._world.loop.create_task(coroutine, name="leave the cluster")
+        try:
+            await asyncio.wait([self._running])
+        except asyncio.CancelledError:
+            self._running.cancel()
+            raise
+        if not self._running.cancelled():
+            self._running.result()
+
+    def _give_up(self, timeout_ms: int) -> None:
+        self.is_given_up = True
+        who = "ZooKeeper, or the controller," if self.member.hears_store else "ZooKeeper"
+        log.error(
+            "this broker could not leave its cluster within %d ms: %s does not answer. It stops without; its logs are "
+            "synced and closed, and other brokers lead its partitions when its ZooKeeper session ends "
+            "(zookeeper.session.timeout.ms)",
+            timeout_ms,
+            who,
+        )
+        self.member.give_up()
+        if self._running is not None:
+            self._running.cancel()
+        self._closing = self._world.loop.create_task(self._world.store.close(), name="close the session")

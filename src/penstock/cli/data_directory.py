@@ -1,0 +1,63 @@
+"""The partitions in a data directory, and what the broker that ran there last said of them."""
+
+import json
+from pathlib import Path
+from typing import NamedTuple
+
+from penstock.base.ids import ZERO_ID, format_id
+from penstock.storage import names
+from penstock.storage.directory import UNKNOWN_PARTITIONS
+from penstock.storage.partition_directories import DELETE, aside_of, partition_of, topic_id_in
+
+
+class FoundDirectory(NamedTuple):
+    """A directory with segments. `state` is None for what is as it should be."""
+
+    directory: str
+    topic_id: str | None
+    segments: int
+    size: int
+    state: str | None  # "unknown" to the metadata, "stray" or "deleted"
+
+
+def directories_in(path: Path) -> list[FoundDirectory]:
+    """The partitions' directories of a data directory; none where it is none."""
+    if not path.is_dir():
+        return []
+    unknown = _unknown_in(path)
+    found = (_look_at(each, unknown) for each in sorted(path.iterdir()) if each.is_dir())
+    return [each for each in found if each is not None]
+
+
+def is_unknown(path: Path) -> bool:
+    """Whether the metadata did not know a partition's directory when the broker started last."""
+    return path.resolve().name in _unknown_in(path.resolve().parent)
+
+
+def _look_at(path: Path, unknown: frozenset[str]) -> FoundDirectory | None:
+    aside = aside_of(path.name)
+    if aside is None and partition_of(path.name) is None:
+        return None
+    segments = [each for each in path.iterdir() if names.offset_in(each.name, names.LOG) is not None]
+    if not segments:
+        return None
+    state = "unknown" if path.name in unknown else None
+    if aside is not None:
+        state = "deleted" if aside.suffix == DELETE else "stray"
+    size = sum(each.stat().st_size for each in path.iterdir() if each.is_file())
+    return FoundDirectory(path.name, _topic_id_of(path), len(segments), size, state)
+
+
+def _topic_id_of(path: Path) -> str | None:
+    try:
+        topic_id = topic_id_in((path / names.PARTITION_METADATA).read_bytes())
+    except OSError:
+        return None
+    return None if topic_id == ZERO_ID else format_id(topic_id)
+
+
+def _unknown_in(path: Path) -> frozenset[str]:
+    try:
+        return frozenset(json.loads((path / UNKNOWN_PARTITIONS).read_bytes()))
+    except (OSError, ValueError, TypeError):
+        return frozenset()

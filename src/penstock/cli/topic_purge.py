@@ -1,0 +1,92 @@
+"""`penstock topic purge`: deletes the records before a place, after showing how many those are. The topic stays."""
+
+import time
+from argparse import Namespace
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from penstock.base.errors import ErrorCode, Refusal
+from penstock.base.ids import TopicPartition
+from penstock.cli.confirm import confirm
+from penstock.cli.output import count_of, print_json, print_lines, table
+from penstock.cli.positions import End, Position, parse_position, resolve
+from penstock.cli.session import connected, find_partitions
+from penstock.client.client import Client
+from penstock.client.errors import AnsweredError
+from penstock.client.topics import delete_records
+
+
+class Cut(NamedTuple):
+    """One partition: where it begins, and where it will begin."""
+
+    partition: TopicPartition
+    before: int
+    after: int
+
+    @property
+    def records(self) -> int:
+        """At most: offsets that compaction or transactions have left empty count as well."""
+        return self.after - self.before
+
+
+def purge(arguments: Namespace) -> int:
+    place: Position = End.END
+    if arguments.before is not None:
+        place = parse_position(arguments.before, now_ms=time.time_ns() // 1_000_000)
+    with connected(arguments) as blocking:
+        client = blocking.client
+        partitions = blocking.run(find_partitions(client, arguments.name, arguments.partition))
+        cuts = blocking.run(_plan(client, partitions, place))
+        count = count_of(sum(cut.records for cut in cuts), "record")
+        done = not cuts
+        try:
+            if cuts:
+                if not arguments.json:
+                    _print(cuts)
+                confirm(arguments, f"delete {count} of topic {arguments.name}")
+                blocking.run(_cut(client, cuts))
+                done = True
+        finally:
+            if arguments.json:
+                print_json(_as_json(arguments.name, cuts, done=done))
+    if not arguments.json:
+        nothing = f"topic {arguments.name} has no records to delete"
+        print_lines([f"deleted {count} of topic {arguments.name}" if cuts else nothing])
+    return 0
+
+
+async def _plan(client: Client, partitions: Sequence[TopicPartition], place: Position) -> list[Cut]:
+    starts = await resolve(client, partitions, End.BEGINNING)
+    ends = await resolve(client, partitions, place)
+    return [Cut(each, starts[each], ends[each]) for each in partitions if ends[each] > starts[each]]
+
+
+async def _cut(client: Client, cuts: Sequence[Cut]) -> None:
+    results = await delete_records(client, {cut.partition: cut.after for cut in cuts})
+    for partition, result in results.items():
+        if isinstance(result, Refusal):
+            message = result.message
+            if result.code == ErrorCode.POLICY_VIOLATION and not message:
+                message = "the topic's cleanup.policy does not include delete"
+            raise AnsweredError(Refusal(result.code, message), f"cannot delete records of {partition}")
+
+
+def _print(cuts: Sequence[Cut]) -> None:
+    rows = [(cut.partition.partition, cut.before, cut.after, cut.records) for cut in cuts]
+    print_lines(table(("PARTITION", "FROM", "TO", "RECORDS"), rows))
+
+
+def _as_json(topic: str, cuts: Sequence[Cut], *, done: bool) -> dict[str, object]:
+    return {
+        "topic": topic,
+        "done": done,
+        "partitions": [
+            {
+                "partition": cut.partition.partition,
+                "from": cut.before,
+                "to": cut.after,
+                "records": cut.records,
+            }
+            for cut in cuts
+        ],
+    }

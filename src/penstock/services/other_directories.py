@@ -1,0 +1,94 @@
+"""What a start finds in the data directory besides the partitions that this broker holds.
+
+Deleted is what the metadata say is to be: partitions of topics whose deletion they record by id, and replicas of topics
+that they know and have moved to other brokers. `partition.metadata` says whose a directory is. Directories without
+segments are not looked at, whatever they are called.
+"""
+
+import logging
+from collections.abc import Collection, Container, Iterable
+from typing import NamedTuple
+
+from penstock.base.ids import ZERO_ID, TopicId, TopicPartition, format_id
+from penstock.cluster.metadata import Topic
+from penstock.storage.directory import DataDirectory
+from penstock.storage.partition_directories import DELETE
+
+log = logging.getLogger("penstock.partitions")
+
+_TOLD_MAX = 20
+
+
+class Others(NamedTuple):
+    """Directories with segments that are not of partitions that this broker holds."""
+
+    deleted: list[TopicPartition]  # to be deleted
+    doomed: list[str]  # set aside for that in an earlier life
+    unknown: list[str]  # to be left alone
+
+
+def look_at_others(
+    directory: DataDirectory,
+    held: Collection[TopicPartition],
+    topics: Iterable[Topic],
+    *,
+    node_id: int,
+    deletions: Container[bytes],
+) -> Others:
+    """Tell directories apart. May block."""
+    by_id = {topic.topic_id: topic for topic in topics}
+
+    def is_to_go(name: str, partition: TopicPartition) -> bool:
+        topic_id = directory.topic_id(name)
+        return topic_id in deletions or _is_elsewhere(by_id.get(topic_id), partition.partition, node_id)
+
+    others = Others([], [], [])
+    for partition in directory.partitions:
+        name = str(partition)
+        if partition in held or not directory.has_segments(name):
+            continue
+        if is_to_go(name, partition):
+            others.deleted.append(partition)
+        else:
+            others.unknown.append(name)
+    for name, aside in directory.aside.items():
+        if directory.has_segments(name):
+            is_doomed = aside.suffix == DELETE and is_to_go(name, aside.partition)
+            (others.doomed if is_doomed else others.unknown).append(name)
+    return others
+
+
+def _is_elsewhere(topic: Topic | None, index: int, node_id: int) -> bool:
+    """Whether a topic has a partition of which this broker has no replica."""
+    return (
+        topic is not None
+        and index < len(topic.partitions)
+        and node_id not in topic.partitions[index].replicas
+    )
+
+
+def tell_of_unknown(directories: list[str]) -> None:
+    """Somebody may miss them, or the room that they take."""
+    for name in directories[:_TOLD_MAX]:
+        log.warning(
+            "%s: the metadata do not know this partition; its directory stays as it is. Move it away if it is"
+            " needed elsewhere, remove it if it is not",
+            name,
+        )
+    if len(directories) > _TOLD_MAX:
+        log.warning(
+            "the metadata do not know %d more partitions, whose directories stay as they are too; `penstock log"
+            " describe` with the data directory lists all",
+            len(directories) - _TOLD_MAX,
+        )
+
+
+def tell_of_stray(partition: TopicPartition, found: TopicId, *, aside: str, needed_by: TopicId) -> None:
+    log.warning(
+        "%s: the directory with this name is now called %s, since topic id %s needs the name. It is a partition of"
+        " topic id %s, which the metadata do not know; this broker does not remove it",
+        partition,
+        aside,
+        format_id(needed_by),
+        "unknown" if found == ZERO_ID else format_id(found),
+    )

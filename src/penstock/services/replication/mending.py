@@ -1,0 +1,206 @@
+"""Mending damaged logs: batches that have decayed on this broker's disk are copied from another replica.
+
+Leaders and followers do the same. A batch of another replica is the one that was lost if it has its offsets and its
+leader epoch: an epoch has one leader, which gives an offset once. It is asked for as a consumer would, so that below
+the high watermark any replica answers, and nothing is said about how far this one is. Its checksum has to hold. Then
+the segment is written again with it (`storage.mending`). Nothing is cut off before, so nothing is lost if no replica
+has what is missing: that is tried again, at longer and longer intervals.
+"""
+
+import asyncio
+import logging
+from functools import partial
+from typing import Final
+
+from penstock.base.errors import ErrorCode, PenstockError
+from penstock.client.connection import Connection
+from penstock.client.errors import ClientError
+from penstock.cluster.metadata import MetadataImage
+from penstock.records.batch import crc_holds, headers
+from penstock.records.errors import CorruptBatchError
+from penstock.services.partition import Partition
+from penstock.services.partitions import Partitions
+from penstock.services.peers import Peers
+from penstock.storage.examining import examine
+from penstock.storage.mending import mend
+from penstock.storage.segment import Damage, Segment
+from penstock.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from penstock.world import World
+
+log = logging.getLogger("penstock.replication")
+
+_FIRST_WAIT_S: Final = 0.5  # each is twice as long as the one before
+_LONGEST_WAIT_S: Final = 60.0
+_FETCH_BYTES: Final = 1 << 20
+_DAMAGE_BYTES_MAX: Final = 64 << 20  # of one run of damaged batches; they are held in memory
+
+
+class MendingError(PenstockError):
+    """What is missing cannot be had now."""
+
+
+class Mender:
+    """Mends the damaged partitions of this broker, one after the other."""
+
+    def __init__(
+        self, world: World, image: MetadataImage, partitions: Partitions, peers: Peers, *, node_id: int
+    ) -> None:
+        self._world = world
+        self._loop = world.loop
+        self._image = image
+        self._partitions = partitions
+        self._peers = peers
+        self._node_id = node_id
+        self._due: dict[Partition, float] = {}  # and how long it has waited for its turn
+        self._news = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = self._loop.create_task(self._run(), name="mending")
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def damaged(self, partition: Partition) -> None:
+        """A partition may have damage."""
+        if _damaged_segments(partition) and len(partition.state.replicas) > 1:
+            self._want(partition, _FIRST_WAIT_S)
+
+    def _want(self, partition: Partition, wait_s: float) -> None:
+        self._due.setdefault(partition, wait_s)
+        self._news.set()
+
+    async def _run(self) -> None:
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            due, self._due = self._due, {}
+            for partition, wait_s in due.items():
+                try:
+                    await self._mend(partition)
+                except (MendingError, ClientError, OSError, PenstockError) as error:
+                    tell = log.warning if wait_s == _FIRST_WAIT_S else log.debug
+                    tell("%s cannot be mended yet: %s", partition, error)
+                    longer_s = min(2 * wait_s, _LONGEST_WAIT_S)
+                    self._loop.call_later(wait_s, self._want, partition, longer_s)
+
+    async def _mend(self, partition: Partition) -> None:
+        """Mend all that is damaged, or raise why that cannot be."""
+        for segment in _damaged_segments(partition):
+            replica_log = partition.log
+            if replica_log.failed is not None:
+                return  # gone, or of no use
+            if partition.cut is not None or partition.is_being_rewritten:
+                raise MendingError("its log is being rewritten")
+            partition.is_being_rewritten = True
+            try:
+                if segment is replica_log.segments[-1]:
+                    replica_log.roll(now_ms=self._loop.now_ms())
+                await self._mend_segment(partition, segment)
+            finally:
+                partition.is_being_rewritten = False
+
+    async def _mend_segment(self, partition: Partition, segment: Segment) -> None:
+        await self._world.work.run(partial(examine, partition.log, segment))
+        sound = {damage: await self._copy_of(partition, damage) for damage in segment.damage}
+        is_mended = await mend(
+            partition.log,
+            partition.disk,
+            segment,
+            sound,
+            work=self._world.work,
+            now_ms=self._loop.now_ms(),
+        )
+        if not is_mended:
+            raise MendingError("its log has changed meanwhile")
+        for damage in sound:
+            log.warning(
+                "%s: offsets %d to %d, which were damaged here, have been copied from another replica",
+                partition,
+                damage.first_offset,
+                damage.next_offset - 1,
+            )
+
+    # What is missing.
+
+    async def _copy_of(self, partition: Partition, damage: Damage) -> bytes:
+        """The batches of the damaged offsets, as another replica has them."""
+        reasons = []
+        for node_id in self._others(partition):
+            try:
+                connection = await self._peers.connect(node_id)
+                try:
+                    return await self._fetch(connection, partition, damage)
+                finally:
+                    connection.close()
+            except (ClientError, MendingError) as error:
+                reasons.append(f"broker {node_id}: {error}")
+        raise MendingError("; ".join(reasons) or "no other replica is there")
+
+    def _others(self, partition: Partition) -> list[int]:
+        """The other replicas that are alive, those first that are likely to have everything."""
+        state, brokers = partition.state, self._image.brokers
+        ordered = dict.fromkeys((state.leader, *state.in_sync, *state.replicas))
+        return [
+            id_
+            for id_ in ordered
+            if id_ in state.replicas and id_ != self._node_id and id_ in brokers and not brokers[id_].fenced
+        ]
+
+    async def _fetch(self, connection: Connection, partition: Partition, damage: Damage) -> bytes:
+        found = bytearray()
+        offset = damage.first_offset
+        while offset < damage.next_offset:
+            asked = FetchPartition(
+                partition=partition.index, fetch_offset=offset, partition_max_bytes=_FETCH_BYTES
+            )
+            request = FetchRequest(
+                max_wait_ms=0,
+                min_bytes=1,
+                max_bytes=_FETCH_BYTES,
+                topics=[FetchTopic(topic_id=partition.topic_id, partitions=[asked])],
+            )
+            answer = await connection.ask(request, FetchResponse)
+            data = answer.responses[0].partitions[0] if answer.responses else None
+            code = ErrorCode(answer.error_code if data is None else data.error_code)
+            if data is None or code is not ErrorCode.NONE:
+                raise MendingError(f"it answers {code.name} for offset {offset}")
+            before = offset
+            records = data.records or memoryview(b"")
+            assert isinstance(records, memoryview)  # as the codec reads them
+            offset = self._take(found, partition, damage, offset, records)
+            if offset == before or len(found) > _DAMAGE_BYTES_MAX:
+                raise MendingError(f"it has nothing at offset {offset}")
+        return bytes(found)
+
+    def _take(
+        self, found: bytearray, partition: Partition, damage: Damage, offset: int, records: memoryview
+    ) -> int:
+        """Add what fits of an answer; the offset to go on from."""
+        may_have_gaps = partition.log.config.compact or partition.log.may_have_gaps
+        try:
+            for at, header in headers(records):
+                if header.last_offset < damage.first_offset:
+                    continue
+                if header.base_offset >= damage.next_offset and may_have_gaps:
+                    return damage.next_offset  # compaction has left nothing up to here
+                is_next = header.base_offset == offset or (may_have_gaps and header.base_offset >= offset)
+                if not is_next or header.next_offset > damage.next_offset:
+                    raise MendingError(f"its batch at {header.base_offset} has other offsets")
+                if not crc_holds(records, at, header):
+                    raise MendingError(f"its batch at {header.base_offset} is damaged, too")
+                if header.leader_epoch != partition.epoch_at(header.base_offset):
+                    raise MendingError(f"its batch at {header.base_offset} is of another leader epoch")
+                found += records[at : at + header.size]
+                offset = header.next_offset
+                if offset >= damage.next_offset:
+                    break
+        except CorruptBatchError as error:
+            raise MendingError(f"it answers with what is no batch: {error}") from error
+        return offset
+
+
+def _damaged_segments(partition: Partition) -> list[Segment]:
+    return [segment for segment in partition.log.segments if segment.damage]

@@ -1,0 +1,85 @@
+"""Which partitions found no room on the disk: said once for each, and again when there is room; counted and shown.
+
+A full disk is no failure: what is there stays, readers are served, and appends are refused until there is room. That
+is over with the next append that succeeds. Where none comes, the room is looked for every second: producers may have
+gone, and `/healthz` must not say for ever what was so once.
+"""
+
+import asyncio
+import logging
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from penstock.services.metrics import Metrics
+from penstock.world import World
+
+if TYPE_CHECKING:
+    from penstock.services.partition import Partition
+
+log = logging.getLogger("penstock.room")
+
+_LOOK_EVERY_S: Final = 1.0
+_NAMED_MAX: Final = 5
+
+
+class Room:
+    """The partitions of a broker that lack room."""
+
+    def __init__(self, world: World, metrics: Metrics) -> None:
+        self._world = world
+        self._lacking: dict[Partition, int] = {}  # and how many bytes found no room
+        self._looking: asyncio.Task[None] | None = None
+        self.refusals = metrics.counter(
+            "penstock_disk_full_total", "Writes to partitions that found no room on the disk."
+        )
+        metrics.gauge(
+            "penstock_partitions_without_room",
+            "Partitions whose last write found no room on the disk.",
+            lambda: len(self._lacking),
+        )
+
+    def missing(self, partition: "Partition", why: str, *, size: int) -> None:
+        """A write of so many bytes found no room."""
+        self.refusals.add()
+        if partition not in self._lacking:
+            log.warning(
+                "%s: no room on the disk: records are refused until there is, reading goes on (%s)",
+                partition,
+                why,
+            )
+        self._lacking[partition] = size
+        if self._looking is None:
+            self._looking = self._world.loop.create_task(self._look(), name="room on the disk")
+
+    def found(self, partition: "Partition") -> None:
+        """A write found room again."""
+        if self._lacking.pop(partition, None) is not None:
+            log.warning("%s: there is room on the disk again: records are taken", partition)
+
+    def forget(self, partition: "Partition") -> None:
+        """The partition is gone, or takes nothing for another reason."""
+        self._lacking.pop(partition, None)
+
+    def problem(self) -> str | None:
+        """What is wrong, for `/healthz`; None if nothing is."""
+        if not self._lacking:
+            return None
+        named = ", ".join(sorted(map(str, self._lacking))[:_NAMED_MAX])
+        more = len(self._lacking) - _NAMED_MAX
+        return f"no room on the disk for {named}" + (f" and {more} other partitions" if more > 0 else "")
+
+    async def stop(self) -> None:
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.gather(self._looking, return_exceptions=True)
+
+    async def _look(self) -> None:
+        try:
+            while self._lacking:
+                await self._world.loop.sleep(_LOOK_EVERY_S)
+                for partition, size in list(self._lacking.items()):
+                    has_room = await self._world.work.run(partial(partition.log.has_room_for, size))
+                    if has_room and self._lacking.get(partition) == size:
+                        partition.found_room()
+        finally:
+            self._looking = None

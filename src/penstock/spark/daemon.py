@@ -1,0 +1,14 @@
+"""Spark's Python daemon, which has imported the data source before it forks workers: each would need half a second of
+CPU for that. Spark starts it (`spark.python.daemon.module`, set by `session`).
+"""
+
+import pyspark.daemon
+
+import penstock.spark.fetching
+import penstock.spark.sink.task
+import penstock.spark.sink.writers
+import penstock.spark.source
+import penstock.spark.stream_reader  # noqa: F401
+
+if __name__ == "__main__":
+    pyspark.daemon.manager()

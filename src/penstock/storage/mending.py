@@ -1,0 +1,91 @@
+"""Mending a segment: what has decayed is replaced by the same batches as another replica has them.
+
+The segment is written again, with sound batches where the damage was, and swapped in as compaction does it. Nothing is
+cut off: as long as no replica has what is missing, everything else stays as it is.
+"""
+
+from collections.abc import Mapping
+
+from penstock.storage import names
+from penstock.storage.aborted import AbortedIndex
+from penstock.storage.errors import DamagedBatchError
+from penstock.storage.examining import checked_batches
+from penstock.storage.log import Log
+from penstock.storage.segment import Damage, Segment
+from penstock.storage.swapping import discard, swap_in
+from penstock.world.disk import Disk, File
+from penstock.world.work import Work
+
+_COPY_BYTES = 1 << 20
+
+
+async def mend(
+    log: Log, disk: Disk, segment: Segment, sound: Mapping[Damage, bytes], *, work: Work, now_ms: int
+) -> bool:
+    """Put the batches in `sound`, some for each damage of a closed segment, where they belong.
+
+    False if the segment is not the same any more, or has more damage. OSError: the log is as before.
+    """
+    cuts, size, damage = log.cuts, segment.size, segment.damage
+    if set(sound) != set(damage):
+        return False
+
+    def is_current() -> bool:
+        return log.failed is None and log.cuts == cuts and not segment.deleted
+
+    def before_swap() -> None:
+        if log.config.compact:
+            log.mark_compacted()  # another replica may have fewer records there
+
+    mended = Segment.create(disk, log.path, segment.base_offset, now_ms=now_ms, suffix=names.CLEANED)
+    try:
+        await work.run(lambda: _write(mended, segment, log, sound, damage, size))
+        if is_current():
+            return await swap_in(
+                log,
+                disk,
+                mended,
+                [segment],
+                work=work,
+                now_ms=now_ms,
+                is_current=is_current,
+                before_swap=before_swap,
+            )
+    except DamagedBatchError:
+        pass  # it has more; whoever reads it next finds that
+    except BaseException:
+        if mended not in log.segments:
+            discard(mended, disk)
+        raise
+    discard(mended, disk)
+    return False
+
+
+def _write(
+    mended: Segment,
+    segment: Segment,
+    log: Log,
+    sound: Mapping[Damage, bytes],
+    damage: tuple[Damage, ...],
+    size: int,
+) -> None:
+    position = 0
+    for each in damage:
+        _copy(segment.file, mended.file, position, each.position)
+        if sound[each]:
+            mended.file.append([sound[each]])
+        position = each.end
+    _copy(segment.file, mended.file, position, size)
+    mended.size = mended.file.size
+    for at, header in checked_batches(mended):
+        mended.note(header, at, log.config)
+    mended.aborted = AbortedIndex.copy_of(segment.aborted)
+
+
+def _copy(source: File, target: File, start: int, end: int) -> None:
+    while start < end:
+        data = source.read(start, min(_COPY_BYTES, end - start))
+        if not data:
+            raise OSError(f"{source.path} ends at {start}, before {end}")
+        target.append([data])
+        start += len(data)

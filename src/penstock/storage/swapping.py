@@ -1,0 +1,67 @@
+"""Putting one segment where others were, so that a crash at any moment finds the old ones or the new one.
+
+1  sync <base>.log.cleaned and its indexes                        a crash: the files are removed
+2  rename them to .swap, the .log last; sync the directory        from here on the start finishes the swap
+3  rename the old ones to .deleted; sync the directory
+4  rename .swap to the final names
+"""
+
+from collections.abc import Callable, Sequence
+
+from penstock.storage import names
+from penstock.storage.log import Log
+from penstock.storage.segment import Segment
+from penstock.world.disk import Disk
+from penstock.world.work import Work
+
+
+async def swap_in(
+    log: Log,
+    disk: Disk,
+    new: Segment,
+    old: Sequence[Segment],
+    *,
+    work: Work,
+    now_ms: int,
+    is_current: Callable[[], bool],
+    before_swap: Callable[[], None],
+) -> bool:
+    """Replace the neighbouring segments `old` by `new`, which was written with the suffix .cleaned and still grows.
+
+    `before_swap` is called off the loop when `new` is on the device. False if the log is not as it was any more, as
+    `is_current` says: then `new` is gone.
+    """
+    files = [new.file, *new.retire()]
+
+    def commit() -> None:
+        for file in files:
+            file.sync()
+        for file in files[1:]:
+            file.close()
+        before_swap()
+        new.move_to(names.SWAP)
+        disk.sync_dir(log.path)
+
+    def withdraw() -> None:
+        discard(new, disk)
+        disk.sync_dir(log.path)
+
+    await work.run(commit)
+    if not is_current():
+        await work.run(withdraw)
+        return False
+    log.replace_segments(old, [new], now_ms=now_ms)
+    try:
+        await work.run(lambda: disk.sync_dir(log.path))
+        new.move_to("")
+    except OSError as error:
+        log.fail(f"a segment could not be swapped in: {error}")  # the next start does
+        raise
+    return True
+
+
+def discard(segment: Segment, disk: Disk) -> None:
+    """Remove the files of a segment that was never swapped in."""
+    segment.close()
+    for kind in reversed(names.SEGMENT_SUFFIXES):
+        disk.remove(segment.path(kind))

@@ -1,0 +1,44 @@
+"""DeleteShareGroupState (key 86), v0-v0: the request and the response.
+
+Written by tools/generate_messages.py from the protocol's schema; change that, not this.
+"""
+
+from penstock.schema import words
+from penstock.schema.words import Message, Struct
+
+
+class PartitionData(Struct):
+    partition: int = words.int32("0+")
+
+
+class DeleteStateData(Struct):
+    topic_id: bytes = words.uuid("0+")
+    partitions: list[PartitionData] = words.array(PartitionData, "0+")
+
+
+class DeleteShareGroupStateRequest(Message):
+    API_KEY = 86
+    VERSIONS = (0, 0)
+    FLEXIBLE_SINCE = 0
+
+    group_id: str = words.string("0+")
+    topics: list[DeleteStateData] = words.array(DeleteStateData, "0+")
+
+
+class PartitionResult(Struct):
+    partition: int = words.int32("0+")
+    error_code: int = words.int16("0+")
+    error_message: str | None = words.string("0+", nullable="0+", default=None)
+
+
+class DeleteStateResult(Struct):
+    topic_id: bytes = words.uuid("0+")
+    partitions: list[PartitionResult] = words.array(PartitionResult, "0+")
+
+
+class DeleteShareGroupStateResponse(Message):
+    API_KEY = 86
+    VERSIONS = (0, 0)
+    FLEXIBLE_SINCE = 0
+
+    results: list[DeleteStateResult] = words.array(DeleteStateResult, "0+")

@@ -1,0 +1,46 @@
+"""DescribeAcls (key 29), v1-v3: the request and the response.
+
+Written by tools/generate_messages.py from the protocol's schema; change that, not this.
+"""
+
+from penstock.schema import words
+from penstock.schema.words import Message, Struct
+
+
+class DescribeAclsRequest(Message):
+    API_KEY = 29
+    VERSIONS = (1, 3)
+    FLEXIBLE_SINCE = 2
+
+    resource_type_filter: int = words.int8("0+")
+    resource_name_filter: str | None = words.string("0+", nullable="0+")
+    pattern_type_filter: int = words.int8("1+", default=3)
+    principal_filter: str | None = words.string("0+", nullable="0+")
+    host_filter: str | None = words.string("0+", nullable="0+")
+    operation: int = words.int8("0+")
+    permission_type: int = words.int8("0+")
+
+
+class AclDescription(Struct):
+    principal: str = words.string("0+")
+    host: str = words.string("0+")
+    operation: int = words.int8("0+")
+    permission_type: int = words.int8("0+")
+
+
+class DescribeAclsResource(Struct):
+    resource_type: int = words.int8("0+")
+    resource_name: str = words.string("0+")
+    pattern_type: int = words.int8("1+", default=3)
+    acls: list[AclDescription] = words.array(AclDescription, "0+")
+
+
+class DescribeAclsResponse(Message):
+    API_KEY = 29
+    VERSIONS = (1, 3)
+    FLEXIBLE_SINCE = 2
+
+    throttle_time_ms: int = words.int32("0+")
+    error_code: int = words.int16("0+")
+    error_message: str | None = words.string("0+", nullable="0+")
+    resources: list[DescribeAclsResource] = words.array(DescribeAclsResource, "0+")

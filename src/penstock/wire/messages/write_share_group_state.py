@@ -1,0 +1,56 @@
+"""WriteShareGroupState (key 85), v0-v1: the request and the response.
+
+Written by tools/generate_messages.py from the protocol's schema; change that, not this.
+"""
+
+from penstock.schema import words
+from penstock.schema.words import Message, Struct
+
+
+class StateBatch(Struct):
+    first_offset: int = words.int64("0+")
+    last_offset: int = words.int64("0+")
+    delivery_state: int = words.int8("0+")
+    delivery_count: int = words.int16("0+")
+
+
+class PartitionData(Struct):
+    partition: int = words.int32("0+")
+    state_epoch: int = words.int32("0+")
+    leader_epoch: int = words.int32("0+")
+    start_offset: int = words.int64("0+")
+    delivery_complete_count: int = words.int32("1+", default=-1, ignorable=True)
+    state_batches: list[StateBatch] = words.array(StateBatch, "0+")
+
+
+class WriteStateData(Struct):
+    topic_id: bytes = words.uuid("0+")
+    partitions: list[PartitionData] = words.array(PartitionData, "0+")
+
+
+class WriteShareGroupStateRequest(Message):
+    API_KEY = 85
+    VERSIONS = (0, 1)
+    FLEXIBLE_SINCE = 0
+
+    group_id: str = words.string("0+")
+    topics: list[WriteStateData] = words.array(WriteStateData, "0+")
+
+
+class PartitionResult(Struct):
+    partition: int = words.int32("0+")
+    error_code: int = words.int16("0+")
+    error_message: str | None = words.string("0+", nullable="0+", default=None)
+
+
+class WriteStateResult(Struct):
+    topic_id: bytes = words.uuid("0+")
+    partitions: list[PartitionResult] = words.array(PartitionResult, "0+")
+
+
+class WriteShareGroupStateResponse(Message):
+    API_KEY = 85
+    VERSIONS = (0, 1)
+    FLEXIBLE_SINCE = 0
+
+    results: list[WriteStateResult] = words.array(WriteStateResult, "0+")
