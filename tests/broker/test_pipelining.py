@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from penstock.broker.connection import REQUESTS_PER_TURN_MAX, TURN_READ_BYTES_MAX
+from penstock.broker.arrivals import TURN_READ_BYTES_MAX
+from penstock.broker.connection import REQUESTS_PER_TURN_MAX
 from penstock.wire.messages.produce import ProduceResponse
 from tests.broker.controlled import ControlledBroker
 from tests.broker.test_turns import Wire, count_looks_at_the_clock, ping, wires
@@ -153,6 +154,35 @@ def test_a_large_request_is_read_a_part_at_a_time(controlled: ControlledBroker) 
         assert turns >= size // (TURN_READ_BYTES_MAX + 100_000)
 
     controlled.run(story)
+
+
+def test_large_requests_of_several_connections_are_read_one_after_the_other(
+    controlled: ControlledBroker,
+) -> None:
+    async def story() -> None:
+        connections = controlled.broker._connections
+        assert connections is not None
+        wires = [PausableWire(connections.make("PLAINTEXT")) for _ in range(5)]
+        for wire in wires:
+            wire.connection.data_received((64 * TURN_READ_BYTES_MAX).to_bytes(4, "big") + bytes(60_000))
+        turns_of: dict[int, int] = dict.fromkeys(range(5), 0)
+        for wire in wires:
+            read_for_one_turn(wire)
+        for _ in range(20):
+            await asyncio.sleep(0)
+            readers = [number for number, wire in enumerate(wires) if wire.is_read]
+            assert len(readers) <= 1
+            for number in readers:
+                read_for_one_turn(wires[number])
+                turns_of[number] += 1
+        assert min(turns_of.values()) >= 3
+
+    controlled.run(story)
+
+
+def read_for_one_turn(wire: PausableWire) -> None:
+    while wire.is_read:
+        wire.connection.buffer_updated(len(wire.connection.get_buffer(-1)))
 
 
 def test_a_pipeline_of_produce_requests_is_written_in_order_over_many_turns() -> None:

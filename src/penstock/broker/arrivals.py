@@ -9,17 +9,27 @@ from collections.abc import Callable
 from penstock.base.buffers import Buffer
 from penstock.broker.request_memory import RequestMemory
 from penstock.wire.framing import FrameReader
-from penstock.world.large_buffers import large_buffer
+from penstock.world.large_buffers import LargeBuffers
+
+# How much of a large request is read in one turn of the loop: a busy machine takes up to 3 ms to map a megabyte.
+TURN_READ_BYTES_MAX = 128 << 10
 
 
 class Arrivals:
     """The requests of one connection, up to the moment at which they are begun."""
 
-    def __init__(self, memory: RequestMemory, *, request_bytes_max: int, wake: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        memory: RequestMemory,
+        *,
+        request_bytes_max: int,
+        buffers: LargeBuffers,
+        wake: Callable[[], None],
+    ) -> None:
         self._all_memory = memory
         self.memory = memory.join(wake)
         size_max = min(request_bytes_max, memory.size_max or request_bytes_max)
-        self._reader = FrameReader(size_max, allocate=large_buffer)
+        self._reader = FrameReader(size_max, allocate=buffers.allocate)
         self._next: Buffer | None = None  # a whole request
         self._next_was_granted = False  # its memory was asked for; else it came with one read
         self._is_filling = False  # memory was asked for, and the rest of a request is read into it
@@ -30,7 +40,7 @@ class Arrivals:
     def buffer(self, scratch: memoryview) -> memoryview:
         """Where to write what comes next: where it stays, or in `scratch`."""
         if self._reader.room is not None:
-            return self._reader.room
+            return self._reader.room[:TURN_READ_BYTES_MAX]
         return scratch[: self.memory.room(len(scratch))] if self._all_memory.is_tight else scratch
 
     @property

@@ -23,7 +23,7 @@ from typing import Any, TypeVar, cast
 from penstock.apis import Api, ApiTable
 from penstock.base.buffers import Buffer
 from penstock.base.errors import PeerError
-from penstock.broker.arrivals import Arrivals
+from penstock.broker.arrivals import TURN_READ_BYTES_MAX, Arrivals
 from penstock.broker.request_memory import RequestMemory
 from penstock.broker.scarce_lines import ScarceLines
 from penstock.broker.standstill import Standstill
@@ -31,16 +31,15 @@ from penstock.broker.turns import Turns
 from penstock.schema.codec import decode, encode
 from penstock.services.context import Call, ConnectedClient, Held, Late, Services, Soon
 from penstock.wire.headers import RequestHeader, frame_response, read_request_header
+from penstock.world.large_buffers import LargeBuffers
 
 log = logging.getLogger("penstock.connection")
 
 T = TypeVar("T")
 
-# What a connection may have done before others are heard: so many requests, or for so long, and so much of a large one
-# read.
+# What a connection may have done before others are heard: so many requests, or for so long.
 REQUESTS_PER_TURN_MAX = 64
-TURN_MS_MAX = 2.0
-TURN_READ_BYTES_MAX = 1 << 20
+TURN_MS_MAX = 0.3
 
 # Answers are gathered up to this size, so that the small ones of one read go out in one write.
 GATHERED_BYTES_MAX = 1 << 16
@@ -70,6 +69,7 @@ class Connection(asyncio.BufferedProtocol):
         unsent_bytes_max: int,
         elements_max: int,
         memory: RequestMemory,
+        buffers: LargeBuffers,
         turns: Turns,
         pipelined: Turns,
         reading: Turns,
@@ -83,7 +83,9 @@ class Connection(asyncio.BufferedProtocol):
         self._services = services
         self._loop = services.world.loop
         self._apis = apis
-        self.arrivals = Arrivals(memory, request_bytes_max=request_bytes_max, wake=self._got_memory)
+        self.arrivals = Arrivals(
+            memory, request_bytes_max=request_bytes_max, buffers=buffers, wake=self._got_memory
+        )
         self._memory = self.arrivals.memory
         self._scratch = self._loop.scratch
         self._in_flight_max = in_flight_max

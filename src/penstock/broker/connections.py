@@ -27,6 +27,7 @@ from penstock.broker.scarce_lines import ScarceLines
 from penstock.broker.standstill import Standstill
 from penstock.broker.turns import Turns
 from penstock.services.context import Services
+from penstock.world.large_buffers import LargeBuffers
 from penstock.world.loop import Timer
 
 log = logging.getLogger("penstock.connection")
@@ -53,9 +54,10 @@ class Connections:
         self._progress_timer: Timer | None = None  # while requests wait for memory
         self._lines = ScarceLines(log, services.world.loop.time)
         self.standstill = Standstill(services.world.loop, end_connections=self.abort_all)
+        self._buffers = LargeBuffers(services.world.loop)
         self._turns = Turns(services.world.loop, slice_ms=settings[PENSTOCK_LOOP_SLICE_MS])
         self._pipelined = Turns(services.world.loop, slice_ms=TURN_MS_MAX)
-        self._reading = Turns(services.world.loop, slice_ms=TURN_MS_MAX)
+        self._reading = Turns(services.world.loop, slice_ms=0.0)  # one connection per turn of the loop
         services.metrics.gauge(
             "penstock_patient_requests",
             "Requests and answers that wait for their turn.",
@@ -93,6 +95,7 @@ class Connections:
             unsent_bytes_max=settings[PENSTOCK_CONNECTION_UNSENT_BYTES_MAX],
             elements_max=settings[PENSTOCK_REQUEST_ELEMENTS_MAX],
             memory=self._memory,
+            buffers=self._buffers,
             turns=self._turns,
             pipelined=self._pipelined,
             reading=self._reading,
