@@ -222,6 +222,7 @@ class _RunningFlow:
             log.warning("flow %s failed and starts again in %.1f s: %s", self.flow.name, delay_s, problem)
 
     def _notice_progress(self, query: "StreamingQuery") -> None:
+        done = []
         for progress in query.recentProgress:
             known = _as_mapping(progress)
             number = int(known["batchId"])
@@ -236,12 +237,14 @@ class _RunningFlow:
                 continue
             self._batch = number
             self._batch_ms = int(known.get("durationMs", {}).get("triggerExecution", 0))
-            self._event_age_ms = event_age_ms(known)
+            done.append(known)
             self._rows += rows  # of the sources: the sum itself is missing through Spark Connect
             self._rate.add(now_s=self._clock(), rows=rows)
             self._restarts.progressed()
             self._problem = None
             self.state = State.RUNNING
+        if done:
+            self._event_age_ms = event_age_ms(done)
 
     def _notice_position(self, offset: object) -> None:
         if isinstance(offset, str):
