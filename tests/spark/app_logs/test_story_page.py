@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from app_logs.story_page import (
     ABOUT,
+    WARM_UP_S,
     AlertLatency,
     Facts,
     alert_latencies,
@@ -20,7 +21,7 @@ from app_logs.story_page import (
 
 from peers import tools
 from penstock.spark.pipelines.project import read_project
-from tests.spark.app_logs.story_facts import facts
+from tests.spark.app_logs.story_facts import WRITING_SINCE_S, facts
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "app_logs"
 
@@ -115,20 +116,33 @@ def test_an_alert_counts_once_however_many_windows_tell_of_it(told: Facts, page:
 
 
 def test_the_latency_of_alerts_is_shown_over_time_and_summed_up_without_the_warm_up(told: Facts) -> None:
-    latencies = alert_latencies(told.history)
+    latencies = alert_latencies(told)
+    page = Page(render_page(told))
 
     assert latencies[0].latency_s == 40.0
-    assert percentile(latencies, 0.95) == pytest.approx(3.3)
-    assert any(each.startswith("event to alert") for each in Page(render_page(told)).texts("figcaption"))
+    assert percentile(latencies, 0.95, since_s=WRITING_SINCE_S) == 40.0
+    assert percentile(latencies, 0.95, since_s=WRITING_SINCE_S + WARM_UP_S) == pytest.approx(3.3)
+    assert any(each.startswith("event to alert") for each in page.texts("figcaption"))
+    assert page.texts("b")[4] == "3.3 s"
+    assert [each for each in page.texts("") if "counted from 30 s after the services began to write" in each]
+
+
+def test_latencies_count_from_when_the_services_began_to_write(told: Facts) -> None:
+    later = told._replace(writing_since_s=60.0)
+    before = told._replace(writing_since_s=None)
+
+    assert min(each.elapsed_s for each in alert_latencies(later)) > 60.0
+    assert alert_latencies(before) == []
+    assert Page(render_page(before)).texts("b")[4] == "-"
 
 
 def test_a_percentile_of_latencies_counts_events_and_not_batches() -> None:
     quick = [AlertLatency(60.0 + number, 1.0, 10) for number in range(99)]
     slow = AlertLatency(200.0, 20.0, 1_000)
 
-    assert percentile([*quick, slow], 0.95) == 20.0
-    assert percentile(quick, 0.95) == 1.0
-    assert percentile([AlertLatency(5.0, 40.0, 10)], 0.95) is None, "all of it warming up"
+    assert percentile([*quick, slow], 0.95, since_s=30.0) == 20.0
+    assert percentile(quick, 0.95, since_s=30.0) == 1.0
+    assert percentile([AlertLatency(5.0, 40.0, 10)], 0.95, since_s=30.0) is None, "all of it warming up"
 
 
 def test_a_page_of_a_story_that_has_just_begun_says_that_there_is_nothing_yet() -> None:
