@@ -1,9 +1,11 @@
 """The page of `make run`: what it says, and how a browser shows it."""
 
 import json
+import math
 import re
 import subprocess
 from html.parser import HTMLParser
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +107,17 @@ def test_java_that_compiles_quickly_only_has_room_for_what_it_compiles() -> None
     options = read_project(EXAMPLE).spark["spark.driver.extraJavaOptions"].split()
     assert "-XX:TieredStopAtLevel=1" in options
     assert "-XX:ReservedCodeCacheSize=240m" in options
+
+
+def test_batches_of_the_flows_that_can_wait_seldom_begin_together() -> None:
+    """Spark begins batches at multiples of the interval: those of two flows coincide at common multiples alone."""
+    flows = read_project(EXAMPLE).flows
+    intervals_s = [
+        int(flows[name].trigger.removesuffix(" seconds"))
+        for name in ("bi", "traces", "call_graph", "dead_letters")
+    ]
+    assert min(intervals_s) >= 5
+    assert all(math.gcd(*pair) == 1 for pair in combinations(intervals_s, 2))
 
 
 def test_an_alert_counts_once_however_many_windows_tell_of_it(told: Facts, page: Page) -> None:
