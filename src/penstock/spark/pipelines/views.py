@@ -38,6 +38,11 @@ class FlowView(NamedTuple):
     event_age_ms: int | None = None
 
 
+def has_run(progress: Mapping[str, Any]) -> bool:
+    """Whether progress tells of a batch. That of a trigger with nothing to do bears the number of the batch to come."""
+    return "addBatch" in progress.get("durationMs", {})
+
+
 def event_age_ms(batches: Iterable[Mapping[str, Any]]) -> int | None:
     """How old the oldest event of a batch was when the batch was done, in the slowest of the batches that Spark's
     progress tells of; None where events have no time (a watermark names it), or no batch had any."""
