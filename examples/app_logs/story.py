@@ -2,10 +2,11 @@
 
     python -m app_logs.story --duration 90        # with examples/ on the path
 
-The broker runs at once; Spark is installed meanwhile if it has to be. With a duration the generator stops after it, the
-pipelines read what is left, and all is counted again from topics and tables: produced = analysed + dead-lettered, and
-nothing twice; the exit code is 1 if that does not hold. Without one it goes on until Ctrl-C. Without Spark or Java the
-broker runs, and a line says what is missing.
+The broker runs at once; Spark is installed meanwhile if it has to be. Then one request of the story's own goes through
+all flows, since a query's first batch takes Spark ten times as long as the next ones. When every flow has read it the
+generator starts. With a duration it stops after that, the pipelines read what is left, and all is counted again from
+topics and tables: produced = analysed + dead-lettered, and nothing twice; the exit code is 1 if that does not hold.
+Without one it goes on until Ctrl-C. Without Spark or Java the broker runs, and a line says what is missing.
 """
 
 import argparse
@@ -19,7 +20,6 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -150,39 +150,29 @@ class Story:
             locked(self._project),
             spark_in_a_file(self._project, wanted=True),
             LagMeter(self._project) as meter,
-            Generator(
-                bootstrap_servers=self._broker.bootstrap_servers,
-                rate=self._arguments.rate,
-                duration_s=self._arguments.duration,
-                seed=int(time.time()) if self._arguments.seed is None else self._arguments.seed,
-                log=self._out / "generator.log",
-            ) as generator,
         ):
-            watching = _Watching(self._project, meter, generator, self._display, self._page, before=before)
-            self._display.say(f"sending logs; Spark is starting. The report: {self._page}")
-            with watching.while_nothing_runs():
-                spark = start_session(self._project)
+            watching = _Watching(self._project, meter, self._display, self._page, before=before)
+            self._display.say(
+                "Spark is starting; the services begin to write when every flow has done its first batch. "
+                f"The report: {self._page}"
+            )
+            spark = start_session(self._project)
             try:
                 with stopped_by_signals() as stopping:
-                    return self._run(spark, watching, generator, stopping)
+                    return self._run(spark, watching, stopping)
             finally:
                 self._display.close()
                 stop_session(spark)
 
-    def _run(
-        self, spark: "SparkSession", watching: "_Watching", generator: Generator, stopping: threading.Event
-    ) -> int:
+    def _run(self, spark: "SparkSession", watching: "_Watching", stopping: threading.Event) -> int:
         from penstock.spark.pipelines.runner import Runner
 
         runner = Runner(self._project, spark)
         runner.start()
+        drained = False
         try:
-            while generator.is_running and not runner.failed and not stopping.wait(_LOOK_INTERVAL_S):
-                watching.look(runner.poll())
-            generator.stop()
-            drained = False
-            if self._arguments.duration and not runner.failed and not stopping.is_set():
-                drained = self._drain(runner, watching, stopping)
+            if self._get_ready(runner, watching, stopping):
+                drained = self._write_logs(runner, watching, stopping)
         finally:
             runner.stop()
         self._display.close()
@@ -191,9 +181,40 @@ class Story:
                 self._display.say(f"{view.flow}: {view.problem} (Spark's log: {spark_log(self._project)})")
         if not drained:
             watching.write_page()
-            self._display.say(f"{generator.acknowledged:,} logs were sent. The report: {self._page}")
+            self._display.say(f"{watching.acknowledged:,} logs were sent. The report: {self._page}")
             return 0 if stopping.is_set() and not runner.failed else 1
-        return self._recount(spark, watching, generator)
+        return self._recount(spark, watching)
+
+    def _get_ready(self, runner: Any, watching: "_Watching", stopping: threading.Event) -> bool:
+        """Until every flow is ready; False if one is given up, or somebody stops the story, before that."""
+        self._send_own(watching)
+        while not runner.failed and not stopping.wait(_LOOK_INTERVAL_S):
+            views = runner.poll()
+            watching.look(views)
+            if all(is_ready(view) for view in views):
+                return True
+        return False
+
+    def _write_logs(self, runner: Any, watching: "_Watching", stopping: threading.Event) -> bool:
+        """While the generator runs, and after it until all is read; whether all was."""
+        with Generator(
+            bootstrap_servers=self._broker.bootstrap_servers,
+            rate=self._arguments.rate,
+            duration_s=self._arguments.duration,
+            seed=int(time.time()) if self._arguments.seed is None else self._arguments.seed,
+            log=self._out / "generator.log",
+        ) as generator:
+            watching.writing_begins(generator)
+            self._display.say("every flow is ready: the services write now")
+            while generator.is_running and not runner.failed and not stopping.wait(_LOOK_INTERVAL_S):
+                watching.look(runner.poll())
+        if not self._arguments.duration or runner.failed or stopping.is_set():
+            return False
+        return self._drain(runner, watching, stopping)
+
+    def _send_own(self, watching: "_Watching", *, ahead_ms: int = 0) -> None:
+        _send_request(self._broker.bootstrap_servers, ahead_ms=ahead_ms)
+        watching.sent_itself += 1
 
     def _drain(self, runner: Any, watching: "_Watching", stopping: threading.Event) -> bool:
         """Until every flow has read everything, the traces that wait for more have given up waiting, and nothing has
@@ -210,8 +231,8 @@ class Story:
             if now != batches or any(view.lag != 0 for view in views):
                 batches, quiet_since_s = now, time.monotonic()
             if not closed and all(view.lag == 0 for view in views):
-                _send_closing(self._broker.bootstrap_servers)
-                watching.closing = 1
+                # Traces that wait for spans that never arrive wait for younger events: there are none after the last.
+                self._send_own(watching, ahead_ms=_CLOSING_AHEAD_MS)
                 closed = True
                 quiet_since_s = time.monotonic()
             elif closed and time.monotonic() - quiet_since_s >= self._quiet_s:
@@ -220,9 +241,9 @@ class Story:
         self._display.say(f"not all was read: {', '.join(late) or 'the last batches'} did not come to an end")
         return False
 
-    def _recount(self, spark: "SparkSession", watching: "_Watching", generator: Generator) -> int:
+    def _recount(self, spark: "SparkSession", watching: "_Watching") -> int:
         self._display.say("counting again, from topics and tables")
-        sent = watching.before + generator.acknowledged + watching.closing
+        sent = watching.before + watching.acknowledged + watching.sent_itself
         counted, letters_twice = recount_all(spark, self._project)
         lines = [
             *counted.lines(),
@@ -244,7 +265,6 @@ class _Watching:
         self,
         project: Project,
         meter: LagMeter,
-        generator: Generator,
         display: Display,
         page: Path,
         *,
@@ -254,56 +274,48 @@ class _Watching:
 
         self._project = project
         self._meter = meter
-        self._generator = generator
+        self._generator: Generator | None = None
         self._display = display
         self._page = page
         self._history = History()
         self._started_at = datetime.now().astimezone()  # the clock of those who look at the page
         self._started_at_s = time.monotonic()
+        self._writing_since_s: float | None = None
         self._page_at_s = 0.0
         self._alerts: dict[str, dict[str, Any]] = {}
         self._alert_count = 0
         self._letter_count = 0
         self._read: dict[TopicPartition, int] = {}
-        self.closing = 0
+        self.sent_itself = 0
         self.before = before
 
-    @contextmanager
-    def while_nothing_runs(self) -> Iterator[None]:
-        """Starting Spark keeps this thread busy, and the logs come meanwhile: another one takes the samples."""
-        from app_logs.story_page import Sample
+    @property
+    def acknowledged(self) -> int:
+        return 0 if self._generator is None else self._generator.acknowledged
 
-        started = threading.Event()
-
-        def sample() -> None:
-            with LagMeter(self._project) as meter:
-                while not started.wait(_LOOK_INTERVAL_S):
-                    elapsed_s = time.monotonic() - self._started_at_s
-                    self._history.add(Sample(elapsed_s, _produced(meter), ()))
-
-        sampling = threading.Thread(target=sample, daemon=True)
-        sampling.start()
-        try:
-            yield
-        finally:
-            started.set()
-            sampling.join()
+    def writing_begins(self, generator: Generator) -> None:
+        self._generator = generator
+        self._writing_since_s = time.monotonic() - self._started_at_s
 
     def look(self, views: Sequence[FlowView]) -> None:
         from app_logs.story_page import Sample
 
         elapsed_s = time.monotonic() - self._started_at_s
         self._history.add(Sample(elapsed_s, _produced(self._meter), tuple(views)))
-        told = self._generator.told
-        behind = duration(told["behind_ms"] / 1000)
-        below = [
-            f"generator: {told['acknowledged']:,} sent, the last ones acknowledged {behind} after they were due; "
-            f"{self._alert_count:,} alerts"
-        ]
-        self._display.show(views, below=below)
+        self._display.show(views, below=[self._below(views)])
         if elapsed_s >= self._page_at_s:
             self.write_page(is_running=True)
             self._page_at_s = time.monotonic() - self._started_at_s + _PAGE_INTERVAL_S
+
+    def _below(self, views: Sequence[FlowView]) -> str:
+        if self._generator is None:
+            waiting = ", ".join(view.flow for view in views if not is_ready(view))
+            return f"the services write when every flow has done its first batch; waiting for {waiting or 'none'}"
+        told = self._generator.told
+        return (
+            f"generator: {told['acknowledged']:,} sent, the last ones acknowledged "
+            f"{duration(told['behind_ms'] / 1000)} after they were due; {self._alert_count:,} alerts"
+        )
 
     def write_page(
         self, *, is_running: bool = False, summary: Sequence[str] = (), is_balanced: bool | None = None
@@ -315,6 +327,7 @@ class _Watching:
         self._letter_count += sum(1 for _ in self._new_values(DEAD_LETTERS_TOPIC))
         facts = Facts(
             started_at=self._started_at,
+            writing_since_s=self._writing_since_s,
             history=self._history.samples,
             alerts=list(self._alerts.values()),
             endpoint_minutes=self._rows("bi", since=datetime.now(UTC) - _SHOWN_FOR),
@@ -362,6 +375,11 @@ class _Watching:
                 table = table.filter(compute.greater_equal(minutes, pa.scalar(since)))
             rows += table.to_pylist()
         return rows
+
+
+def is_ready(view: FlowView) -> bool:
+    """Whether a batch has brought rows, which the first one need not, and nothing is left for the next one."""
+    return view.rows > 0 and view.lag == 0
 
 
 def read_values(project: Project, partition: TopicPartition, start: int, end: int) -> Iterator[bytes]:
@@ -426,12 +444,11 @@ def _make_topics(bootstrap_servers: str) -> None:
         blocking.run(create_topics(blocking.client, new))
 
 
-def _send_closing(bootstrap_servers: str) -> None:
-    """One request of a moment to come: traces that wait for spans that never arrive wait for younger events, and there
-    are none after the last."""
-    at_ms = time.time_ns() // 1_000_000 + _CLOSING_AHEAD_MS
+def _send_request(bootstrap_servers: str, *, ahead_ms: int) -> None:
+    """One request that is a trace by itself, of a moment to come if it is ahead."""
+    at_ms = time.time_ns() // 1_000_000 + ahead_ms
     at = datetime.fromtimestamp(at_ms / 1000, UTC)
-    name = f"closing-{at_ms}"
+    name = f"story-{at_ms}"
     event = {
         "event_id": name,
         "trace_id": name,
@@ -443,7 +460,7 @@ def _send_closing(bootstrap_servers: str) -> None:
         "latency_ms": 1.0,
         "calls": 0,
         "event_time": at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-        "message": "the end of the logs",
+        "message": "from the story itself",
     }
     record = NewRecord(name.encode(), json.dumps(event).encode(), timestamp=at_ms)
     with BlockingClient(bootstrap_servers) as blocking:

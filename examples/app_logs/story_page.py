@@ -25,7 +25,7 @@ from penstock.spark.pipelines.units import COUNT, DURATION, PER_SECOND, count, d
 from penstock.spark.pipelines.views import FlowView
 
 ALERTING_FLOW: Final = "monitoring"
-WARM_UP_S: Final = 30.0  # what Spark takes to start is not what alerts take
+WARM_UP_S: Final = 30.0  # of the services' writing: Java compiles what it has seen often, and is slow before
 ALERT_WITHIN_S: Final = 5.0
 # What each flow does, and for whom.
 ABOUT: Final = {
@@ -77,6 +77,7 @@ class Facts(NamedTuple):
     """All that the page shows."""
 
     started_at: datetime
+    writing_since_s: float | None  # when the services began to write, on the clock of the samples
     history: Sequence[Sample]
     alerts: Sequence[Mapping[str, Any]]
     endpoint_minutes: Sequence[Mapping[str, Any]]
@@ -100,7 +101,7 @@ def render_page(facts: Facts) -> str:
     refresh = f'<meta http-equiv="refresh" content="{_REFRESH_S}">' if facts.is_running else ""
     frame = Frame(facts.started_at, facts.history[-1].elapsed_s if facts.history else 1.0)
     found = alerts_told(facts)
-    latencies = alert_latencies(facts.history)
+    latencies = alert_latencies(facts)
     parts = [
         "<h1>Application logs through Penstock and Spark</h1>",
         f'<p class="quiet">{_when(facts, frame)}</p>',
@@ -153,26 +154,27 @@ def alerts_told(facts: Facts) -> list[Episode]:
     return [each for each in episodes(facts.alerts, now=now) if each.until > facts.started_at]
 
 
-def alert_latencies(history: Sequence[Sample]) -> list[AlertLatency]:
-    """Of the batches of the alerting flow that read something, each once."""
+def alert_latencies(facts: Facts) -> list[AlertLatency]:
+    """Of the batches of the alerting flow that read what services wrote, each once."""
     found = []
     last: FlowView | None = None
-    for sample in history:
+    for sample in facts.history:
         for view in sample.views:
             if view.flow != ALERTING_FLOW or view.batch is None or (last and view.batch == last.batch):
                 continue
             rows = view.rows - (last.rows if last else 0)
-            if view.event_age_ms is not None and view.event_age_ms >= 0 and rows > 0:
+            wrote = facts.writing_since_s is not None and sample.elapsed_s > facts.writing_since_s
+            if wrote and view.event_age_ms is not None and view.event_age_ms >= 0 and rows > 0:
                 found.append(AlertLatency(sample.elapsed_s, view.event_age_ms / 1000, rows))
             last = view
     return found
 
 
-def percentile(latencies: Sequence[AlertLatency], part: float) -> float | None:
-    """Of the events, by what their batch took; those of the warm-up do not count."""
-    warm = sorted((each.latency_s, each.rows) for each in latencies if each.elapsed_s >= WARM_UP_S)
-    wanted = part * sum(rows for _, rows in warm)
-    for latency_s, rows in warm:
+def percentile(latencies: Sequence[AlertLatency], part: float, *, since_s: float) -> float | None:
+    """Of the events whose batch was done then or later, each as late as the oldest one of its batch."""
+    counted = sorted((each.latency_s, each.rows) for each in latencies if each.elapsed_s >= since_s)
+    wanted = part * sum(rows for _, rows in counted)
+    for latency_s, rows in counted:
         wanted -= rows
         if wanted <= 0:
             return latency_s
@@ -191,13 +193,14 @@ def _figures(facts: Facts, found: Sequence[Episode], latencies: Sequence[AlertLa
     last = facts.history[-1] if facts.history else None
     known = [view.lag for view in last.views if view.lag is not None] if last else []
     ongoing = sum(each.open for each in found)
-    slow_s = percentile(latencies, 0.95)
+    slow_s = percentile(latencies, 0.95, since_s=(facts.writing_since_s or 0.0) + WARM_UP_S)
     figures = {
         "records in the topic": count(last.produced if last else 0),
         "largest lag now, in records": count(max(known, default=0)),
         f"alerts, {ongoing} of them ongoing": count(len(found)),
         "dead letters": count(facts.dead_letter_count),
-        f"from event to alert, in 95 % of cases at most (without the first {duration(WARM_UP_S)})": "-"
+        "from event to alert at most, for 95 % of the events, counted from "
+        f"{duration(WARM_UP_S)} after the services began to write": "-"
         if slow_s is None
         else duration(slow_s),
     }

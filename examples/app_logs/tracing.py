@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from app_logs.logs import ERROR_STATUS
-from app_logs.parsing import WATERMARK_DELAY_S, events
+from app_logs.parsing import WATERMARK_DELAY_S, events, parsed_once
 from app_logs.stitching import AFTER_START, TRACE, Span, Stitching, assemble_all
 
 CALL_GRAPH_KEY: Final = ("caller", "callee")
@@ -88,4 +88,5 @@ def calls(found: DataFrame) -> DataFrame:
 
 
 def _from_topic(source: DataFrame) -> DataFrame:
-    return source.select(F.from_json(F.col("value").cast("string"), TRACE).alias("trace")).select("trace.*")
+    text = F.col("value").cast("string")
+    return source.select(parsed_once(text, TRACE).alias("trace")).select("trace.*")

@@ -10,11 +10,13 @@ from penstock.spark.pipelines.views import FlowView, State
 ZONE = timezone(timedelta(hours=2), "CEST")
 STARTED_AT = datetime(2026, 7, 1, 14, 9, 28, tzinfo=ZONE)
 SECONDS = 120
+WRITING_SINCE_S = 10.0
 
 
 def facts(*, is_running: bool = False, seconds: int = SECONDS) -> Facts:
     return Facts(
         started_at=STARTED_AT,
+        writing_since_s=WRITING_SINCE_S,
         history=[_sample(second) for second in range(seconds)],
         alerts=_alerts(),
         endpoint_minutes=_endpoint_minutes(),

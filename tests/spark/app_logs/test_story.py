@@ -15,6 +15,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from peers.penstock import PenstockProcess
 from peers.process import WatchedProcess
+from penstock.spark.pipelines.views import FlowView, State
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -52,7 +53,7 @@ def _position(consumer: Consumer, topic: str, partition: int) -> int:
     return int(consumer.position([TopicPartition(topic, partition)])[0].offset)
 
 
-def rows(report: Path, table: str) -> list[dict[str, Any]]:
+def rows_of(report: Path, table: str) -> list[dict[str, Any]]:
     """A table's rows, as its manifest and files have them."""
     (folder,) = report.glob(f"state-*/tables/{table}")
     files = json.loads((folder / "manifest.json").read_text())["files"]
@@ -85,6 +86,9 @@ def test_a_small_story_accounts_for_every_record_and_draws_its_page(tmp_path: Pa
         process.stop()
     assert code == 0, process.output
     assert "\nbalanced\n" in process.output
+    waiting, _, written = process.output.partition("every flow is ready: the services write now\n")
+    assert "the services begin to write when every flow has done its first batch" in waiting
+    assert "no more logs are sent" in written
 
     report = tmp_path / "report"
     with PenstockProcess(tmp_path / "data") as broker:
@@ -104,12 +108,12 @@ def test_a_small_story_accounts_for_every_record_and_draws_its_page(tmp_path: Pa
     }
     assert len(kept) + len(rejected) == len(logs), "produced = analysed + dead-lettered"
 
-    assert sum(row["requests"] for row in rows(report, "endpoint_minutes")) == len(kept)
-    spans = Counter(span["span_id"] for row in rows(report, "traces") for span in row["spans"])
+    assert sum(row["requests"] for row in rows_of(report, "endpoint_minutes")) == len(kept)
+    spans = Counter(span["span_id"] for row in rows_of(report, "traces") for span in row["spans"])
     assert set(spans) == kept
     assert max(spans.values()) == 1, "no span twice"
-    assert len(traces) == len(rows(report, "traces"))
-    assert sum(row["calls"] for row in rows(report, "call_graph")) == len(kept)
+    assert len(traces) == len(rows_of(report, "traces"))
+    assert sum(row["calls"] for row in rows_of(report, "call_graph")) == len(kept)
 
     page = Page((report / "index.html").read_text())
     captions = {label.partition(":")[0] for label in page.labels}
@@ -117,6 +121,18 @@ def test_a_small_story_accounts_for_every_record_and_draws_its_page(tmp_path: Pa
     assert page.tags["svg"] >= 3
     assert page.addresses == [], "nothing comes from outside"
     assert page.tags["script"] == 0
+
+
+@pytest.mark.parametrize(
+    ("rows", "lag", "ready"), [(0, 1, False), (0, 0, False), (3, None, False), (3, 1, False), (3, 0, True)]
+)
+def test_a_flow_is_ready_when_a_batch_brought_rows_and_none_are_left(
+    rows: int, lag: int | None, ready: bool
+) -> None:
+    from app_logs.story import is_ready
+
+    view = FlowView("bi", State.RUNNING, rows, 0.0, lag, batch=0, batch_ms=900, restarts=0)
+    assert is_ready(view) is ready
 
 
 def test_without_java_the_broker_runs_and_one_line_says_what_is_missing(tmp_path: Path) -> None:

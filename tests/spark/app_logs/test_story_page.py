@@ -1,15 +1,18 @@
 """The page of `make run`: what it says, and how a browser shows it."""
 
 import json
+import math
 import re
 import subprocess
 from html.parser import HTMLParser
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import pytest
 from app_logs.story_page import (
     ABOUT,
+    WARM_UP_S,
     AlertLatency,
     Facts,
     alert_latencies,
@@ -20,7 +23,7 @@ from app_logs.story_page import (
 
 from peers import tools
 from penstock.spark.pipelines.project import read_project
-from tests.spark.app_logs.story_facts import facts
+from tests.spark.app_logs.story_facts import WRITING_SINCE_S, facts
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "app_logs"
 
@@ -106,6 +109,17 @@ def test_java_that_compiles_quickly_only_has_room_for_what_it_compiles() -> None
     assert "-XX:ReservedCodeCacheSize=240m" in options
 
 
+def test_batches_of_the_flows_that_can_wait_seldom_begin_together() -> None:
+    """Spark begins batches at multiples of the interval: those of two flows coincide at common multiples alone."""
+    flows = read_project(EXAMPLE).flows
+    intervals_s = [
+        int(flows[name].trigger.removesuffix(" seconds"))
+        for name in ("bi", "traces", "call_graph", "dead_letters")
+    ]
+    assert min(intervals_s) >= 5
+    assert all(math.gcd(*pair) == 1 for pair in combinations(intervals_s, 2))
+
+
 def test_an_alert_counts_once_however_many_windows_tell_of_it(told: Facts, page: Page) -> None:
     assert len(told.alerts) == 10, "windows, with one from before the story"
     assert len(alerts_told(told)) == 3
@@ -115,20 +129,33 @@ def test_an_alert_counts_once_however_many_windows_tell_of_it(told: Facts, page:
 
 
 def test_the_latency_of_alerts_is_shown_over_time_and_summed_up_without_the_warm_up(told: Facts) -> None:
-    latencies = alert_latencies(told.history)
+    latencies = alert_latencies(told)
+    page = Page(render_page(told))
 
     assert latencies[0].latency_s == 40.0
-    assert percentile(latencies, 0.95) == pytest.approx(3.3)
-    assert any(each.startswith("event to alert") for each in Page(render_page(told)).texts("figcaption"))
+    assert percentile(latencies, 0.95, since_s=WRITING_SINCE_S) == 40.0
+    assert percentile(latencies, 0.95, since_s=WRITING_SINCE_S + WARM_UP_S) == pytest.approx(3.3)
+    assert any(each.startswith("event to alert") for each in page.texts("figcaption"))
+    assert page.texts("b")[4] == "3.3 s"
+    assert [each for each in page.texts("") if "counted from 30 s after the services began to write" in each]
+
+
+def test_latencies_count_from_when_the_services_began_to_write(told: Facts) -> None:
+    later = told._replace(writing_since_s=60.0)
+    before = told._replace(writing_since_s=None)
+
+    assert min(each.elapsed_s for each in alert_latencies(later)) > 60.0
+    assert alert_latencies(before) == []
+    assert Page(render_page(before)).texts("b")[4] == "-"
 
 
 def test_a_percentile_of_latencies_counts_events_and_not_batches() -> None:
     quick = [AlertLatency(60.0 + number, 1.0, 10) for number in range(99)]
     slow = AlertLatency(200.0, 20.0, 1_000)
 
-    assert percentile([*quick, slow], 0.95) == 20.0
-    assert percentile(quick, 0.95) == 1.0
-    assert percentile([AlertLatency(5.0, 40.0, 10)], 0.95) is None, "all of it warming up"
+    assert percentile([*quick, slow], 0.95, since_s=30.0) == 20.0
+    assert percentile(quick, 0.95, since_s=30.0) == 1.0
+    assert percentile([AlertLatency(5.0, 40.0, 10)], 0.95, since_s=30.0) is None, "all of it warming up"
 
 
 def test_a_page_of_a_story_that_has_just_begun_says_that_there_is_nothing_yet() -> None:

@@ -1,5 +1,6 @@
 """Each transformation alone, on a small DataFrame: parsing, dead letters, alerts, minutes, calls."""
 
+import importlib
 import json
 from collections import Counter
 from collections.abc import Callable
@@ -116,6 +117,24 @@ def test_the_parser_agrees_with_the_generator_on_every_line(as_source: "AsSource
     made = generated(3_000, malformed_share=0.1, late_share=0.05, early_share=0.05)
     kinds = {row["offset"]: row["kind"] or "valid" for row in judge(as_source(made)).collect()}
     assert kinds == {offset: line.kind for offset, line in enumerate(made)}
+
+
+@pytest.mark.parametrize(
+    "flow",
+    [
+        "monitoring:alerts",
+        "bi:endpoint_minutes",
+        "dead_letters:dead_letters",
+        "parsing:events",  # what tracing:traces begins with; the rest of it is for streams only
+        "tracing:trace_table",
+        "tracing:call_graph",
+    ],
+)
+def test_every_flow_parses_a_record_once(spark: "SparkSession", flow: str) -> None:
+    module, _, function = flow.partition(":")
+    transform = getattr(importlib.import_module(f"app_logs.{module}"), function)
+    plan = transform(judged(spark, [json.dumps(GOOD)]))._jdf.queryExecution().optimizedPlan().toString()
+    assert plan.count("from_json(") == 1
 
 
 def test_a_dead_letter_is_the_record_as_it_was_with_the_reason_and_its_origin(spark: "SparkSession") -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,7 +13,7 @@ from penstock.spark.pipelines.checkpoint import read_checkpoint
 from penstock.spark.pipelines.paths import checkpoint_of, locked
 from penstock.spark.pipelines.project import Project
 from penstock.spark.pipelines.reset import plan_reset, reset
-from penstock.spark.pipelines.runner import Runner
+from penstock.spark.pipelines.runner import Runner, _RunningFlow
 from penstock.spark.pipelines.transforms import ship_modules
 from penstock.spark.pipelines.views import State
 from penstock.spark.tables import read
@@ -277,3 +277,40 @@ def test_a_reset_without_a_broker_says_what_stays(tmp_path: Path) -> None:
 
     assert (removed.checkpoint, removed.group) == (True, None)
     assert "stays until the flow's next batch: cannot reach localhost:1" in removed.notes[0]
+
+
+class Told:
+    """A query that runs, as far as a runner looks at it: what Spark has told of it."""
+
+    isActive = True
+
+    def __init__(self) -> None:
+        self.recentProgress: list[dict[str, Any]] = []
+
+    def tell(self, batch: int, end: int, *, rows: int, **duration_ms: int) -> None:
+        source = {"numInputRows": rows, "endOffset": {"words": {"0": end}}}
+        self.recentProgress.append({"batchId": batch, "durationMs": duration_ms, "sources": [source]})
+
+
+def test_a_batch_counts_though_spark_gave_its_number_to_a_trigger_with_nothing_to_do(tmp_path: Path) -> None:
+    project = two_tables(tmp_path, "127.0.0.1:1", "words")
+    flow = next(iter(project.flows.values()))
+    running = _RunningFlow(project, flow, lambda rows: rows, None, once=False, clock=lambda: 0.0)  # type: ignore[arg-type]
+    query = Told()
+    running._query = query  # type: ignore[assignment]
+
+    query.tell(12, 7, rows=0, latestOffset=60, triggerExecution=71)
+    running.poll()
+    waiting = running.view(0.0, 0)
+    query.tell(12, 9, rows=2, addBatch=800, triggerExecution=900)
+    running.poll()
+    running.poll()
+    read = running.view(0.0, 0)
+    query.tell(13, 9, rows=0, latestOffset=4, triggerExecution=5)
+    running.poll()
+    idle = running.view(0.0, 0)
+
+    assert (waiting.state, waiting.batch, waiting.rows) == (State.RUNNING, None, 0)
+    assert (read.batch, read.rows, read.batch_ms) == (12, 2, 900)
+    assert (idle.batch, idle.rows, idle.batch_ms) == (12, 2, 900), "nothing to do is no batch of 5 ms"
+    assert list(running.positions.values()) == [9]

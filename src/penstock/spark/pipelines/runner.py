@@ -21,7 +21,7 @@ from penstock.spark.pipelines.paths import checkpoint_of
 from penstock.spark.pipelines.project import RESTARTS_MAX, Flow, Project, TopicTarget
 from penstock.spark.pipelines.restarts import Restarts
 from penstock.spark.pipelines.transforms import load_transform
-from penstock.spark.pipelines.views import FlowView, Rate, State, event_age_ms
+from penstock.spark.pipelines.views import FlowView, Rate, State, event_age_ms, has_run
 from penstock.spark.positions import Positions, Reached
 from penstock.spark.session import in_a_pool
 
@@ -222,28 +222,29 @@ class _RunningFlow:
             log.warning("flow %s failed and starts again in %.1f s: %s", self.flow.name, delay_s, problem)
 
     def _notice_progress(self, query: "StreamingQuery") -> None:
-        for progress in query.recentProgress:
-            known = _as_mapping(progress)
-            number = int(known["batchId"])
-            finished = self._batch is None or number > self._batch
-            # Between batches Spark repeats the last number, now and then and with no rows: where it is, not progress.
+        told = [_as_mapping(progress) for progress in query.recentProgress]
+        done = [each for each in told if has_run(each) and not self._knows(int(each["batchId"]))]
+        for known in done:
+            # Of the sources: the sum itself is missing through Spark Connect.
             rows = sum(int(source["numInputRows"] or 0) for source in known.get("sources") or ())
-            if not finished and not (number == self._batch and not rows):
-                continue
-            if known.get("sources"):
-                self._notice_position(known["sources"][0].get("endOffset"))
-            if not finished:
-                continue
-            self._batch = number
+            self._batch = int(known["batchId"])
             self._batch_ms = int(known.get("durationMs", {}).get("triggerExecution", 0))
-            self._event_age_ms = event_age_ms(known)
-            self._rows += rows  # of the sources: the sum itself is missing through Spark Connect
+            self._rows += rows
             self._rate.add(now_s=self._clock(), rows=rows)
+        if done:
+            self._event_age_ms = event_age_ms(done)
             self._restarts.progressed()
+        # The last one may tell of a trigger without a batch: where the flow is, and that it is well.
+        if told and (done or not has_run(told[-1])):
+            self._notice_position(told[-1])
             self._problem = None
             self.state = State.RUNNING
 
-    def _notice_position(self, offset: object) -> None:
+    def _knows(self, batch: int) -> bool:
+        return self._batch is not None and batch <= self._batch
+
+    def _notice_position(self, known: Mapping[str, Any]) -> None:
+        offset: object = known["sources"][0].get("endOffset") if known.get("sources") else None
         if isinstance(offset, str):
             offset = json.loads(offset)
         if isinstance(offset, dict):

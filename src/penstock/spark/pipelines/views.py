@@ -1,7 +1,7 @@
 """How a flow is doing, as displays and reports see it. Pure."""
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from enum import Enum
 from typing import Any, Final, NamedTuple
@@ -34,14 +34,23 @@ class FlowView(NamedTuple):
     restarts: int
     problem: str | None = None
     retry_in_s: float | None = None
-    event_age_ms: int | None = (
-        None  # of the oldest event of the last batch when that was done; if events have a time
-    )
+    # Of the oldest event when its batch was done, in the slowest batch since the last look; if events have a time.
+    event_age_ms: int | None = None
 
 
-def event_age_ms(progress: Mapping[str, Any]) -> int | None:
-    """How old the oldest event of a batch was when the batch was done; None where events have no time (a watermark
-    names it), or the batch had none."""
+def has_run(progress: Mapping[str, Any]) -> bool:
+    """Whether progress tells of a batch. That of a trigger with nothing to do bears the number of the batch to come."""
+    return "addBatch" in progress.get("durationMs", {})
+
+
+def event_age_ms(batches: Iterable[Mapping[str, Any]]) -> int | None:
+    """How old the oldest event of a batch was when the batch was done, in the slowest of the batches that Spark's
+    progress tells of; None where events have no time (a watermark names it), or no batch had any."""
+    ages_ms = (_event_age_ms(each) for each in batches)
+    return max((each for each in ages_ms if each is not None), default=None)
+
+
+def _event_age_ms(progress: Mapping[str, Any]) -> int | None:
     oldest = (progress.get("eventTime") or {}).get("min")
     if oldest is None:
         return None
