@@ -47,10 +47,10 @@ class View(NamedTuple):
     """What a broker says of topics: whom partitions are led by, and how many of each set are in sync."""
 
     leaders: list[int]
-    in_sync: list[int]  # how many
+    isr: list[int]  # how many
 
     def is_whole(self, *, partitions: int, replicas: int = 3) -> bool:
-        return self.in_sync == [replicas] * partitions and self.is_led(partitions=partitions)
+        return self.isr == [replicas] * partitions and self.is_led(partitions=partitions)
 
     def is_led(self, *, partitions: int) -> bool:
         return len(self.leaders) == partitions and min(self.leaders) >= 0

@@ -31,7 +31,7 @@ This page is rendered from `src/penstock/base/topic_settings.py` by `tools/rende
 
 {honoured}
 
-## Refused
+## AppendError
 
 These are described and taken at their default, so that tools which write all configs back keep working. Any
 other value is answered with INVALID_CONFIG and the reason.
@@ -259,7 +259,7 @@ def broker_settings() -> str:
         "default": _default,
         "allowed": _allowed,
         "live": lambda s: "live" if s.dynamic else "",
-        "meaning": lambda s: s.doc + (f" Refused: {s.refused}." if s.refused else ""),
+        "meaning": lambda s: s.doc + (f" AppendError: {s.refused}." if s.refused else ""),
     }
     return _BROKER_SETTINGS.format(
         example=environment_name("log.retention.hours"),

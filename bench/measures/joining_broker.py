@@ -139,7 +139,7 @@ def _until_even(admin: AdminClient, node_ids: list[int]) -> float:
         nonlocal even_since_s
         found = _partitions(admin)
         leads = Counter(leader for leader, _ in found)
-        holds = Counter(each for _, in_sync in found for each in in_sync)
+        holds = Counter(each for _, isr in found for each in isr)
         spreads = [
             max(counts) - min(counts)
             for counts in ([leads[node_id] for node_id in node_ids], [holds[node_id] for node_id in node_ids])

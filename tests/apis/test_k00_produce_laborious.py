@@ -10,7 +10,7 @@ from penstock.base.errors import ErrorCode
 from penstock.records.builder import build_batch
 from penstock.records.compression import Codec
 from penstock.records.record import Record
-from penstock.services import intake
+from penstock.services import topic_rules as topic_rules
 from penstock.testing import EmbeddedBroker
 from penstock.wire.messages.produce import ProduceResponse
 from tests.apis.requests import TOPIC, alter, delete_topic
@@ -49,8 +49,8 @@ class Gate:
 def test_nobody_waits_while_the_records_of_another_are_looked_at(
     broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch, batch: bytes
 ):
-    gate = Gate(intake.validate_records)
-    monkeypatch.setattr(intake, "validate_records", gate)
+    gate = Gate(topic_rules.validate_records)
+    monkeypatch.setattr(topic_rules, "validate_records", gate)
     with RawClient(broker.bootstrap_servers) as busy, RawClient(broker.bootstrap_servers) as other:
         other.create_topic("compacted", cleanup_policy="compact")
         other.create_topic("plain")
@@ -67,8 +67,8 @@ def test_nobody_waits_while_the_records_of_another_are_looked_at(
 def test_nobody_waits_while_records_from_the_future_are_looked_for_on_a_plain_topic(
     broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
 ):
-    gate = Gate(intake.bad_records)
-    monkeypatch.setattr(intake, "bad_records", gate)
+    gate = Gate(topic_rules.bad_records)
+    monkeypatch.setattr(topic_rules, "bad_records", gate)
     future_ms = 2**45
     batch = build_batch([Record(i, future_ms * i, b"k", b"v", ()) for i in range(3)], codec=Codec.ZSTD)
     with RawClient(broker.bootstrap_servers) as busy, RawClient(broker.bootstrap_servers) as other:

@@ -136,13 +136,13 @@ def test_authorised_operations_are_told_only_when_asked_for(client: RawClient, t
 def test_a_leader_that_seems_dead_is_not_told_of_so_that_clients_ask_again_soon():
     with ControlledBroker() as controlled, RawClient(controlled.broker.bootstrap_servers) as client:
         client.create_topic("orders")
-        absences = controlled.broker.services.absences
+        broker_view = controlled.broker.services.broker_view
 
-        absences.doubt(1, now=controlled.broker.services.world.loop.time())
+        broker_view.doubt(1, now=controlled.broker.services.world.loop.time())
         (partition,) = ask(client, "orders").topics[0].partitions
         assert (partition.error_code, partition.leader_id) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
         assert partition.replica_nodes == [1]
 
-        absences.answers(1)
+        broker_view.answers(1)
         (partition,) = ask(client, "orders").topics[0].partitions
         assert (partition.error_code, partition.leader_id) == (ErrorCode.NONE, 1)

@@ -3,7 +3,7 @@ from pathlib import Path
 from peers.penstock import PenstockProcess
 from penstock.base.errors import ErrorCode
 from penstock.base.ids import ZERO_ID, format_id
-from penstock.services.appointments import CONTROLLER_ASKS
+from penstock.controller.majority_elections import CONTROLLER_ASKS
 from penstock.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from penstock.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,

@@ -18,7 +18,7 @@ def test_what_came_while_the_process_stood_still_is_not_served() -> None:
         await cluster.controller.create(led_by(1))
         node = cluster[1]
         place = node.loop.create_future()
-        node.connections.standstill.watch(LIMIT_S, lambda: place)
+        node.connections.lease_guard.watch(LIMIT_S, lambda: place)
         assert (await node.produce(batch_of(b"x"))).error_code == 0
         connection = await node.connection()
         sent = node.loop.time()
@@ -31,9 +31,9 @@ def test_what_came_while_the_process_stood_still_is_not_served() -> None:
             await node.produce(batch_of(b"early"))
         assert node.partition().log.end_offset == 1
         place.set_result(None)
-        await cluster.until(lambda: node.connections.standstill.trusted_until > node.loop.time())
+        await cluster.until(lambda: node.connections.lease_guard.trusted_until > node.loop.time())
         assert (await node.produce(batch_of(b"new"))).base_offset == 1
-        node.connections.standstill.stop()
+        node.connections.lease_guard.stop()
 
     tell(story, 1)
 
@@ -42,12 +42,12 @@ def test_who_does_not_stand_still_is_trusted_for_ever() -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.controller.create(led_by(1))
         node = cluster[1]
-        node.connections.standstill.watch(LIMIT_S, node.loop.create_future)
+        node.connections.lease_guard.watch(LIMIT_S, node.loop.create_future)
         connection = await node.connection()
         ends = node.loop.time() + 2 * LIMIT_S
         while node.loop.time() < ends:
             assert (await node.produce_on(connection, batch_of(b"x"))).error_code == 0
             await asyncio.sleep(LIMIT_S / 10)
-        node.connections.standstill.stop()
+        node.connections.lease_guard.stop()
 
     tell(story, 1)

@@ -50,7 +50,7 @@ def test_json_has_everything_a_script_needs(penstock: Penstock, topic: str) -> N
     assert description["id"] == created["id"]
     (partition,) = description["partitions"]
     leader = partition["leader"]
-    assert partition["replicas"] == partition["in_sync"] == [leader]
+    assert partition["replicas"] == partition["isr"] == [leader]
     assert partition["offline"] == []
     assert (partition["start_offset"], partition["end_offset"]) == (0, 1)
     assert partition["size_bytes"] > 60

@@ -72,7 +72,7 @@ def leader(admin: AdminClient, topic: str, partition: int = 0) -> int:
     return -1 if found is None else int(found.leader)
 
 
-def in_sync(admin: AdminClient, topic: str, partition: int = 0) -> set[int]:
+def isr(admin: AdminClient, topic: str, partition: int = 0) -> set[int]:
     return set(metadata(admin, topic).topics[topic].partitions[partition].isrs)
 
 

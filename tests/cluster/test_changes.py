@@ -59,7 +59,7 @@ def test_replicas_that_are_being_exchanged_are_told_too():
 
 
 def test_who_is_eligible_is_told_too_and_what_was_written_before_there_were_such_reads_as_nobody():
-    small = topic("small", STATE._replace(in_sync=(1,), eligible=(2,)))
+    small = topic("small", STATE._replace(isr=(1,), elr=(2,)))
     change = Change(topics={"small": small})
     assert Change.decode(change.encode(image()), image()) == change
     assert Topic.decode("small", small.encode()) == small

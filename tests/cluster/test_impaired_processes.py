@@ -16,7 +16,7 @@ from peers.penstock import PenstockProcess
 from tests.chaos.cluster import verdicts
 from tests.chaos.cluster.recording import log_of
 from tests.cluster import fast_clock
-from tests.cluster.driving import PATIENCE_S, Writer, in_sync, leader, read_all, until, watermarks
+from tests.cluster.driving import PATIENCE_S, Writer, isr, leader, read_all, until, watermarks
 
 pytestmark = pytest.mark.foreign
 
@@ -71,10 +71,10 @@ def test_clocks_an_hour_apart_are_told_and_cost_nothing(cluster, admin):
     writer.send(200)
     writer.flush()
     cluster.brokers[3].start()
-    until(lambda: in_sync(admin, "clocks") == {1, 2, 3})
+    until(lambda: isr(admin, "clocks") == {1, 2, 3})
     cluster.brokers[1].kill()
     cluster.brokers[1].start()
-    until(lambda: in_sync(admin, "clocks") == {1, 2, 3})
+    until(lambda: isr(admin, "clocks") == {1, 2, 3})
     writer.send(200)
     writer.flush()
     assert not writer.errors
@@ -104,7 +104,7 @@ def test_a_follower_with_a_longer_log_is_cut_and_says_so(cluster, admin):
     kept.flush()
     assert (len(kept.acknowledged), len(hasty.acknowledged)) == (200, 61)
     cluster.brokers[2].start()
-    until(lambda: in_sync(admin, "longer") == {1, 2, 3})
+    until(lambda: isr(admin, "longer") == {1, 2, 3})
     assert (
         "longer-0: its log is longer than, or not the same as, that of its leader"
         in cluster.brokers[2].output
@@ -129,12 +129,12 @@ def test_a_leader_whose_disk_fails_gives_up_and_another_one_leads(cluster, admin
     writer.send(100)
     writer.flush()
     assert not writer.errors
-    until(lambda: in_sync(admin, "failing") == {1, 3})
+    until(lambda: isr(admin, "failing") == {1, 3})
     assert "failing-0 cannot be written here" in broker.output
     assert read_all(cluster, "failing", 200) == Counter(range(200))
     broker.kill()
     broker.start()
-    until(lambda: in_sync(admin, "failing") == {1, 2, 3})
+    until(lambda: isr(admin, "failing") == {1, 2, 3})
 
 
 def test_a_broker_whose_data_directory_fails_ends_and_others_lead(cluster, admin):
@@ -152,10 +152,10 @@ def test_a_broker_whose_data_directory_fails_ends_and_others_lead(cluster, admin
     writer.send(100)
     writer.flush()
     assert not writer.errors
-    until(lambda: in_sync(admin, "directory") == {1, 3})
+    until(lambda: isr(admin, "directory") == {1, 3})
     in_the_way.rmdir()
     broker.start()
-    until(lambda: in_sync(admin, "directory") == {1, 2, 3})
+    until(lambda: isr(admin, "directory") == {1, 2, 3})
     assert read_all(cluster, "directory", 300) == Counter(range(300))
 
 

@@ -4,8 +4,8 @@ import pytest
 
 from penstock.base.errors import ErrorCode
 from penstock.base.ids import TopicId
-from penstock.cluster.in_sync import Proposal, judge
 from penstock.cluster.metadata import Broker, MetadataImage, PartitionState, Topic
+from penstock.controller.isr import Proposal, judge
 
 ID = TopicId(b"t" * 16)
 
@@ -19,8 +19,8 @@ def image() -> MetadataImage:
     return made
 
 
-def judged(known: MetadataImage, leader: int, *proposals: Proposal, min_in_sync: int = 1):
-    return judge(known, leader, proposals, min_in_sync=lambda _: min_in_sync)
+def judged(known: MetadataImage, leader: int, *proposals: Proposal, min_isr: int = 1):
+    return judge(known, leader, proposals, min_isr=lambda _: min_isr)
 
 
 def asked(
@@ -33,7 +33,7 @@ def test_a_follower_that_has_caught_up_joins():
     change, (verdict,), joining = judged(image(), 1, asked((1, 11), (2, 12), (3, 13)))
     assert verdict.error is ErrorCode.NONE
     assert verdict.state is not None
-    assert (verdict.state.in_sync, verdict.state.partition_epoch, verdict.state.leader_epoch) == (
+    assert (verdict.state.isr, verdict.state.partition_epoch, verdict.state.leader_epoch) == (
         (1, 2, 3),
         8,
         5,
@@ -44,7 +44,7 @@ def test_a_follower_that_has_caught_up_joins():
 
 def test_a_laggard_leaves_and_nobody_is_looked_up():
     change, (verdict,), joining = judged(image(), 1, asked((1, 11)))
-    assert change.topics["t"].partitions[0].in_sync == (1,)
+    assert change.topics["t"].partitions[0].isr == (1,)
     assert (verdict.error, joining) == (ErrorCode.NONE, set())
 
 
@@ -77,11 +77,11 @@ def test_what_is_refused(leader, proposal, code):
 
 
 def test_a_leader_that_leaves_the_set_is_followed_by_another_member():
-    change, (verdict,), joining = judged(image(), 1, asked((2, 12)), min_in_sync=2)
+    change, (verdict,), joining = judged(image(), 1, asked((2, 12)), min_isr=2)
     state = change.topics["t"].partitions[0]
     assert (verdict.error, verdict.state, joining) == (ErrorCode.NONE, state, set())
-    assert (state.leader, state.leader_epoch, state.in_sync) == (2, 6, (2,))
-    assert state.eligible == (), "it could not serve anybody"
+    assert (state.leader, state.leader_epoch, state.isr) == (2, 6, (2,))
+    assert state.elr == (), "it could not serve anybody"
 
 
 def test_a_leader_stays_if_nobody_else_could_lead():
@@ -99,16 +99,16 @@ def test_a_fenced_broker_does_not_join():
     assert verdict.error is ErrorCode.INELIGIBLE_REPLICA
 
 
-@pytest.mark.parametrize(("min_in_sync", "eligible"), [(1, ()), (2, (2,)), (3, (2,))])
-def test_who_leaves_a_set_that_is_then_too_small_stays_eligible(min_in_sync, eligible):
-    change, _, _ = judged(image(), 1, asked((1, 11)), min_in_sync=min_in_sync)
-    assert change.topics["t"].partitions[0].eligible == eligible
+@pytest.mark.parametrize(("min_isr", "elr"), [(1, ()), (2, (2,)), (3, (2,))])
+def test_who_leaves_a_set_that_is_then_too_small_stays_eligible(min_isr, elr):
+    change, _, _ = judged(image(), 1, asked((1, 11)), min_isr=min_isr)
+    assert change.topics["t"].partitions[0].elr == elr
 
 
-@pytest.mark.parametrize(("min_in_sync", "eligible"), [(2, ()), (3, (2,))])
-def test_nobody_is_eligible_any_more_when_the_set_is_large_enough(min_in_sync, eligible):
+@pytest.mark.parametrize(("min_isr", "elr"), [(2, ()), (3, (2,))])
+def test_nobody_is_eligible_any_more_when_the_set_is_large_enough(min_isr, elr):
     known = image()
-    known.apply_topic(Topic("t", ID, (PartitionState(1, 5, (1, 2, 3), (1,), 7, eligible=(2,)),)))
-    change, _, _ = judged(known, 1, asked((1, 11), (3, 13)), min_in_sync=min_in_sync)
+    known.apply_topic(Topic("t", ID, (PartitionState(1, 5, (1, 2, 3), (1,), 7, elr=(2,)),)))
+    change, _, _ = judged(known, 1, asked((1, 11), (3, 13)), min_isr=min_isr)
     state = change.topics["t"].partitions[0]
-    assert (state.in_sync, state.eligible) == ((1, 3), eligible)
+    assert (state.isr, state.elr) == ((1, 3), elr)

@@ -9,10 +9,18 @@ import pytest
 
 from penstock.base.errors import ErrorCode
 from penstock.base.ids import TopicId, TopicPartition
-from penstock.cluster import majorities
-from penstock.cluster.in_sync import Proposal, judge
-from penstock.cluster.leadership import present_replicas
-from penstock.cluster.majorities import (
+from penstock.cluster.metadata import (
+    NO_LEADER,
+    Broker,
+    MetadataImage,
+    PartitionState,
+    Topic,
+    decode_partition,
+    encode_partition,
+)
+from penstock.controller import majorities
+from penstock.controller.isr import Proposal, judge
+from penstock.controller.majorities import (
     Report,
     agree,
     appoint,
@@ -26,16 +34,7 @@ from penstock.cluster.majorities import (
     vacate,
     welcome,
 )
-from penstock.cluster.metadata import (
-    NO_LEADER,
-    Broker,
-    MetadataImage,
-    PartitionState,
-    Topic,
-    decode_partition,
-    encode_partition,
-)
-from penstock.cluster.moves import Exchange, elections, exchanges
+from penstock.controller.reassignment import Exchange, elections, exchanges
 from penstock.core import replication
 from penstock.core.replication import Leadership, majority_of
 
@@ -46,12 +45,12 @@ def state(
     leader: int,
     replicas: tuple[int, ...] = (1, 2, 3),
     *,
-    in_sync: tuple[int, ...] | None = None,
+    isr: tuple[int, ...] | None = None,
     adding: tuple[int, ...] = (),
     removing: tuple[int, ...] = (),
     doubtful: tuple[int, ...] = (),
 ) -> PartitionState:
-    members = replicas if in_sync is None else in_sync
+    members = replicas if isr is None else isr
     return PartitionState(leader, 5, replicas, members, 7, adding, removing, (), doubtful)
 
 
@@ -68,23 +67,23 @@ def image(partition: PartitionState) -> MetadataImage:
 
 def test_a_partition_whose_leader_is_gone_has_none_under_the_next_epoch():
     after = fence(state(1), 1)
-    assert (after.leader, after.leader_epoch, after.in_sync) == (NO_LEADER, 6, (2, 3))
+    assert (after.leader, after.leader_epoch, after.isr) == (NO_LEADER, 6, (2, 3))
 
 
 def test_a_follower_that_is_gone_costs_no_leader():
     after = fence(state(1), 3)
-    assert (after.leader, after.leader_epoch, after.in_sync) == (1, 5, (1, 2))
+    assert (after.leader, after.leader_epoch, after.isr) == (1, 5, (1, 2))
 
 
 def test_a_partition_without_a_leader_stays_as_it_is():
-    before = state(NO_LEADER, in_sync=(2,))
+    before = state(NO_LEADER, isr=(2,))
     assert vacate(before) is before
     assert fence(before, 1) is before
 
 
 def test_who_may_have_lost_something_is_doubtful_even_as_the_last_in_sync():
-    after = welcome(state(1, in_sync=(1,)), 1, keeps_all=False)
-    assert (after.leader, after.in_sync, after.doubtful) == (NO_LEADER, (), (1,))
+    after = welcome(state(1, isr=(1,)), 1, keeps_all=False)
+    assert (after.leader, after.isr, after.doubtful) == (NO_LEADER, (), (1,))
 
 
 def test_who_comes_back_with_everything_is_not():
@@ -120,7 +119,7 @@ def test_of_equals_the_first_replica_is_appointed():
 
 def test_a_leader_that_gives_up_is_appointed_only_if_nobody_else_can_be():
     after = agree(state(1), (2, 3))
-    assert (after.leader, after.leader_epoch, after.in_sync) == (NO_LEADER, 6, (2, 3))
+    assert (after.leader, after.leader_epoch, after.isr) == (NO_LEADER, 6, (2, 3))
     told = {1: Report(5, 12), 2: Report(5, 10), 3: Report(5, 9)}
     assert choose(after, told, alive={1, 2, 3}) == 2
     assert choose(after, {1: Report(5, 12), 3: Report(5, 9)}, alive={1, 3}) == 1
@@ -166,7 +165,7 @@ def test_who_is_being_added_neither_counts_nor_leads():
 
 def test_who_is_appointed_is_alone_in_sync_under_the_next_epoch_and_not_doubtful():
     after = appoint(state(NO_LEADER, doubtful=(2, 3)), 2)
-    assert (after.leader, after.leader_epoch, after.in_sync, after.doubtful) == (2, 6, (2,), (3,))
+    assert (after.leader, after.leader_epoch, after.isr, after.doubtful) == (2, 6, (2,), (3,))
 
 
 # ---- asked for by an operator
@@ -177,13 +176,13 @@ def test_the_preferred_leader_is_appointed_by_way_of_no_leader():
     assert moves.change.topics["t"].partitions[0].leader == NO_LEADER
     assert elect_preferred(state(1), {1, 2, 3}) == state(1)
     assert elect_preferred(state(2), {2, 3}) == state(2)
-    assert elect_preferred(state(2, in_sync=(2, 3)), {1, 2, 3}).leader == 2
+    assert elect_preferred(state(2, isr=(2, 3)), {1, 2, 3}).leader == 2
 
 
 def test_an_unclean_election_takes_whoever_is_there():
-    moves = elections(image(state(NO_LEADER, in_sync=(3,))), [TopicPartition("t", 0)], unclean=True)
+    moves = elections(image(state(NO_LEADER, isr=(3,))), [TopicPartition("t", 0)], unclean=True)
     after = moves.change.topics["t"].partitions[0]
-    assert (after.leader, after.in_sync) == (3, (3,))
+    assert (after.leader, after.isr) == (3, (3,))
     assert elect_unclean(state(NO_LEADER), set()).leader == NO_LEADER
     assert elect_unclean(state(2), {1, 2}).leader == 2
 
@@ -191,10 +190,10 @@ def test_an_unclean_election_takes_whoever_is_there():
 # ---- other replicas, one at a time
 
 
-def agreed(before: PartitionState, *in_sync: int) -> PartitionState:
+def agreed(before: PartitionState, *isr: int) -> PartitionState:
     known = image(before)
-    asked = Proposal(ID, 0, before.leader_epoch, before.partition_epoch, [(each, -1) for each in in_sync])
-    _, (verdict,), _ = judge(known, before.leader, [asked], min_in_sync=lambda _: 1)
+    asked = Proposal(ID, 0, before.leader_epoch, before.partition_epoch, [(each, -1) for each in isr])
+    _, (verdict,), _ = judge(known, before.leader, [asked], min_isr=lambda _: 1)
     assert verdict.error is ErrorCode.NONE
     assert verdict.state is not None
     return verdict.state
@@ -207,7 +206,7 @@ def test_a_replica_is_exchanged_in_two_steps():
     counted = agreed(begun, 1, 2, 3, 4)
     assert (counted.replicas, counted.adding, counted.removing) == ((1, 2, 4, 3), (), (3,))
     over = agreed(counted, 1, 2, 3, 4)
-    assert (over.replicas, over.in_sync, over.removing, over.leader) == ((1, 2, 4), (1, 2, 4), (), 1)
+    assert (over.replicas, over.isr, over.removing, over.leader) == ((1, 2, 4), (1, 2, 4), (), 1)
 
 
 def test_of_several_one_is_added_at_a_time_and_nobody_goes_before_all_are():
@@ -240,8 +239,8 @@ def test_an_exchange_given_up_keeps_who_counts():
 
 
 def test_who_is_in_sync_again_is_not_doubtful_any_more():
-    after = agree(state(1, in_sync=(1,), doubtful=(2, 3)), (1, 3))
-    assert (after.in_sync, after.doubtful) == ((1, 3), (2,))
+    after = agree(state(1, isr=(1,), doubtful=(2, 3)), (1, 3))
+    assert (after.isr, after.doubtful) == ((1, 3), (2,))
     assert agree(after, (3, 1)) is after
 
 
@@ -311,7 +310,7 @@ class Story:
             assert after.partition_epoch > self.state.partition_epoch
             self.written.append(after)
             self.safe_before.setdefault(after.leader_epoch, len(self.safe))
-        voters = present_replicas(self.state)
+        voters = self.state.present_replicas
         lost = [each for each in voters if self.nodes[each].has_lost or each in self.state.doubtful]
         self.is_excused |= len(lost) >= majority_of(len(voters))
 
@@ -421,14 +420,14 @@ class Story:
             return
         joining = [
             (each, life)
-            for each, life in zip(proposal.in_sync, proposal.broker_epochs, strict=True)
-            if each not in known.in_sync
+            for each, life in zip(proposal.isr, proposal.broker_epochs, strict=True)
+            if each not in known.isr
         ]
         if any(lives.get(each) != life or not self.nodes[each].admitted for each, life in joining):
             leadership.answered(proposal, replication.Verdict.REFUSED)
             return
         before = self.state
-        self.write(agree(before, tuple(each for each in before.replicas if each in proposal.in_sync)))
+        self.write(agree(before, tuple(each for each in before.replicas if each in proposal.isr)))
         if is_answered:
             verdict = replication.Verdict.REFUSED if self.state is before else replication.Verdict.OVERTAKEN
             leadership.answered(proposal, verdict)
@@ -514,13 +513,11 @@ class Story:
 
     def check(self) -> None:
         known = self.state
-        assert set(known.in_sync) | set(known.doubtful) | set(known.adding) | set(known.removing) <= set(
+        assert set(known.isr) | set(known.doubtful) | set(known.adding) | set(known.removing) <= set(
             known.replicas
         )
-        assert not set(known.in_sync) & set(known.doubtful)
-        assert known.leader == NO_LEADER or (
-            known.leader in known.in_sync and known.leader not in known.adding
-        )
+        assert not set(known.isr) & set(known.doubtful)
+        assert known.leader == NO_LEADER or (known.leader in known.isr and known.leader not in known.adding)
 
 
 # ---- what breaks a rule

@@ -44,7 +44,7 @@ from tests.cluster.driving import (
     change_broker_config,
     change_topic_config,
     create,
-    in_sync,
+    isr,
     leader,
     metadata,
     metadata_at,
@@ -123,7 +123,7 @@ def test_nothing_acknowledged_is_lost_or_doubled_when_each_broker_dies_in_turn(c
         until(lambda gone=node_id: leader(admin, topic) not in (-1, gone))
         writer.send(500)
         broker.start()
-        until(lambda: in_sync(admin, topic) == {1, 2, 3})
+        until(lambda: isr(admin, topic) == {1, 2, 3})
     writer.flush()
     assert not writer.errors
     assert len(writer.acknowledged) == writer.sent
@@ -140,7 +140,7 @@ def test_without_enough_in_sync_replicas_nothing_is_acknowledged_and_reads_go_on
     assert len(writer.acknowledged) == 100
     for node_id in (2, 3):
         cluster.brokers[node_id].kill()
-    until(lambda: leader(admin, topic) == 1 and in_sync(admin, topic) == {1})
+    until(lambda: leader(admin, topic) == 1 and isr(admin, topic) == {1})
     # Brokers that have just gone are still named to clients; what the others have can be told all the same.
     assert main(["topic", "describe", topic, "-b", cluster.bootstrap]) == 0
     assert "eligible" in capsys.readouterr().out.lower()
@@ -151,7 +151,7 @@ def test_without_enough_in_sync_replicas_nothing_is_acknowledged_and_reads_go_on
     assert read_all(cluster, topic, 100) == Counter(range(100))
     for node_id in (2, 3):
         cluster.brokers[node_id].start()
-    until(lambda: in_sync(admin, topic) == {1, 2, 3})
+    until(lambda: isr(admin, topic) == {1, 2, 3})
     later = Writer(cluster, topic)
     later.send(10)
     later.flush()
@@ -170,7 +170,7 @@ def test_who_left_a_set_too_small_to_commit_may_lead_until_fewer_are_asked_for(c
         assert main(["cluster", "describe", "-b", cluster.brokers[1].bootstrap, "--json"]) == 0
         lacking = json.loads(capsys.readouterr().out)["under_replicated"]
         (found,) = [each for each in lacking if each["topic"] == topic]
-        return found["in_sync"], found["eligible"]
+        return found["isr"], found["elr"]
 
     until(lambda: shown() == ([1], [3]))
     # The one that is left shows what was committed, though nobody can tell it, after a restart.
@@ -185,7 +185,7 @@ def test_who_left_a_set_too_small_to_commit_may_lead_until_fewer_are_asked_for(c
     assert len(writer.acknowledged) == 20
     for node_id in (2, 3):
         cluster.brokers[node_id].start()
-    until(lambda: in_sync(admin, topic) == {1, 2, 3})
+    until(lambda: isr(admin, topic) == {1, 2, 3})
 
 
 def test_what_was_deleted_is_gone_from_whoever_leads_next(cluster, admin, topic):
@@ -202,7 +202,7 @@ def test_what_was_deleted_is_gone_from_whoever_leads_next(cluster, admin, topic)
     until(lambda: leader(admin, topic) not in (-1, led))
     assert watermarks(cluster, topic) == (7, 10)
     cluster.brokers[led].start()
-    until(lambda: in_sync(admin, topic) == {1, 2, 3})
+    until(lambda: isr(admin, topic) == {1, 2, 3})
 
 
 def test_a_topic_that_is_created_while_a_broker_is_away_gets_its_replica_when_it_returns(
@@ -210,17 +210,17 @@ def test_a_topic_that_is_created_while_a_broker_is_away_gets_its_replica_when_it
 ):
     create(admin, f"{topic}-before")
     cluster.brokers[3].kill()
-    until(lambda: in_sync(admin, f"{topic}-before") == {1, 2})
+    until(lambda: isr(admin, f"{topic}-before") == {1, 2})
     create(admin, topic, partitions=3)
     for partition in range(3):
         assert leader(admin, topic, partition) in (1, 2)
-        assert in_sync(admin, topic, partition) == {1, 2}
+        assert isr(admin, topic, partition) == {1, 2}
     writer = Writer(cluster, topic)
     writer.send(100)
     writer.flush()
     assert len(writer.acknowledged) == 100
     cluster.brokers[3].start()
-    until(lambda: all(in_sync(admin, topic, partition) == {1, 2, 3} for partition in range(3)))
+    until(lambda: all(isr(admin, topic, partition) == {1, 2, 3} for partition in range(3)))
 
 
 def test_a_stop_that_was_planned_hands_leaders_over_first(cluster, admin, topic):
@@ -233,7 +233,7 @@ def test_a_stop_that_was_planned_hands_leaders_over_first(cluster, admin, topic)
     assert not writer.errors
     assert 1 not in {leader(admin, topic, partition) for partition in range(3)}
     cluster.brokers[1].start()
-    until(lambda: all(in_sync(admin, topic, partition) == {1, 2, 3} for partition in range(3)))
+    until(lambda: all(isr(admin, topic, partition) == {1, 2, 3} for partition in range(3)))
 
 
 def test_whoever_writes_to_a_broker_that_stops_is_told_who_leads_now(cluster, admin, topic):
@@ -252,7 +252,7 @@ def test_whoever_writes_to_a_broker_that_stops_is_told_who_leads_now(cluster, ad
         assert (told.error_code, told.current_leader.leader_id) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, leads)
         stopping.result(PATIENCE_S)
     stops.start()
-    until(lambda: in_sync(admin, topic) == {1, 2, 3})
+    until(lambda: isr(admin, topic) == {1, 2, 3})
 
 
 def test_groups_and_transactions_go_on_when_their_coordinator_dies(cluster, admin, topic):
@@ -284,7 +284,7 @@ def test_groups_and_transactions_go_on_when_their_coordinator_dies(cluster, admi
         _commit_transaction(producer)
         take(number + 1)
         broker.start()
-        until(lambda: in_sync(admin, topic) == {1, 2, 3})
+        until(lambda: isr(admin, topic) == {1, 2, 3})
     assert seen == [0, 1, 2]
     committed = consumer.committed([TopicPartition(topic, 0)], timeout=PATIENCE_S)
     assert committed[0].offset > 0
@@ -396,7 +396,7 @@ def commits(broker: PenstockProcess, topic: str, offset: int) -> bool:
 
 def lead_again(admin: AdminClient, shard: int, preferred: int) -> None:
     """Have the preferred broker lead a shard of the groups, when it can."""
-    until(lambda: preferred in in_sync(admin, CONSUMER_OFFSETS, shard))
+    until(lambda: preferred in isr(admin, CONSUMER_OFFSETS, shard))
     admin.elect_leaders(ElectionType.PREFERRED, [TopicPartition(CONSUMER_OFFSETS, shard)]).result(PATIENCE_S)
     until(lambda: leader(admin, CONSUMER_OFFSETS, shard) == preferred)
 
@@ -473,7 +473,7 @@ def test_a_data_directory_is_refused_without_its_own_cluster_and_serves_in_it_ag
     ):
         PenstockProcess(broker.data, arguments=[*other, "--node-id", "3"]).start()
     broker.start()
-    until(lambda: in_sync(admin, topic) == {1, 2, 3})
+    until(lambda: isr(admin, topic) == {1, 2, 3})
     assert read_all(cluster, topic, 100) == Counter(range(100))
 
 
@@ -503,7 +503,7 @@ def test_a_damaged_topic_node_is_named_and_costs_no_data(cluster, admin, topic):
     zookeeper.start()
     try:
         node = f"/penstock/topics/{topic}"
-        until(lambda: in_sync(admin, topic) == {1, 2})
+        until(lambda: isr(admin, topic) == {1, 2})
         whole, _ = zookeeper.get(node)
         zookeeper.set(node, whole[:-20])
         with pytest.raises(ProcessEndedError, match=f"the node /topics/{topic} is damaged"):
@@ -514,7 +514,7 @@ def test_a_damaged_topic_node_is_named_and_costs_no_data(cluster, admin, topic):
         zookeeper.stop()
         zookeeper.close()
     broker.start()
-    until(lambda: in_sync(admin, topic) == {1, 2, 3})
+    until(lambda: isr(admin, topic) == {1, 2, 3})
     assert read_all(cluster, topic, 100) == Counter(range(100))
 
 
@@ -531,7 +531,7 @@ def test_cluster_describe_tells_what_lacks_replicas_and_why(cluster, admin, topi
     document = json.loads(described("--json"))
     assert [broker["id"] for broker in document["brokers"]] == [1, 2]
     (lacking,) = [each for each in document["under_replicated"] if each["topic"] == topic]
-    assert (sorted(lacking["in_sync"]), lacking["why"]) == ([1, 2], ["broker 3 is away"])
+    assert (sorted(lacking["isr"]), lacking["why"]) == ([1, 2], ["broker 3 is away"])
     cluster.brokers[3].start()
     until(lambda: "every partition has all its replicas in sync" in described())
 
@@ -566,7 +566,7 @@ def test_kafkas_tool_moves_replicas_and_preferred_leaders(cluster, admin, topic,
     for node_id in (1, 2, 3):
         change_broker_config(admin, node_id, "leader.replication.throttled.rate", "1000000000")
         change_broker_config(admin, node_id, "follower.replication.throttled.rate", "1000000000")
-    until(lambda: in_sync(admin, topic) == set(wanted))
+    until(lambda: isr(admin, topic) == set(wanted))
     shown = run_tool(REASSIGN_PARTITIONS, *at, "--verify").stdout
     assert f"Reassignment of partition {topic}-0 is completed" in shown
     until(lambda: not topic_config(admin, topic, "follower.replication.throttled.replicas"))
@@ -595,7 +595,7 @@ def test_the_command_line_moves_replicas_shows_how_far_it_is_and_cancels(cluster
     try:
         assert "is under way" in penstock("topic", "move", f"{topic}:0", "--to", wanted, "--no-wait")
         assert penstock("topic", "move", topic, "--cancel") == f"cancelled 1 move of topic {topic}\n"
-        until(lambda: in_sync(admin, topic) == {holder})
+        until(lambda: isr(admin, topic) == {holder})
     finally:
         for node_id in (1, 2, 3):
             penstock("broker", "config", node_id, *(word for each in rates for word in ("--unset", each)))
@@ -603,7 +603,7 @@ def test_the_command_line_moves_replicas_shows_how_far_it_is_and_cancels(cluster
     *underway, moved = penstock("topic", "move", topic, "--to", wanted).splitlines()
     assert moved == f"moved 1 partition of topic {topic} to brokers {wanted}"
     assert all(line.startswith("1 partition under way, ") for line in underway)
-    assert in_sync(admin, topic) == set(others)
+    assert isr(admin, topic) == set(others)
     until(lambda: leader(admin, topic) == others[0])
 
     assert main(["topic", "move", topic, "--to", "1,9", "-b", cluster.bootstrap]) == 1

@@ -16,7 +16,7 @@ from penstock.base.errors import ErrorCode
 from penstock.cli.main import main
 from penstock.wire.messages.api_versions import ApiVersionsRequest
 from penstock.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
-from tests.cluster.driving import Writer, create, in_sync, read_all, until
+from tests.cluster.driving import Writer, create, isr, read_all, until
 from tests.raw_client import RawClient
 
 pytestmark = pytest.mark.foreign
@@ -101,7 +101,7 @@ def test_a_cluster_is_upgraded_one_broker_at_a_time_while_it_is_written_to(
             broker.stop()
             del broker.settings[LEVELS_MAX]
             broker.start()
-            until(lambda: in_sync(admin, "written") == {1, 2, 3})
+            until(lambda: isr(admin, "written") == {1, 2, 3})
             if node_id == 1:
                 assert "penstock.version stops below 2: 1-2 by broker 1, 1 by broker 2" in upgrade("--yes")
         assert [levels(broker) for broker in cluster.brokers.values()] == [BEFORE] * 3
@@ -127,4 +127,4 @@ def test_a_cluster_is_upgraded_one_broker_at_a_time_while_it_is_written_to(
         last.start()
     del last.settings[LEVELS_MAX]
     last.start()
-    until(lambda: in_sync(admin, "written") == {1, 2, 3})
+    until(lambda: isr(admin, "written") == {1, 2, 3})

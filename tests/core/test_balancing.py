@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.base.ids import TopicPartition
-from penstock.core.balancing import TOLERANCE, BrokerFact, Limits, PartitionFact, Plan, plan
+from penstock.controller.balancing import TOLERANCE, BrokerFact, Limits, PartitionFact, Plan, plan
 
 LIMITS = Limits(leaders=10, replicas=4)
 
@@ -27,9 +27,9 @@ def done(facts: Sequence[PartitionFact], planned: Plan) -> list[PartitionFact]:
     for where, replicas in planned.exchanges:
         before = by_place[where]
         leader = before.leader if before.leader in replicas else replicas[0]
-        by_place[where] = before._replace(replicas=replicas, in_sync=replicas, leader=leader)
+        by_place[where] = before._replace(replicas=replicas, isr=replicas, leader=leader)
     for where in planned.elections:
-        assert by_place[where].replicas[0] in by_place[where].in_sync
+        assert by_place[where].replicas[0] in by_place[where].isr
         by_place[where] = by_place[where]._replace(leader=by_place[where].replicas[0])
     return list(by_place.values())
 
@@ -156,7 +156,7 @@ def test_a_broker_that_is_leaving_is_emptied_as_far_as_others_can_take_it(cluste
     if not is_alive:
         facts = [
             fact._replace(
-                in_sync=tuple(each for each in fact.replicas if each != leaving),
+                isr=tuple(each for each in fact.replicas if each != leaving),
                 leader=next((each for each in fact.replicas if each != leaving), -1),
             )
             for fact in facts
@@ -167,7 +167,7 @@ def test_a_broker_that_is_leaving_is_emptied_as_far_as_others_can_take_it(cluste
     ]
     after = balanced(brokers, facts)
     for fact in after:
-        could_go = len(fact.replicas) < len(brokers) and fact.leader in fact.in_sync
+        could_go = len(fact.replicas) < len(brokers) and fact.leader in fact.isr
         assert (leaving not in fact.replicas) == could_go or leaving not in fact.replicas
         if len(fact.replicas) > 1:
             assert fact.leader != leaving
@@ -250,7 +250,7 @@ def test_a_preferred_leader_that_is_back_leads_again():
     brokers = [BrokerFact(1), BrokerFact(2)]
     assert plan(brokers, [fact], LIMITS).elections == [fact.where]
     assert plan(brokers, [fact], LIMITS._replace(gives_back=False)).is_empty
-    lagging = fact._replace(in_sync=(2,))
+    lagging = fact._replace(isr=(2,))
     assert plan(brokers, [lagging], LIMITS).is_empty
 
 
@@ -270,8 +270,8 @@ def test_what_is_being_exchanged_counts_as_done_and_takes_room():
 
 def test_a_partition_without_leader_and_one_that_lags_are_left_alone():
     brokers = [BrokerFact(node_id) for node_id in (1, 2, 3)]
-    facts = [partition(n, 1, 2)._replace(in_sync=(1,)) for n in range(5)]
-    facts += [partition(n, 1, 2)._replace(in_sync=(2,), leader=-1) for n in range(5, 9)]
+    facts = [partition(n, 1, 2)._replace(isr=(1,)) for n in range(5)]
+    facts += [partition(n, 1, 2)._replace(isr=(2,), leader=-1) for n in range(5, 9)]
     assert plan(brokers, facts, LIMITS).is_empty
 
 

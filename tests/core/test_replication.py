@@ -26,7 +26,7 @@ NODE = 1
 class State(NamedTuple):
     """A partition's state, as the controller wrote it."""
 
-    in_sync: tuple[int, ...]
+    isr: tuple[int, ...]
     replicas: tuple[int, ...] = (1, 2, 3)
     partition_epoch: int = 0
     leader_epoch: int = 5
@@ -34,8 +34,8 @@ class State(NamedTuple):
     removing: tuple[int, ...] = ()
 
 
-def leading(*in_sync: int, start_offset: int = 0, now_ms: int = 0) -> Leadership:
-    return Leadership(State(in_sync), node_id=NODE, start_offset=start_offset, now_ms=now_ms)
+def leading(*isr: int, start_offset: int = 0, now_ms: int = 0) -> Leadership:
+    return Leadership(State(isr), node_id=NODE, start_offset=start_offset, now_ms=now_ms)
 
 
 def fetched(
@@ -110,7 +110,7 @@ def test_a_member_counts_until_its_removal_is_confirmed() -> None:
     leadership = leading(1, 2)
     proposal = propose(leadership, end=7, now_ms=LAG_MS + 1)
     assert proposal is not None
-    assert proposal.in_sync == (1,)
+    assert proposal.isr == (1,)
     assert leadership.high_watermark(7) == UNKNOWN
     leadership.changed(State((1,), partition_epoch=1), now_ms=LAG_MS + 1)
     assert leadership.alone
@@ -179,7 +179,7 @@ def test_a_leader_that_cannot_write_proposes_the_others_and_drops_none_of_them()
     fetched(leadership, 2, 7, end=9)
     proposal = propose(leadership, end=9, now_ms=10 * LAG_MS, gives_up=True)
     assert proposal is not None
-    assert proposal.in_sync == (2, 3)
+    assert proposal.isr == (2, 3)
     assert leadership.members == {1, 2, 3}
 
 
@@ -190,11 +190,11 @@ def test_the_last_member_gives_up_when_another_one_has_joined() -> None:
     fetched(leadership, 2, 9, end=9)
     joined = propose(leadership, end=9, high_watermark=9, gives_up=True)
     assert joined is not None
-    assert joined.in_sync == (1, 2)
+    assert joined.isr == (1, 2)
     leadership.changed(State((1, 2), partition_epoch=1), now_ms=0)
     proposal = propose(leadership, end=9, high_watermark=9, gives_up=True)
     assert proposal is not None
-    assert proposal.in_sync == (2,)
+    assert proposal.isr == (2,)
 
 
 def test_somebody_who_never_fetched_does_not_join() -> None:
@@ -215,7 +215,7 @@ def test_nothing_is_proposed_while_something_is_pending() -> None:
     leadership.changed(State((1, 2), partition_epoch=1), now_ms=0)
     second = propose(leadership, end=9)
     assert second is not None
-    assert (second.in_sync, second.partition_epoch) == ((1, 2, 3), 1)
+    assert (second.isr, second.partition_epoch) == ((1, 2, 3), 1)
 
 
 @pytest.mark.parametrize(
@@ -319,7 +319,7 @@ class InSyncSets(RuleBasedStateMachine):
         number = data.draw(st.integers(0, len(self.under_way) - 1))
         proposal = self.under_way.pop(number)
         if proposal.partition_epoch == self.written.partition_epoch:
-            self.written = State(proposal.in_sync, partition_epoch=proposal.partition_epoch + 1)
+            self.written = State(proposal.isr, partition_epoch=proposal.partition_epoch + 1)
             self.metadata.append(self.written)
             outcome = Verdict.AGREED
         else:
@@ -341,9 +341,9 @@ class InSyncSets(RuleBasedStateMachine):
     @rule()
     def controller_removes(self) -> None:
         """A broker is fenced: the controller takes it out by itself."""
-        if 3 in self.written.in_sync:
+        if 3 in self.written.isr:
             self.written = State(
-                tuple(id_ for id_ in self.written.in_sync if id_ != 3),
+                tuple(id_ for id_ in self.written.isr if id_ != 3),
                 partition_epoch=self.written.partition_epoch + 1,
             )
             self.metadata.append(self.written)
@@ -358,7 +358,7 @@ class InSyncSets(RuleBasedStateMachine):
 
     @invariant()
     def what_is_committed_is_everywhere_where_the_next_leader_is_chosen(self) -> None:
-        for member in self.written.in_sync:
+        for member in self.written.isr:
             if member != NODE:
                 assert self.logs[member] >= self.committed
 
@@ -418,7 +418,7 @@ def test_while_a_step_is_under_way_the_majority_after_it_counts_too() -> None:
     assert leadership.may_join(4, high_watermark=5)
     proposal = propose(leadership, end=9, high_watermark=5, epochs={1: 10, 2: 20, 3: 30, 4: 40})
     assert proposal is not None
-    assert 4 in proposal.in_sync
+    assert 4 in proposal.isr
     fetched(leadership, 2, 9, end=9)
     assert leadership.high_watermark(9) == 5, "of four, three have to have it"
     leadership.changed(State((1, 2, 3, 4), replicas=(1, 2, 3, 4), partition_epoch=1), now_ms=0)

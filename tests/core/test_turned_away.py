@@ -4,7 +4,7 @@ import pytest
 
 from penstock.base.errors import ErrorCode
 from penstock.core.producers import Duplicate, ProducerStates
-from penstock.core.turned_away import PRODUCERS_MAX, REMEMBERED_MS, TurnedAway
+from penstock.core.rejected_sequences import PRODUCERS_MAX, REMEMBERED_MS, RejectedSequences
 from tests.core.test_producers import LAST, NONE, OUT_OF_ORDER, batch, having
 
 TOO_FEW = ErrorCode.NOT_ENOUGH_REPLICAS
@@ -13,7 +13,7 @@ NO_LEADER = ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 def turning_away(states, *headers, now_ms=0, reason=TOO_FEW):
     for header in headers:
-        states.turned_away.note(header, reason, now_ms=now_ms)
+        states.rejected_sequences.note(header, reason, now_ms=now_ms)
     return states
 
 
@@ -87,10 +87,10 @@ def test_a_producer_that_comes_back_and_is_turned_away_again_has_its_time_anew()
 
 @pytest.mark.parametrize(("later_ms", "left"), [(0, PRODUCERS_MAX), (REMEMBERED_MS, 1)])
 def test_it_does_not_grow_without_bound(later_ms, left):
-    turned_away = TurnedAway()
+    rejected_sequences = RejectedSequences()
     for producer in range(PRODUCERS_MAX + 5):
-        turned_away.note(batch(0, producer=producer), TOO_FEW, now_ms=0)
-    turned_away.note(batch(0, producer=2**40), TOO_FEW, now_ms=later_ms)
-    assert len(turned_away) == left
-    assert turned_away.reason(batch(1, producer=0), now_ms=0) is None
-    assert turned_away.reason(batch(1, producer=2**40), now_ms=later_ms) is TOO_FEW
+        rejected_sequences.note(batch(0, producer=producer), TOO_FEW, now_ms=0)
+    rejected_sequences.note(batch(0, producer=2**40), TOO_FEW, now_ms=later_ms)
+    assert len(rejected_sequences) == left
+    assert rejected_sequences.reason(batch(1, producer=0), now_ms=0) is None
+    assert rejected_sequences.reason(batch(1, producer=2**40), now_ms=later_ms) is TOO_FEW

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from penstock.base.errors import PeerError
 from penstock.records.internal import group_records, group_shapes, transaction_records
+from penstock.records.internal.fast_encoders import encode_offset, encode_transaction
 from penstock.records.internal.group_shapes import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -14,7 +15,6 @@ from penstock.records.internal.group_shapes import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from penstock.records.internal.often_written import encode_offset, encode_transaction
 from penstock.records.internal.record import InternalRecord, RecordKey, RecordValue
 from penstock.records.internal.transaction_shapes import (
     PartitionsSchema,

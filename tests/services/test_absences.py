@@ -1,5 +1,5 @@
 from penstock.cluster.metadata import Broker, MetadataImage
-from penstock.services.absences import Absences
+from penstock.controller.failure_detector.view import BrokerView
 
 LISTENER = "PLAINTEXT"
 
@@ -12,50 +12,50 @@ def image_of(*node_ids: int, fenced: tuple[int, ...] = ()) -> MetadataImage:
     return image
 
 
-def told(absences: Absences, image: MetadataImage, *, now: float) -> list[int]:
-    return [address.node_id for address in absences.addresses(image, LISTENER, now=now)]
+def told(broker_view: BrokerView, image: MetadataImage, *, now: float) -> list[int]:
+    return [address.node_id for address in broker_view.addresses(image, LISTENER, now=now)]
 
 
 def test_a_broker_that_left_is_told_of_for_a_while():
-    absences = Absences()
-    absences.brokers_changed(image_of(1, 2, 3), now=100)
+    broker_view = BrokerView()
+    broker_view.brokers_changed(image_of(1, 2, 3), now=100)
     image = image_of(1, 2, 3, fenced=(2,))
-    absences.brokers_changed(image, now=200)
+    broker_view.brokers_changed(image, now=200)
 
-    assert told(absences, image, now=201) == [1, 2, 3]
-    assert told(absences, image, now=206) == [1, 3]
+    assert told(broker_view, image, now=201) == [1, 2, 3]
+    assert told(broker_view, image, now=206) == [1, 3]
 
 
 def test_a_broker_that_comes_back_and_leaves_again_is_told_of_from_then():
-    absences = Absences()
+    broker_view = BrokerView()
     there, away = image_of(1, 2), image_of(1, 2, fenced=(2,))
     for now, image in ((0, there), (10, away), (12, there), (20, away)):
-        absences.brokers_changed(image, now=now)
+        broker_view.brokers_changed(image, now=now)
 
-    assert told(absences, away, now=24) == [1, 2]
-    assert told(absences, away, now=26) == [1]
+    assert told(broker_view, away, now=24) == [1, 2]
+    assert told(broker_view, away, now=26) == [1]
 
 
 def test_a_broker_that_was_never_there_is_not_told_of():
     image = image_of(1, 2, fenced=(2,))
-    absences = Absences()
-    absences.brokers_changed(image, now=0)
+    broker_view = BrokerView()
+    broker_view.brokers_changed(image, now=0)
 
-    assert told(absences, image, now=0) == [1]
+    assert told(broker_view, image, now=0) == [1]
 
 
 def test_a_broker_seems_dead_until_it_answers_or_the_metadata_say_so_or_it_is_doubted_for_too_long():
-    absences = Absences()
-    absences.brokers_changed(image_of(1, 2), now=0)
-    assert not absences.seems_dead(2, now=1)
+    broker_view = BrokerView()
+    broker_view.brokers_changed(image_of(1, 2), now=0)
+    assert not broker_view.seems_dead(2, now=1)
 
-    absences.doubt(2, now=1)
-    absences.doubt(2, now=9)
-    assert absences.seems_dead(2, now=15)
-    assert not absences.seems_dead(2, now=17), "its session has outlived all doubt"
+    broker_view.doubt(2, now=1)
+    broker_view.doubt(2, now=9)
+    assert broker_view.seems_dead(2, now=15)
+    assert not broker_view.seems_dead(2, now=17), "its session has outlived all doubt"
 
-    absences.answers(2)
-    absences.doubt(2, now=20)
-    assert absences.seems_dead(2, now=20)
-    absences.brokers_changed(image_of(1, 2, fenced=(2,)), now=21)
-    assert not absences.seems_dead(2, now=21)
+    broker_view.answers(2)
+    broker_view.doubt(2, now=20)
+    assert broker_view.seems_dead(2, now=20)
+    broker_view.brokers_changed(image_of(1, 2, fenced=(2,)), now=21)
+    assert not broker_view.seems_dead(2, now=21)

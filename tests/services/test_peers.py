@@ -8,7 +8,7 @@ import pytest
 
 from penstock.client.connection import ConnectionLimits
 from penstock.client.errors import ConnectionLostError
-from penstock.services.peers import Peers
+from penstock.cluster.peers import Peers
 from penstock.wire.messages.fetch import FetchRequest, FetchResponse
 from penstock.wire.messages.metadata import MetadataRequest, MetadataResponse
 from penstock.world.real_loop import run
@@ -21,7 +21,7 @@ HOUR_MS = 3_600_000
 @pytest.fixture(autouse=True)
 def nobody_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
     limits = ConnectionLimits(request_timeout_ms=HOUR_MS, in_flight_max=100)
-    monkeypatch.setattr("penstock.services.peers._LIMITS", limits)
+    monkeypatch.setattr("penstock.cluster.peers._LIMITS", limits)
 
 
 def tell(story: Callable[[Cluster, Peers], Awaitable[None]]) -> None:

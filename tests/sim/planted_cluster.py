@@ -11,18 +11,19 @@ from typing import Any
 import pytest
 
 from penstock.base.errors import ErrorCode, Refusal
-from penstock.cluster import brokers, in_sync, leadership, majorities
-from penstock.cluster.controller import Controller, NewTopic
+from penstock.cluster import brokers, isr, leadership, majorities
 from penstock.cluster.deletions import Deletions
-from penstock.cluster.majorities import Report
 from penstock.cluster.metadata import NO_LEADER, PartitionState
-from penstock.cluster.publishing import Publisher
+from penstock.cluster.new_topic import NewTopic
+from penstock.controller import majority_elections as appointments
+from penstock.controller.balancing import _Planner
+from penstock.controller.controller import Controller
+from penstock.controller.majorities import Report
+from penstock.controller.metadata_writer import MetadataWriter
 from penstock.core import producers, replication
-from penstock.core.balancing import _Planner
+from penstock.core.rejected_sequences import RejectedSequences
 from penstock.core.replication import Leadership
-from penstock.core.turned_away import TurnedAway
-from penstock.services import appointments
-from penstock.services.applier import LocalApplier
+from penstock.services.metadata_publisher import BrokerMetadataPublisher
 from penstock.services.partition import Partition
 from penstock.services.partitions import Partitions
 from penstock.services.replication.copying import Copier
@@ -77,15 +78,15 @@ def unclean_broker_stays_in_sync(patch: pytest.MonkeyPatch) -> None:
 def controller_takes_its_successors_change_for_its_own(patch: pytest.MonkeyPatch) -> None:
     """A controller that has been replaced, and does not know it, goes on: neither its epoch nor a number stops it."""
 
-    async def attempt(self: Publisher, operations: list[Operation]) -> None:
+    async def attempt(self: MetadataWriter, operations: list[Operation]) -> None:
         try:
             await genuine(self, operations)
         except NodeExistsError:
             return
 
-    genuine = Publisher._try
-    patch.setattr(Publisher, "_fence", lambda self: [])
-    patch.setattr(Publisher, "_try", attempt)
+    genuine = MetadataWriter._try
+    patch.setattr(MetadataWriter, "_fence", lambda self: [])
+    patch.setattr(MetadataWriter, "_try", attempt)
 
 
 @planted
@@ -99,7 +100,7 @@ def high_watermark_ignores_members_not_yet_out(patch: pytest.MonkeyPatch) -> Non
     """A follower that is proposed to leave does not count any more, whatever the controller says."""
 
     def members(self: Leadership) -> frozenset[int]:
-        return frozenset(self.agreed.in_sync if self.pending is None else self.pending.in_sync)
+        return frozenset(self.agreed.isr if self.pending is None else self.pending.isr)
 
     patch.setattr(Leadership, "members", property(members))
 
@@ -107,14 +108,14 @@ def high_watermark_ignores_members_not_yet_out(patch: pytest.MonkeyPatch) -> Non
 @planted
 def high_watermark_ignores_members_being_added(patch: pytest.MonkeyPatch) -> None:
     """A follower that is proposed counts when the leader has heard that it is in sync, and not before."""
-    patch.setattr(Leadership, "members", property(lambda self: frozenset(self.agreed.in_sync)))
+    patch.setattr(Leadership, "members", property(lambda self: frozenset(self.agreed.isr)))
 
 
 @planted
 def earlier_life_of_a_follower_counts(patch: pytest.MonkeyPatch) -> None:
     """A follower is in sync with what it fetched in the life before."""
     patch.setattr(Leadership, "_is_eligible", lambda *_: True)
-    patch.setattr(Leadership, "_broker_epoch", lambda *_: in_sync.NO_EPOCH)
+    patch.setattr(Leadership, "_broker_epoch", lambda *_: isr.NO_EPOCH)
 
 
 @planted
@@ -171,7 +172,7 @@ def drained_broker_keeps_its_replicas(patch: pytest.MonkeyPatch) -> None:
 @planted
 def exchange_never_ends(patch: pytest.MonkeyPatch) -> None:
     """New replicas have caught up, and the old stay."""
-    patch.setattr(in_sync, "finish_exchange", lambda state, _: state)
+    patch.setattr(isr, "finish_exchange", lambda state, _: state)
 
 
 @planted
@@ -189,7 +190,7 @@ def stray_controller_decides(patch: pytest.MonkeyPatch) -> None:
 @planted
 def full_disk_stops_the_metadata(patch: pytest.MonkeyPatch) -> None:
     """A broker that cannot make room for a topic follows no further, and its controller takes the topic back."""
-    patch.setattr(LocalApplier, "follow", LocalApplier.apply)
+    patch.setattr(BrokerMetadataPublisher, "follow", BrokerMetadataPublisher.apply)
 
 
 # Where majorities count.
@@ -267,7 +268,7 @@ def snapshot_knows_one_batch_of_a_producer(patch: pytest.MonkeyPatch) -> None:
 @planted
 def gap_of_the_brokers_making_is_out_of_order(patch: pytest.MonkeyPatch) -> None:
     """Nobody remembers that what is missing was turned away."""
-    patch.setattr(TurnedAway, "reason", lambda self, header, *, now_ms: None)
+    patch.setattr(RejectedSequences, "reason", lambda self, header, *, now_ms: None)
 
 
 # A seed in which each is seen.

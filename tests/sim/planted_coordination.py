@@ -16,7 +16,7 @@ from penstock.core.transactions import ending
 from penstock.core.transactions.shard import TransactionShard
 from penstock.records.control import Marker
 from penstock.services.coordinators import loading
-from penstock.services.coordinators.instance import Instance
+from penstock.services.coordinators.loaded_shard import LoadedShard
 from penstock.services.coordinators.writing import Writer
 from penstock.services.partition import Partition
 from penstock.services.transactions.verifying import Verifier
@@ -37,12 +37,12 @@ def planted(plant: Plant) -> Plant:
 def answered_before_the_high_watermark_passes(patch: pytest.MonkeyPatch) -> None:
     """A coordinator answers as soon as what it decided is in its log, synced or not."""
 
-    def when_safe(self: Instance[Any], decision: Any, answer: Any) -> None:
+    def when_safe(self: LoadedShard[Any], decision: Any, answer: Any) -> None:
         self._became_safe(decision)
         if not isinstance(decision.response, Pending):
             answer.set_result(decision.response)
 
-    patch.setattr(Instance, "_when_safe", when_safe)
+    patch.setattr(LoadedShard, "_when_safe", when_safe)
 
 
 @planted
@@ -55,12 +55,12 @@ def gathered_and_not_written(patch: pytest.MonkeyPatch) -> None:
             self._on_flushed(ErrorCode.NONE)
         return ErrorCode.NONE
 
-    def answered(self: Instance[Any], code: ErrorCode) -> None:
+    def answered(self: LoadedShard[Any], code: ErrorCode) -> None:
         unsafe, self._unsafe = self._unsafe, []
         self._reached(unsafe, code)
 
     patch.setattr(Writer, "flush", flush)
-    patch.setattr(Instance, "_flushed", answered)
+    patch.setattr(LoadedShard, "_flushed", answered)
 
 
 @planted

@@ -28,12 +28,12 @@ def test_a_leader_that_has_changed_since_is_looked_up_again() -> None:
             for node_id in (1, 2, 3)
         ]
 
-        async def led_by(leader: int, *, in_sync: set[int]) -> None:
+        async def led_by(leader: int, *, isr: set[int]) -> None:
             while True:
                 topic = store.topic(TOPIC)
                 assert topic is not None
                 (state,) = topic.partitions
-                if (state.leader, set(state.in_sync)) == (leader, in_sync):
+                if (state.leader, set(state.isr)) == (leader, isr):
                     return
                 await asyncio.sleep(0.05)
 
@@ -41,9 +41,9 @@ def test_a_leader_that_has_changed_since_is_looked_up_again() -> None:
             await create_topics(client, [NewTopic(TOPIC, assignments={0: (1, 2)})])
             await send(client, TOPIC, b"one")  # the client knows who leads now
             await nodes[0].stop()
-            await led_by(2, in_sync={2})
+            await led_by(2, isr={2})
             await nodes[0].start()
-            await led_by(2, in_sync={1, 2})
+            await led_by(2, isr={1, 2})
             fetched = await fetch_at_last(client, TopicPartition(TOPIC, 0), 0)
             assert fetched.refusal is None
             return [

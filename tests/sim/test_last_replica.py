@@ -53,7 +53,7 @@ class Trio:
         for node_id in (4, 1, 2, 3):
             await self.start(node_id)
         await as_client(self.simulation, self.someone, self.nodes[1], self._write)
-        assert set(self.state.in_sync) == {1, 2, 3}
+        assert set(self.state.isr) == {1, 2, 3}
 
     async def start(self, node_id: int) -> None:
         """Return when the controller knows of it."""
@@ -75,7 +75,7 @@ class Trio:
         for other in self.nodes.values():
             if other.node_id not in (node_id, 4):
                 await other.stop()
-        await self.until(lambda: self.state.in_sync == (node_id,))
+        await self.until(lambda: self.state.isr == (node_id,))
 
 
 @pytest.fixture
@@ -89,17 +89,17 @@ def test_who_was_left_with_what_its_disk_has_does_not_lead(trio: Trio) -> None:
     async def story() -> list[bytes | None]:
         await trio.begin()
         await trio.leave_alone(1)
-        (eligible,) = trio.state.eligible
+        (elr,) = trio.state.elr
         await trio.start(1)
-        assert (trio.state.leader, trio.state.in_sync) == (NO_LEADER, ())
-        assert trio.state.eligible == (eligible,)
+        assert (trio.state.leader, trio.state.isr) == (NO_LEADER, ())
+        assert trio.state.elr == (elr,)
         # Who left a set that was still large enough does not know whether it has everything.
-        (other,) = {2, 3} - {eligible}
+        (other,) = {2, 3} - {elr}
         await trio.start(other)
         assert trio.state.leader == NO_LEADER
-        await trio.start(eligible)
-        await trio.until(lambda: set(trio.state.in_sync) == {1, 2, 3})
-        assert trio.state.eligible == ()
+        await trio.start(elr)
+        await trio.until(lambda: set(trio.state.isr) == {1, 2, 3})
+        assert trio.state.elr == ()
         return await trio.read(1)
 
     assert trio.simulation.run(story(), seconds_max=PATIENCE_S) == SENT
@@ -110,14 +110,14 @@ def test_a_default_that_asks_for_fewer_members_makes_nobody_eligible(trio: Trio)
         await alter_configs(
             client, Resource(ResourceType.BROKER, ALL_BROKERS), set_to={"min.insync.replicas": "1"}
         )
-        assert trio.state.eligible == ()  # before it is answered
+        assert trio.state.elr == ()  # before it is answered
         await send(client, TOPIC, b"four")
 
     async def story() -> list[bytes | None]:
         await trio.begin()
         for node_id in (2, 3):
             await trio.nodes[node_id].stop()
-        await trio.until(lambda: trio.state.eligible == (3,))
+        await trio.until(lambda: trio.state.elr == (3,))
         await as_client(trio.simulation, trio.someone, trio.nodes[4], ask_for_fewer)
         return await trio.read(1)
 
@@ -131,13 +131,13 @@ def test_who_leads_alone_after_a_crash_shows_what_was_committed_before(trio: Tri
         for node_id in (1, 2, 3):
             trio.nodes[node_id].crash_process()
         await trio.until(lambda: trio.state.leader == NO_LEADER)
-        (eligible,), (member,) = trio.state.eligible, trio.state.in_sync
+        (elr,), (member,) = trio.state.elr, trio.state.isr
         await trio.start(member)
-        assert trio.state.in_sync == ()
-        await trio.start(eligible)
-        assert (trio.state.leader, trio.state.in_sync) == (eligible, (eligible,))
+        assert trio.state.isr == ()
+        await trio.start(elr)
+        assert (trio.state.leader, trio.state.isr) == (elr, (elr,))
         trio.nodes[member].crash_process()
-        return await trio.read(eligible)
+        return await trio.read(elr)
 
     assert trio.simulation.run(story(), seconds_max=PATIENCE_S) == SENT
 
@@ -146,12 +146,12 @@ def test_who_is_eligible_leads_while_the_one_left_is_away(trio: Trio) -> None:
     async def story() -> list[bytes | None]:
         await trio.begin()
         await trio.leave_alone(1)
-        (eligible,) = trio.state.eligible
-        await trio.start(eligible)
-        await trio.until(lambda: trio.state.leader == eligible)
-        assert (trio.state.in_sync, trio.state.eligible) == ((eligible,), (1,))
+        (elr,) = trio.state.elr
+        await trio.start(elr)
+        await trio.until(lambda: trio.state.leader == elr)
+        assert (trio.state.isr, trio.state.elr) == ((elr,), (1,))
         await trio.start(1)
-        await trio.until(lambda: set(trio.state.in_sync) == {1, eligible})
+        await trio.until(lambda: set(trio.state.isr) == {1, elr})
         return await trio.read(1)
 
     assert trio.simulation.run(story(), seconds_max=PATIENCE_S) == SENT

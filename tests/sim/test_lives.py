@@ -20,7 +20,7 @@ SESSION_MS = 60_000
 @pytest.fixture(autouse=True)
 def nobody_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
     limits = ConnectionLimits(request_timeout_ms=HOUR_MS, in_flight_max=100)
-    monkeypatch.setattr("penstock.services.peers._LIMITS", limits)
+    monkeypatch.setattr("penstock.cluster.peers._LIMITS", limits)
 
 
 class Trio:

@@ -20,11 +20,11 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, NamedTuple
 
 from penstock.apis import unserved
+from penstock.apis.context import Call
 from penstock.apis.forwarding import forwarding
 from penstock.apis.telling import telling
 from penstock.base.errors import PeerError
 from penstock.base.settings import Setting, Settings
-from penstock.services.context import Call
 from penstock.services.metrics import Histogram, Metrics
 from penstock.wire.apis import APIS
 from penstock.wire.headers import RequestHeader, is_known

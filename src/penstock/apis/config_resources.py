@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 
+from penstock.apis.context import Call
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.base.ids import topic_name_problem
-from penstock.cluster.controller import ConfigChange
+from penstock.controller.controller import ConfigChange
 from penstock.services.configs import ALL_BROKERS
-from penstock.services.context import Call
 
 UNKNOWN = 0
 TOPIC = 2

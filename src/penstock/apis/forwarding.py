@@ -8,10 +8,10 @@ comes this broker answers: its own controller refuses everything, with an error 
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from penstock.apis.context import Call
 from penstock.client.errors import ClientError, NoAnswerError
+from penstock.cluster.peers import is_peer
 from penstock.schema.words import Message
-from penstock.services.context import Call
-from penstock.services.peers import is_peer
 
 # Longer than a session that expires and an election; shorter than clients wait for an answer.
 PATIENCE_S = 20.0

@@ -3,11 +3,11 @@
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final, TypeVar
 
+from penstock.apis.context import Call
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.core.groups.consumer import ConsumerGroups
 from penstock.core.groups.requests import Client
 from penstock.core.groups.shard import GroupShard
-from penstock.services.context import Call
 
 Answered = TypeVar("Answered")
 Response = TypeVar("Response")

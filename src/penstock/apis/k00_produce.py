@@ -10,15 +10,15 @@ from collections.abc import Coroutine
 from functools import partial
 from typing import Any, NamedTuple
 
+from penstock.apis.context import Call, Late
 from penstock.apis.leader_hints import Hint, endpoints, hint
 from penstock.base.buffers import Buffer
 from penstock.base.errors import ErrorCode, PeerError, Refusal
 from penstock.core.transactions.transaction import Identity
 from penstock.records.batch import CODEC_MASK, HEADER_SIZE, TRANSACTIONAL, read_header
 from penstock.records.compression import Codec
-from penstock.services.context import Call, Late
-from penstock.services.intake import Refused
 from penstock.services.partition import Appended, Partition
+from penstock.services.topic_rules import AppendError
 from penstock.services.transactions.verifying import Beginning, Verified, produce_refusal
 from penstock.wire.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -123,7 +123,7 @@ def _beginning_transactions(call: Call, request: ProduceRequest) -> dict[Identit
                 or partition.producers.is_in_transaction(header.producer_id, header.producer_epoch)
             ):
                 continue
-            if call.version >= ADDING_SINCE or partition.intake.verifies_transactions:
+            if call.version >= ADDING_SINCE or partition.topic_rules.verifies_transactions:
                 identity = Identity(header.producer_id, header.producer_epoch)
                 found.setdefault(identity, []).append(Beginning(partition, header.base_sequence))
     return found
@@ -141,7 +141,7 @@ async def _append_postponed(call: Call, request: ProduceRequest, appends: _Appen
     for answer, partition, records in appends.postponed:
         verification = appends.verified.get(partition)
         assert not isinstance(verification, ErrorCode)  # else it was refused
-        check = partial(partition.intake.check, records, now_ms=world.loop.now_ms(), off_loop=True)
+        check = partial(partition.topic_rules.check, records, now_ms=world.loop.now_ms(), off_loop=True)
         checked = await world.work.run(check)
         now_ms = world.loop.now_ms()
         outcome = partition.append(
@@ -223,19 +223,19 @@ def _append(
     answer = PartitionProduceResponse(index=data.index)
     partition = _find(call, topic, data)
     if isinstance(partition, ErrorCode):
-        return _refuse(appends, answer, Refused(partition))
+        return _refuse(appends, answer, AppendError(partition))
     records = data.records
     assert records is None or isinstance(records, memoryview)  # as the codec reads them
     refusal = _request_refusal(call, request, records)
     if refusal is None and partition.is_internal:
         refusal = _INTERNAL
     if refusal is not None:
-        return _refuse(appends, answer, Refused(*refusal))
+        return _refuse(appends, answer, AppendError(*refusal))
     verification = appends.verified.get(partition) if appends.verified else None
     if isinstance(verification, ErrorCode):
         refusal = produce_refusal(verification, knows_abortable=call.version >= ABORTABLE_SINCE)
         partition.note_refusal(records, refusal.code, now_ms=now_ms)
-        return _refuse(appends, answer, Refused(*refusal))
+        return _refuse(appends, answer, AppendError(*refusal))
     outcome = partition.append(
         records, now_ms=now_ms, is_for_all=request.acks == ACKS_ALL, verification=verification
     )
@@ -257,13 +257,13 @@ def _find(call: Call, topic: TopicProduceData, data: PartitionProduceData) -> Pa
 
 def _tell(
     answer: PartitionProduceResponse,
-    outcome: Appended | Refused,
+    outcome: Appended | AppendError,
     partition: Partition,
     request: ProduceRequest,
     appends: _Appends,
 ) -> None:
     """Put what came of a batch into its answer, and note if it still has to become safe."""
-    if isinstance(outcome, Refused):
+    if isinstance(outcome, AppendError):
         _refuse(appends, answer, outcome, partition.log.start_offset if outcome.reached_log else -1)
         return
     answer.base_offset, next_offset, answer.log_append_time_ms, answer.log_start_offset = outcome
@@ -290,7 +290,7 @@ def _is_zstd(records: memoryview | None) -> bool:
 
 
 def _refuse(
-    appends: _Appends, answer: PartitionProduceResponse, refused: Refused, log_start_offset: int = -1
+    appends: _Appends, answer: PartitionProduceResponse, refused: AppendError, log_start_offset: int = -1
 ) -> PartitionProduceResponse:
     appends.refused.append(answer)
     answer.error_code = refused.code

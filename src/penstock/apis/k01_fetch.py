@@ -4,13 +4,14 @@ What is in the page cache is read on the loop; the rest through the work pool. A
 A reader of committed records gets no further than the last stable offset, and is told of the aborted transactions in
 what it gets. A follower gets all that the log has: where it fetches says how far it is, and it is told within
 milliseconds when the high watermark moves. Its answer is held (see `Held`): it sends anything else when it has
-something new to ask. Of its partitions those are looked at where something may have happened (`services.resting`).
+something new to ask. Idle partitions of its session are skipped (`services.idle_partitions`).
 Consumers read from followers, too; one that says its rack may be sent to a replica there (KIP-392).
 """
 
 from collections.abc import Coroutine
 from typing import Any, NamedTuple
 
+from penstock.apis.context import Call, Held
 from penstock.apis.leader_hints import Hint, endpoints, hint
 from penstock.base.broker_settings import FETCH_MAX_BYTES, PENSTOCK_FETCH_ANSWER_BYTES
 from penstock.base.buffers import Buffer
@@ -20,9 +21,8 @@ from penstock.core.fetch_sessions import Fetch, IncrementalFetch, Outcome, Parti
 from penstock.core.partition import NO_EPOCH, fetch_offset_error
 from penstock.records.batch import headers
 from penstock.records.errors import CorruptBatchError
-from penstock.services.context import Call, Held
+from penstock.services.idle_partitions import IdlePartitions
 from penstock.services.partition import Partition
-from penstock.services.resting import RestingPartitions
 from penstock.services.waiting import WaitingFetch
 from penstock.storage.errors import CorruptionError
 from penstock.wire.messages.fetch import (
@@ -228,15 +228,15 @@ def _wake_all_at_times(call: Call, fetch: Fetch, reader: _Reader) -> None:
     if isinstance(fetch, IncrementalFetch):
         resting = _resting(fetch)
         if resting is None:
-            resting = fetch.watch = RestingPartitions(reader.node_id, fetch.wake)
+            resting = fetch.watch = IdlePartitions(reader.node_id, fetch.wake)
         if not resting.asks(reader, call.services.world.loop.time()):
             fetch.wake_all()
 
 
-def _resting(fetch: Fetch) -> RestingPartitions | None:
+def _resting(fetch: Fetch) -> IdlePartitions | None:
     """The watch over quiet partitions of a follower's session."""
     watch = fetch.watch if isinstance(fetch, IncrementalFetch) else None
-    assert watch is None or isinstance(watch, RestingPartitions)
+    assert watch is None or isinstance(watch, IdlePartitions)
     return watch
 
 
@@ -349,7 +349,7 @@ def _closest(call: Call, partition: Partition, read: _Read) -> int:
     if leadership is None or (own is not None and own.rack == read.reader.rack):
         return NO_REPLICA
     best = (-1, NO_REPLICA)
-    for node_id in partition.state.in_sync:
+    for node_id in partition.state.isr:
         broker, follower = brokers.get(node_id), leadership.follower(node_id)
         if broker is None or broker.fenced or broker.rack != read.reader.rack or follower is None:
             continue

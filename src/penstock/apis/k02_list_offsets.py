@@ -8,8 +8,8 @@ Leaves out tiered storage: there is none, so the latest tiered offset is unknown
 from collections.abc import Coroutine
 from typing import Any
 
+from penstock.apis.context import Call
 from penstock.base.errors import ErrorCode
-from penstock.services.context import Call
 from penstock.services.partition import NOT_FOUND, Partition, TimestampedOffset
 from penstock.wire.messages.list_offsets import (
     ListOffsetsPartition,

@@ -3,12 +3,12 @@
 from collections.abc import Coroutine
 from typing import Any
 
+from penstock.apis.context import Call
 from penstock.base.broker_settings import AUTO_CREATE_TOPICS_ENABLE
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.base.ids import ZERO_ID, TopicId, topic_name_problem
-from penstock.cluster.controller import NewTopic
 from penstock.cluster.metadata import NO_LEADER, PartitionState, Topic
-from penstock.services.context import Call
+from penstock.cluster.new_topic import NewTopic
 from penstock.services.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from penstock.wire.messages.metadata import (
     MetadataRequest,
@@ -116,14 +116,14 @@ def _describe(call: Call, topic: Topic) -> MetadataResponseTopic:
 def _partition(call: Call, index: int, state: PartitionState) -> MetadataResponsePartition:
     # Who hears of a dead leader as if it were one believes it for a second; who hears of none asks again soon.
     now = call.services.world.loop.time()
-    is_led = state.leader != NO_LEADER and not call.services.absences.seems_dead(state.leader, now=now)
+    is_led = state.leader != NO_LEADER and not call.services.broker_view.seems_dead(state.leader, now=now)
     return MetadataResponsePartition(
         error_code=ErrorCode.NONE if is_led else ErrorCode.LEADER_NOT_AVAILABLE,
         partition_index=index,
         leader_id=state.leader if is_led else NO_LEADER,
         leader_epoch=state.leader_epoch,
         replica_nodes=list(state.replicas),
-        isr_nodes=list(state.in_sync),
+        isr_nodes=list(state.isr),
     )
 
 
@@ -137,7 +137,7 @@ def _response(call: Call, request: MetadataRequest, topics: list[MetadataRespons
     response = MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=b.node_id, host=b.host, port=b.port, rack=b.rack)
-            for b in services.absences.addresses(image, call.client.listener, now=now)
+            for b in services.broker_view.addresses(image, call.client.listener, now=now)
         ],
         cluster_id=image.cluster_id,
         # Any broker passes on what only the controller may do, and this one answers. Another may be dead before all

@@ -9,11 +9,11 @@ from collections.abc import Awaitable, Coroutine
 from functools import partial
 from typing import Any, NamedTuple
 
+from penstock.apis.context import Call, Soon
 from penstock.apis.group_requests import code_of
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.cluster.metadata import Topic
 from penstock.core.groups.requests import Commit, OffsetToCommit
-from penstock.services.context import Call, Soon
 from penstock.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestTopic,

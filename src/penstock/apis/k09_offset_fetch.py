@@ -7,10 +7,10 @@ version 10 on. What was committed for an earlier topic of the same name does not
 from collections.abc import Sequence
 from itertools import groupby
 
+from penstock.apis.context import Call
 from penstock.apis.group_requests import code_of
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.core.groups.requests import NO_LEADER_EPOCH, NO_OFFSET, CommittedOffset, FetchOffsets
-from penstock.services.context import Call
 from penstock.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,

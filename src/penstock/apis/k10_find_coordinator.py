@@ -5,9 +5,9 @@ The internal topic is created when somebody first asks. Leaves out share groups,
 
 import re
 
+from penstock.apis.context import Call
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.cluster.metadata import BrokerAddress
-from penstock.services.context import Call
 from penstock.services.coordinators.coordinator import Coordinator
 from penstock.wire.messages.find_coordinator import (
     Coordinator as Found,

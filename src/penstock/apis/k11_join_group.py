@@ -3,11 +3,11 @@
 from collections.abc import Coroutine
 from typing import Any
 
+from penstock.apis.context import Call
 from penstock.apis.group_requests import client_of, code_of, new_uuid, when_answered
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.core.groups.requests import Join, Joined, SupportedProtocol
 from penstock.schema.words import STRING_BYTES_MAX
-from penstock.services.context import Call
 from penstock.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
 
 REQUEST = JoinGroupRequest

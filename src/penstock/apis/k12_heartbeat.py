@@ -9,10 +9,10 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, Final
 
+from penstock.apis.context import Call, Held
 from penstock.apis.group_requests import code_of, when_answered
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.core.groups.requests import Heartbeat
-from penstock.services.context import Call, Held
 from penstock.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 REQUEST = HeartbeatRequest

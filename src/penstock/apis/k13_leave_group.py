@@ -3,10 +3,10 @@
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
+from penstock.apis.context import Call
 from penstock.apis.group_requests import code_of, when_answered
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.core.groups.requests import Leave, Leaving
-from penstock.services.context import Call
 from penstock.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
 
 REQUEST = LeaveGroupRequest

@@ -3,9 +3,9 @@
 Before version 6, a group that does not exist is a dead one.
 """
 
+from penstock.apis.context import Call
 from penstock.apis.group_requests import GROUP_OPERATIONS, code_of, message_of
 from penstock.base.errors import ErrorCode, Refusal
-from penstock.services.context import Call
 from penstock.wire.messages.describe_groups import (
     DescribedGroup,
     DescribedGroupMember,

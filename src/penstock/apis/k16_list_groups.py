@@ -1,8 +1,8 @@
 """ListGroups (key 16), v0-v5: the groups that this broker coordinates, by state (v4) and type (v5) if asked."""
 
+from penstock.apis.context import Call
 from penstock.apis.group_requests import code_of
 from penstock.base.errors import Refusal
-from penstock.services.context import Call
 from penstock.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
 REQUEST = ListGroupsRequest

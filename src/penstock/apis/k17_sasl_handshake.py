@@ -1,7 +1,7 @@
 """SaslHandshake (key 17), v0-v1: refused, as on any listener without SASL."""
 
+from penstock.apis.context import Call
 from penstock.base.errors import ErrorCode
-from penstock.services.context import Call
 from penstock.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
 REQUEST = SaslHandshakeRequest

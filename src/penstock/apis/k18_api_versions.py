@@ -7,9 +7,9 @@ is finalised. A feature at level 0 is not.
 
 import re
 
+from penstock.apis.context import Call
 from penstock.base.errors import ErrorCode
-from penstock.services.context import Call
-from penstock.services.peers import is_peer
+from penstock.cluster.peers import is_peer
 from penstock.wire.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,

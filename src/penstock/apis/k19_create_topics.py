@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Coroutine
 from typing import Any
 
+from penstock.apis.context import Call
 from penstock.base.errors import ErrorCode, Refusal
-from penstock.cluster.controller import NewTopic
 from penstock.cluster.metadata import Topic
-from penstock.services.context import Call
+from penstock.cluster.new_topic import NewTopic
 from penstock.wire.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfigs,

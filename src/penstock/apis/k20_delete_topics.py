@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Coroutine
 from typing import Any
 
+from penstock.apis.context import Call
 from penstock.base.broker_settings import DELETE_TOPIC_ENABLE
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.base.ids import ZERO_ID
-from penstock.services.context import Call
 from penstock.wire.messages.delete_topics import (
     DeletableTopicResult,
     DeleteTopicsRequest,

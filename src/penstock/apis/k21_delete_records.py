@@ -6,8 +6,8 @@ time or not, the leader has deleted it.
 
 from typing import NamedTuple
 
+from penstock.apis.context import Call, Late
 from penstock.base.errors import ErrorCode
-from penstock.services.context import Call, Late
 from penstock.services.partition import NO_OFFSET, Partition
 from penstock.wire.messages.delete_records import (
     DeleteRecordsPartition,

@@ -3,11 +3,11 @@
 Version 6 (two-phase commit, KIP-939) only where `transaction.two.phase.commit.enable` is set.
 """
 
+from penstock.apis.context import Call
 from penstock.base.coordinator_settings import TRANSACTION_TWO_PHASE_COMMIT_ENABLE
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.core.transactions.requests import InitProducer
 from penstock.core.transactions.transaction import NO_EPOCH, NO_IDENTITY, NO_PRODUCER_ID, Identity
-from penstock.services.context import Call
 from penstock.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 REQUEST = InitProducerIdRequest

@@ -1,12 +1,12 @@
 """OffsetForLeaderEpoch (key 23), v2-v4: where an epoch ended, so that a reader can tell that its log diverged.
 
 The controller asks any replica of a partition that nobody leads for the last epoch in its log, and its end
-(`services.appointments`); topics go by their ids then.
+(`controller.majority_elections`); topics go by their ids then.
 """
 
+from penstock.apis.context import Call
 from penstock.base.errors import ErrorCode
-from penstock.services.appointments import CONTROLLER_ASKS, report_of
-from penstock.services.context import Call
+from penstock.controller.majority_elections import CONTROLLER_ASKS, report_of
 from penstock.wire.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,

@@ -9,11 +9,11 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
+from penstock.apis.context import Call, Late
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.base.ids import TopicPartition
 from penstock.core.transactions.requests import AddPartitions
 from penstock.core.transactions.transaction import VERSION_2, Identity, by_topic
-from penstock.services.context import Call, Late
 from penstock.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,

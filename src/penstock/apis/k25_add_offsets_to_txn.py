@@ -3,11 +3,11 @@
 That is: the partition of __consumer_offsets in which the group lives takes part in the transaction.
 """
 
+from penstock.apis.context import Call
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.base.ids import CONSUMER_OFFSETS, TopicPartition
 from penstock.core.transactions.requests import AddPartitions
 from penstock.core.transactions.transaction import Identity
-from penstock.services.context import Call
 from penstock.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 
 REQUEST = AddOffsetsToTxnRequest

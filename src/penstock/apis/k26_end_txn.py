@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Coroutine
 from functools import partial
 from typing import Any
 
+from penstock.apis.context import Call, Soon
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.core.transactions.requests import EndTransaction
 from penstock.core.transactions.transaction import (
@@ -17,7 +18,6 @@ from penstock.core.transactions.transaction import (
     Identity,
     is_exhausted,
 )
-from penstock.services.context import Call, Soon
 from penstock.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 
 REQUEST = EndTxnRequest

@@ -8,11 +8,11 @@ import asyncio
 from collections import deque
 from typing import Final
 
+from penstock.apis.context import Call, Late
 from penstock.base.broker_settings import PENSTOCK_LOOP_SLICE_MS
 from penstock.base.errors import ErrorCode
 from penstock.base.ids import TopicPartition
 from penstock.records.control import Marker, MarkerType
-from penstock.services.context import Call, Late
 from penstock.wire.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerPartitionResult,

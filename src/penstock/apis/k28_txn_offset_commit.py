@@ -4,6 +4,7 @@ From v5 on the partition of __consumer_offsets is added to the transaction here 
 verified that AddOffsetsToTxn did. Leaves out what a group checks of members and generations: `core.groups` does.
 """
 
+from penstock.apis.context import Call
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.base.ids import CONSUMER_OFFSETS
 from penstock.core.coordination import Decision, Producer
@@ -11,7 +12,6 @@ from penstock.core.groups.requests import NO_TOPIC_ID, Commit, OffsetToCommit
 from penstock.core.groups.shard import GroupShard
 from penstock.core.transactions.transaction import Identity
 from penstock.core.verification import Verification
-from penstock.services.context import Call
 from penstock.services.partition import Partition
 from penstock.services.transactions.verifying import Beginning, produce_refusal
 from penstock.wire.messages.txn_offset_commit import (
@@ -112,7 +112,7 @@ async def _verify(
     adds = call.version >= ADDING_SINCE
     if partition.producers.is_in_transaction(*identity):
         return None
-    if not adds and not partition.intake.verifies_transactions:
+    if not adds and not partition.topic_rules.verifies_transactions:
         return None
     verifier = call.services.transactions.verifier
     beginning = Beginning(partition, _NO_SEQUENCE)
@@ -122,7 +122,7 @@ async def _verify(
 def _is_verified(partition: Partition, identity: Identity, verification: Verification | None) -> bool:
     """Whether the transaction goes on here, or may begin: no marker has come since the coordinator was asked."""
     producers = partition.producers
-    if producers.is_in_transaction(*identity) or not partition.intake.verifies_transactions:
+    if producers.is_in_transaction(*identity) or not partition.topic_rules.verifies_transactions:
         return True
     return producers.verifications.holds(identity.producer_id, verification)
 

@@ -1,7 +1,7 @@
 """DescribeAcls (key 29), v1-v3: SECURITY_DISABLED, as from a Kafka without an authorizer."""
 
+from penstock.apis.context import Call
 from penstock.base.errors import ErrorCode
-from penstock.services.context import Call
 from penstock.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 
 REQUEST = DescribeAclsRequest

@@ -1,7 +1,7 @@
 """CreateAcls (key 30), v1-v3: SECURITY_DISABLED for each, as from a Kafka without an authorizer."""
 
+from penstock.apis.context import Call
 from penstock.base.errors import ErrorCode
-from penstock.services.context import Call
 from penstock.wire.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
 
 REQUEST = CreateAclsRequest

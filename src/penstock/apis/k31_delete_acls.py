@@ -1,7 +1,7 @@
 """DeleteAcls (key 31), v1-v3: SECURITY_DISABLED for each, as from a Kafka without an authorizer."""
 
+from penstock.apis.context import Call
 from penstock.base.errors import ErrorCode
-from penstock.services.context import Call
 from penstock.wire.messages.delete_acls import DeleteAclsFilterResult, DeleteAclsRequest, DeleteAclsResponse
 
 REQUEST = DeleteAclsRequest

@@ -1,9 +1,9 @@
 """DescribeConfigs (key 32), v1-v4: the configs of topics, brokers and groups, with their sources, synonyms and docs."""
 
 from penstock.apis.config_resources import BROKER, GROUP, TOPIC, is_this_broker, unknown_topic, unsupported
+from penstock.apis.context import Call
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.services.configs import ConfigEntry
-from penstock.services.context import Call
 from penstock.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,

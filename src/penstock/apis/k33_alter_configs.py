@@ -4,8 +4,8 @@ from collections.abc import Coroutine, Mapping
 from typing import Any
 
 from penstock.apis.config_resources import change_configs
+from penstock.apis.context import Call
 from penstock.base.errors import ErrorCode, Refusal
-from penstock.services.context import Call
 from penstock.wire.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResource,

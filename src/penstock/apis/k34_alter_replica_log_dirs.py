@@ -1,7 +1,7 @@
 """AlterReplicaLogDirs (key 34), v1-v2: a broker has one log directory, so replicas are there already or cannot go."""
 
+from penstock.apis.context import Call
 from penstock.base.errors import ErrorCode
-from penstock.services.context import Call
 from penstock.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
     AlterReplicaLogDirsRequest,

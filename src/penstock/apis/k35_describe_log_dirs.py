@@ -6,11 +6,11 @@ the protocol has no place for it, and the balancer has to know.
 
 from collections.abc import Callable, Sequence
 
+from penstock.apis.context import Call
 from penstock.base.ids import TopicPartition
-from penstock.services.context import Call
-from penstock.services.loads import SENT_BYTES
+from penstock.cluster.peers import is_peer
+from penstock.controller.partition_loads import SENT_BYTES
 from penstock.services.partition import Partition
-from penstock.services.peers import is_peer
 from penstock.wire.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,

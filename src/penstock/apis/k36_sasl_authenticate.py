@@ -1,7 +1,7 @@
 """SaslAuthenticate (key 36), v0-v2: refused, as on any listener without SASL."""
 
+from penstock.apis.context import Call
 from penstock.base.errors import ErrorCode
-from penstock.services.context import Call
 from penstock.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 
 REQUEST = SaslAuthenticateRequest

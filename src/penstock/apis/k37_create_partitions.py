@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Coroutine
 from typing import Any
 
+from penstock.apis.context import Call
 from penstock.base.errors import ErrorCode, Refusal
-from penstock.services.context import Call
 from penstock.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,

@@ -1,7 +1,7 @@
 """CreateDelegationToken (key 38), v1-v3: refused, as from any Kafka to clients that did not authenticate."""
 
+from penstock.apis.context import Call
 from penstock.base.errors import ErrorCode
-from penstock.services.context import Call
 from penstock.wire.messages.create_delegation_token import (
     CreateDelegationTokenRequest,
     CreateDelegationTokenResponse,

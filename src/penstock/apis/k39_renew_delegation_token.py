@@ -1,7 +1,7 @@
 """RenewDelegationToken (key 39), v1-v2: refused, as from any Kafka to clients that did not authenticate."""
 
+from penstock.apis.context import Call
 from penstock.base.errors import ErrorCode
-from penstock.services.context import Call
 from penstock.wire.messages.renew_delegation_token import (
     RenewDelegationTokenRequest,
     RenewDelegationTokenResponse,

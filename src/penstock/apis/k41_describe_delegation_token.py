@@ -1,7 +1,7 @@
 """DescribeDelegationToken (key 41), v1-v3: refused, as from any Kafka to clients that did not authenticate."""
 
+from penstock.apis.context import Call
 from penstock.base.errors import ErrorCode
-from penstock.services.context import Call
 from penstock.wire.messages.describe_delegation_token import (
     DescribeDelegationTokenRequest,
     DescribeDelegationTokenResponse,

@@ -1,8 +1,8 @@
 """DeleteGroups (key 42), v0-v2: groups without members, with all they committed."""
 
+from penstock.apis.context import Call
 from penstock.apis.group_requests import code_of
 from penstock.base.errors import ErrorCode, Refusal
-from penstock.services.context import Call
 from penstock.wire.messages.delete_groups import (
     DeletableGroupResult,
     DeleteGroupsRequest,

@@ -1,8 +1,8 @@
 """ElectLeaders (key 43), v0-v2: have preferred replicas lead, or any at all where nobody does."""
 
+from penstock.apis.context import Call
 from penstock.base.errors import Refusal
 from penstock.base.ids import TopicPartition
-from penstock.services.context import Call
 from penstock.wire.messages.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersResponse,

@@ -5,12 +5,12 @@ from collections.abc import Coroutine, Mapping
 from typing import Any
 
 from penstock.apis.config_resources import BROKER, GROUP, TOPIC, change_configs
+from penstock.apis.context import Call
 from penstock.base.broker_settings import BROKER_SETTINGS
 from penstock.base.errors import ErrorCode, Refusal, SettingError
 from penstock.base.group_settings import GROUP_SETTINGS
 from penstock.base.settings import Kind
 from penstock.base.topic_settings import TOPIC_SETTINGS
-from penstock.services.context import Call
 from penstock.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,

@@ -1,9 +1,9 @@
 """AlterPartitionReassignments (key 45), v0-v1: other replicas for partitions, or giving an exchange up."""
 
+from penstock.apis.context import Call
 from penstock.base.errors import Refusal
 from penstock.base.ids import TopicPartition
-from penstock.cluster.moves import Exchange
-from penstock.services.context import Call
+from penstock.controller.reassignment import Exchange
 from penstock.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,

@@ -1,8 +1,8 @@
 """ListPartitionReassignments (key 46), v0: whose replicas are being exchanged."""
 
-from penstock.cluster.controller import NOT_CONTROLLER
-from penstock.cluster.moves import exchanges_under_way
-from penstock.services.context import Call
+from penstock.apis.context import Call
+from penstock.controller.controller import NOT_CONTROLLER
+from penstock.controller.reassignment import exchanges_under_way
 from penstock.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,

@@ -1,9 +1,9 @@
 """OffsetDelete (key 47), v0: forget what a group committed for partitions of topics it does not subscribe to."""
 
+from penstock.apis.context import Call
 from penstock.apis.group_requests import code_of
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.core.groups.requests import DeleteOffsets
-from penstock.services.context import Call
 from penstock.wire.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteResponse,

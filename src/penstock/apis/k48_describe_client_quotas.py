@@ -1,7 +1,7 @@
 """DescribeClientQuotas (key 48), v0-v1: none, since there are none; a filter that makes no sense is refused."""
 
+from penstock.apis.context import Call
 from penstock.base.errors import ErrorCode, Refusal
-from penstock.services.context import Call
 from penstock.wire.messages.describe_client_quotas import (
     ComponentData,
     DescribeClientQuotasRequest,

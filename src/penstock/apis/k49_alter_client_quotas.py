@@ -1,7 +1,7 @@
 """AlterClientQuotas (key 49), v0-v1: refused with the reason, since a quota would not be enforced."""
 
+from penstock.apis.context import Call
 from penstock.base.errors import ErrorCode
-from penstock.services.context import Call
 from penstock.wire.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,

@@ -1,7 +1,7 @@
 """AlterUserScramCredentials (key 51), v0: refused with the reason, since no listener asks for credentials."""
 
+from penstock.apis.context import Call
 from penstock.base.errors import ErrorCode
-from penstock.services.context import Call
 from penstock.wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,

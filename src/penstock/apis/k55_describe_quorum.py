@@ -1,7 +1,7 @@
 """DescribeQuorum (key 55), v0-v2: refused with the reason, since no Raft quorum keeps the metadata."""
 
+from penstock.apis.context import Call
 from penstock.base.errors import ErrorCode
-from penstock.services.context import Call
 from penstock.wire.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 
 REQUEST = DescribeQuorumRequest

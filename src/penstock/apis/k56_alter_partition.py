@@ -1,7 +1,7 @@
 """AlterPartition (key 56), v2-v3: a leader asks the controller for other in-sync sets. Between brokers only."""
 
-from penstock.services.context import Call
-from penstock.services.in_sync_requests import alter_partitions
+from penstock.apis.context import Call
+from penstock.controller.alter_partition import alter_partitions
 from penstock.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 
 REQUEST = AlterPartitionRequest

@@ -5,10 +5,10 @@ takes anything away from the metadata. Version 0 has no type of upgrade, and say
 answers for all features together.
 """
 
+from penstock.apis.context import Call
 from penstock.apis.forwarding import forwarding
 from penstock.base.errors import Refusal
 from penstock.cluster.features import FeatureUpdate, UpgradeType
-from penstock.services.context import Call
 from penstock.wire.messages.update_features import (
     FeatureUpdateKey,
     UpdatableFeatureResult,

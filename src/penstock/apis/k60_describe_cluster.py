@@ -1,7 +1,7 @@
 """DescribeCluster (key 60), v0-v2: the cluster's id, controller and brokers."""
 
+from penstock.apis.context import Call
 from penstock.base.errors import ErrorCode
-from penstock.services.context import Call
 from penstock.services.operations import CLUSTER_OPERATIONS
 from penstock.wire.messages.describe_cluster import (
     DescribeClusterBroker,

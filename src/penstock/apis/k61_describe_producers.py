@@ -1,7 +1,7 @@
 """DescribeProducers (key 61), v0: who has written to a partition lately, and whose transaction is open there."""
 
+from penstock.apis.context import Call
 from penstock.base.errors import ErrorCode
-from penstock.services.context import Call
 from penstock.wire.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,

@@ -3,8 +3,8 @@
 Who is alive, ZooKeeper knows; so this is asked once, at a planned stop, and not all the time as in Kafka.
 """
 
+from penstock.apis.context import Call
 from penstock.base.errors import ErrorCode
-from penstock.services.context import Call
 from penstock.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 
 REQUEST = BrokerHeartbeatRequest
@@ -14,9 +14,9 @@ VERSIONS = (0, 1)
 async def handle(call: Call, request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
     services = call.services
     broker = services.image.brokers.get(request.broker_id)
-    if not services.controller.is_active or services.keeper is None:
+    if not services.controller.is_active or services.broker_registry is None:
         return BrokerHeartbeatResponse(error_code=ErrorCode.NOT_CONTROLLER)
     if broker is None or broker.epoch != request.broker_epoch:
         return BrokerHeartbeatResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
-    left = await services.keeper.hand_over(request.broker_id) if request.want_shut_down else 1
+    left = await services.broker_registry.hand_over(request.broker_id) if request.want_shut_down else 1
     return BrokerHeartbeatResponse(is_caught_up=True, is_fenced=broker.fenced, should_shut_down=left == 0)

@@ -1,8 +1,8 @@
 """DescribeTransactions (key 65), v0: the state of transactional ids, and the partitions of what is open."""
 
+from penstock.apis.context import Call
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.core.transactions.transaction import by_topic
-from penstock.services.context import Call
 from penstock.wire.messages.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,

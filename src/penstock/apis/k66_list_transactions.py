@@ -3,10 +3,10 @@
 Patterns are RE2's, for the whole of an id. Looked through in slices: there may be very many.
 """
 
+from penstock.apis.context import Call
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.core.groups.regex import ExpressionError, compile_expression
 from penstock.core.transactions.requests import ListFilter
-from penstock.services.context import Call
 from penstock.wire.messages.list_transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,

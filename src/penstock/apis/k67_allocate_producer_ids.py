@@ -1,8 +1,8 @@
 """AllocateProducerIds (key 67), v0: a broker asks the controller for a block of producer ids. Between brokers only."""
 
+from penstock.apis.context import Call
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.cluster.metadata import PRODUCER_ID_BLOCK
-from penstock.services.context import Call
 from penstock.wire.messages.allocate_producer_ids import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,

@@ -3,13 +3,13 @@
 from collections.abc import Coroutine
 from typing import Any
 
+from penstock.apis.context import Call
 from penstock.apis.group_requests import client_of, code_of, consumer_groups, message_of, when_answered
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.base.features import GROUP_VERSION
 from penstock.base.ids import TopicId, format_id
 from penstock.core.groups.assignment import assignment_of, listed
 from penstock.core.groups.consumer_requests import ConsumerHeartbeat, HeartbeatAnswer
-from penstock.services.context import Call
 from penstock.wire.messages.consumer_group_heartbeat import (
     Assignment,
     ConsumerGroupHeartbeatRequest,

@@ -1,11 +1,11 @@
 """ConsumerGroupDescribe (key 69), v0-v1: groups of the consumer protocol, with what members have and shall have."""
 
+from penstock.apis.context import Call
 from penstock.apis.group_requests import GROUP_OPERATIONS, code_of, consumer_groups, message_of
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.base.features import GROUP_VERSION
 from penstock.core.groups import assignment as assignments
 from penstock.core.groups.consumer_requests import DescribedConsumer
-from penstock.services.context import Call
 from penstock.wire.messages.consumer_group_describe import (
     Assignment,
     ConsumerGroupDescribeRequest,

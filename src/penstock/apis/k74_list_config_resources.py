@@ -5,8 +5,8 @@ listed that have configs of their own.
 """
 
 from penstock.apis.config_resources import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
+from penstock.apis.context import Call
 from penstock.base.errors import ErrorCode
-from penstock.services.context import Call
 from penstock.wire.messages.list_config_resources import (
     ConfigResource,
     ListConfigResourcesRequest,

@@ -1,10 +1,10 @@
 """DescribeTopicPartitions (key 75), v0: partitions page by page, for clusters with very many of them."""
 
+from penstock.apis.context import Call
 from penstock.base.broker_settings import MAX_REQUEST_PARTITION_SIZE_LIMIT
 from penstock.base.errors import ErrorCode
 from penstock.base.ids import topic_name_problem
 from penstock.cluster.metadata import Topic
-from penstock.services.context import Call
 from penstock.services.operations import TOPIC_OPERATIONS
 from penstock.wire.messages.describe_topic_partitions import (
     Cursor,
@@ -87,8 +87,8 @@ def _page(topic: Topic, first: int, room: int) -> DescribeTopicPartitionsRespons
                 leader_id=state.leader,
                 leader_epoch=state.leader_epoch,
                 replica_nodes=list(state.replicas),
-                isr_nodes=list(state.in_sync),
-                eligible_leader_replicas=list(state.eligible),
+                isr_nodes=list(state.isr),
+                eligible_leader_replicas=list(state.elr),
                 last_known_elr=[],
             )
             for index, state in states

@@ -6,9 +6,9 @@ none needs one that seems dead or that its listener does not reach. A client wit
 
 from typing import NamedTuple
 
+from penstock.apis.context import Call
 from penstock.base.errors import ErrorCode
 from penstock.cluster.metadata import BrokerAddress
-from penstock.services.context import Call
 
 _HINTED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
@@ -31,7 +31,7 @@ def hint(call: Call, code: int, topic: bytes | str, index: int) -> Hint | None:
         return None
     state = found.partitions[index]
     broker = image.brokers.get(state.leader)  # there is none with the id -1
-    if broker is None or services.absences.seems_dead(state.leader, now=services.world.loop.time()):
+    if broker is None or services.broker_view.seems_dead(state.leader, now=services.world.loop.time()):
         return None
     address = broker.address(call.client.listener)
     return None if address is None else Hint(address, state.leader_epoch)

@@ -8,9 +8,9 @@ from collections.abc import Callable, Coroutine, Iterator
 from types import CoroutineType
 from typing import Any
 
+from penstock.apis.context import Call, Held, Late, Soon
 from penstock.base.errors import ErrorCode
 from penstock.schema.words import Struct
-from penstock.services.context import Call, Held, Late, Soon
 
 log = logging.getLogger("penstock.requests")
 

@@ -8,9 +8,9 @@ schema; the format of a version that is not in it is unknown, so the connection 
 from collections.abc import Callable
 from typing import Any, Final
 
+from penstock.apis.context import Call
 from penstock.base.errors import ErrorCode
 from penstock.schema.words import Message, Struct
-from penstock.services.context import Call
 from penstock.wire.messages import response_type
 
 _CODE: Final = ErrorCode.UNSUPPORTED_VERSION

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from functools import partial
 from typing import NamedTuple
 
+from penstock.apis.context import Services
 from penstock.base.broker_settings import (
     LOG_CLEANER_BACKOFF_MS,
     LOG_CLEANER_ENABLE,
@@ -22,7 +23,6 @@ from penstock.base.broker_settings import (
 from penstock.base.settings import Settings
 from penstock.broker.connections import Connections
 from penstock.services.compactor import Compactor
-from penstock.services.context import Services
 from penstock.services.partition import Partition
 from penstock.storage.directory import DataDirectory
 from penstock.world.disk import found_no_room
@@ -53,7 +53,9 @@ class Background:
         self._loop = services.world.loop
         self._directory = directory
         self._connections = connections
-        self._compactor = Compactor(services, directory)
+        self._compactor = Compactor(
+            services.world, services.configs, services.partitions, directory, services.metrics
+        )
         self._tasks: list[asyncio.Task[None]] = []
         self._delay_s = services.metrics.histogram(
             "penstock_loop_delay_seconds", "How much later than asked for the event loop ran a timer."
@@ -116,7 +118,7 @@ class Background:
             now_ms = self._loop.now_ms()
             for partition in some:
                 since_ms = partition.unflushed_since_ms
-                if since_ms is not None and now_ms - since_ms >= partition.intake.flush_ms:
+                if since_ms is not None and now_ms - since_ms >= partition.topic_rules.flush_ms:
                     self._services.flusher.request(partition)
 
     async def expire_segments(self) -> None:

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Callable
 
 from penstock.apis import ApiTable
+from penstock.apis.context import Services
 from penstock.base.broker_settings import (
     BROKER_RACK,
     DEFAULT_REPLICATION_FACTOR,
@@ -42,28 +43,27 @@ from penstock.broker.connections import Connections
 from penstock.broker.http import HttpConnections
 from penstock.broker.leaving import Leaving
 from penstock.broker.listening import listen_error
-from penstock.cluster.brokers import BrokerKeeper
-from penstock.cluster.controller import Controller
 from penstock.cluster.features import refusal_to_join, unsupported
-from penstock.cluster.following import MetadataFollower
 from penstock.cluster.image import load_image, set_up
 from penstock.cluster.metadata import Broker as BrokerMetadata
 from penstock.cluster.metadata import MetadataImage
-from penstock.cluster.publishing import Publisher
+from penstock.cluster.metadata_loader import MetadataLoader
+from penstock.cluster.peers import Peers
 from penstock.cluster.sessions import RenewableStore
+from penstock.controller.balancer import Balancer
+from penstock.controller.broker_registry import BrokerRegistry
+from penstock.controller.controller import Controller
+from penstock.controller.failure_detector.view import BrokerView
+from penstock.controller.link import ControllerLink
+from penstock.controller.majority_elections import MajorityElections
+from penstock.controller.metadata_writer import MetadataWriter
 from penstock.core.fetch_sessions import FetchSessions
-from penstock.services.absences import Absences
-from penstock.services.applier import LocalApplier
-from penstock.services.appointments import Appointments
-from penstock.services.balancer import Balancer
 from penstock.services.configs import Configs
-from penstock.services.context import Services
-from penstock.services.controller_link import ControllerLink
 from penstock.services.coordinators.coordinators import Coordinators
 from penstock.services.flusher import Flusher
+from penstock.services.metadata_publisher import BrokerMetadataPublisher
 from penstock.services.metrics import Metrics
 from penstock.services.partitions import Partitions
-from penstock.services.peers import Peers
 from penstock.services.producer_ids import ProducerIds
 from penstock.services.replication.replication import Replication
 from penstock.services.replication.throttling import ReplicationThrottle
@@ -103,10 +103,10 @@ class Broker:
         self._sessions = sessions
         self._member: ClusterMember | None = None
         self._leaving: Leaving | None = None
-        self._absences = Absences()
+        self._broker_view = BrokerView()
         self._replication: Replication | None = None
         self._balancer: Balancer | None = None
-        self._appointments: Appointments | None = None
+        self._appointments: MajorityElections | None = None
         self._servers: list[Server] = []
         self._connections: Connections | None = None
         self._http: HttpConnections | None = None
@@ -134,7 +134,7 @@ class Broker:
         self._applier.on_brokers.append(services.transactions.brokers_changed)
         self._applier.on_brokers.append(services.partitions.brokers_changed)
         self._applier.on_brokers.append(
-            lambda: self._absences.brokers_changed(services.image, now=self._world.loop.time())
+            lambda: self._broker_view.brokers_changed(services.image, now=self._world.loop.time())
         )
         apis = ApiTable(services.metrics)
         services.api_versions.update(apis.advertised(self._static))
@@ -147,7 +147,7 @@ class Broker:
         self._connections = connections
         if self._member is not None:
             # As after a start: a request from before, sent to another broker since then, must not be served now.
-            self._member.on_doubt = connections.standstill.doubt
+            self._member.on_doubt = connections.lease_guard.doubt
         self._background = Background(services, self._directory, connections)
         try:
             await self._listen(connections)
@@ -184,7 +184,7 @@ class Broker:
             await self._member.join(own, timeout_ms=settings[INITIAL_BROKER_REGISTRATION_TIMEOUT_MS])
             assert self._connections is not None
             session_s = settings[ZOOKEEPER_SESSION_TIMEOUT_MS] / 1000
-            self._connections.standstill.watch(session_s / 2, self._member.confirm_place)
+            self._connections.lease_guard.watch(session_s / 2, self._member.confirm_place)
             assert self._replication is not None
             self._replication.start()
             assert self._balancer is not None
@@ -212,8 +212,8 @@ class Broker:
             metrics=metrics,
             deletions=image.deletions,
         )
-        applier = self._applier = LocalApplier(image, partitions, configs, node_id=node_id)
-        follower = MetadataFollower(world, image, applier)
+        applier = self._applier = BrokerMetadataPublisher(image, partitions, configs, node_id=node_id)
+        follower = MetadataLoader(world, image, applier)
         await set_up(
             world.store, image.cluster_id, shared=self._sessions is not None, supported=self._supported
         )
@@ -241,8 +241,14 @@ class Broker:
             self._balancer = Balancer(
                 world, image, controller, configs, partitions, self._peers, node_id=node_id
             )
-            self._appointments = Appointments(
-                world, image, controller, self._member.keeper, partitions, self._peers, node_id=node_id
+            self._appointments = MajorityElections(
+                world,
+                image,
+                controller,
+                self._member.broker_registry,
+                partitions,
+                self._peers,
+                node_id=node_id,
             )
             applier.on_topic.append(self._appointments.topic_changed)
             applier.on_brokers.append(self._appointments.look)
@@ -258,7 +264,7 @@ class Broker:
             supported_features=self._supported,
             controller=controller,
             controller_link=link,
-            keeper=None if self._member is None else self._member.keeper,
+            broker_registry=None if self._member is None else self._member.broker_registry,
             partitions=partitions,
             flusher=flusher,
             leader_throttle=ReplicationThrottle(world, configs, LEADER_REPLICATION_THROTTLED_RATE),
@@ -279,7 +285,7 @@ class Broker:
                 slice_ms=settings[PENSTOCK_LOOP_SLICE_MS],
             ),
             metrics=metrics,
-            absences=self._absences,
+            broker_view=self._broker_view,
             bytes_out=metrics.counter("penstock_sent_bytes_total", "Bytes of answers."),
             refused_connections=metrics.counter(
                 "penstock_refused_connections_total",
@@ -290,8 +296,8 @@ class Broker:
     async def _find_controller(
         self,
         image: MetadataImage,
-        follower: MetadataFollower,
-        applier: LocalApplier,
+        follower: MetadataLoader,
+        applier: BrokerMetadataPublisher,
         controller: Controller,
         configs: Configs,
     ) -> ControllerLink:
@@ -302,16 +308,16 @@ class Broker:
         link = ControllerLink(image, controller, self._peers, node_id=node_id)
         if self._sessions is None:
             await load_image(world, image)
-            controller.activate(Publisher(world, image, follower, applier, epoch_version=None))
+            controller.activate(MetadataWriter(world, image, follower, applier, epoch_version=None))
             image.controller_id = node_id
             return link
         await follower.read_first()
         applier.leads_nothing_before(NEVER)
-        keeper = BrokerKeeper(
+        broker_registry = BrokerRegistry(
             world,
             image,
             controller,
-            min_in_sync=configs.min_in_sync,
+            min_isr=configs.min_isr,
             allows_unclean=lambda topic: configs.of_topic(topic)[UNCLEAN_LEADER_ELECTION_ENABLE],
             is_in_memory=lambda topic: configs.of_topic(topic)[PENSTOCK_STORAGE] == "memory",
         )
@@ -322,10 +328,10 @@ class Broker:
             follower,
             applier,
             controller,
-            keeper,
+            broker_registry,
             link,
             self._peers,
-            self._absences,
+            self._broker_view,
             node_id=node_id,
         )
         self._leaving = Leaving(world, self._member)
@@ -397,7 +403,7 @@ class Broker:
                 await self._services.coordinators.stop()
                 await self._services.transactions.stop()
             if self._connections is not None:
-                self._connections.standstill.stop()
+                self._connections.lease_guard.stop()
                 await self._connections.drain(timeout_ms=self._static[PENSTOCK_DRAIN_TIMEOUT_MS])
             if self._http is not None:
                 self._http.close()
@@ -428,7 +434,7 @@ class Broker:
         for another leader for a second (librdkafka does so at the next tick of a timer).
         """
         partitions = () if self._services is None else self._services.partitions.all()
-        has_heirs = any(each.is_leader and len(each.state.in_sync) > 1 for each in partitions)
+        has_heirs = any(each.is_leader and len(each.state.isr) > 1 for each in partitions)
         await member.leave()
         if has_heirs:
             await self._world.loop.sleep(self._static[PENSTOCK_SHUTDOWN_NOTICE_MS] / 1000)

@@ -9,22 +9,22 @@ from dataclasses import replace
 from typing import Any
 
 from penstock.base.errors import UserError
-from penstock.broker.pulse import Pulse
 from penstock.client.errors import ClientError
-from penstock.cluster.brokers import BrokerKeeper
-from penstock.cluster.controller import Controller
-from penstock.cluster.election import Elected, Election
 from penstock.cluster.features import refusal_to_join, unsupported
-from penstock.cluster.following import MetadataFollower
 from penstock.cluster.membership import register
 from penstock.cluster.metadata import LIVE, Broker, MetadataImage
-from penstock.cluster.publishing import Publisher
+from penstock.cluster.metadata_loader import MetadataLoader
+from penstock.cluster.peers import Peers
 from penstock.cluster.sessions import RenewableStore
-from penstock.cluster.suspicion import Suspicions
-from penstock.services.absences import Absences
-from penstock.services.applier import LocalApplier
-from penstock.services.controller_link import ControllerLink
-from penstock.services.peers import Peers
+from penstock.controller.broker_registry import BrokerRegistry
+from penstock.controller.controller import Controller
+from penstock.controller.controller_election import ControllerElection, Elected
+from penstock.controller.failure_detector.probe import ConnectionProbe
+from penstock.controller.failure_detector.reports import FailureReports
+from penstock.controller.failure_detector.view import BrokerView
+from penstock.controller.link import ControllerLink
+from penstock.controller.metadata_writer import MetadataWriter
+from penstock.services.metadata_publisher import BrokerMetadataPublisher
 from penstock.world import World
 from penstock.world.repeating import Repeating
 from penstock.world.store import SessionExpiredError, SessionState, StoreError
@@ -45,13 +45,13 @@ class ClusterMember:
         world: World,
         store: RenewableStore,
         image: MetadataImage,
-        follower: MetadataFollower,
-        applier: LocalApplier,
+        follower: MetadataLoader,
+        applier: BrokerMetadataPublisher,
         controller: Controller,
-        keeper: BrokerKeeper,
+        broker_registry: BrokerRegistry,
         link: ControllerLink,
         peers: Peers,
-        absences: Absences,
+        broker_view: BrokerView,
         *,
         node_id: int,
     ) -> None:
@@ -63,17 +63,17 @@ class ClusterMember:
         self._controller = controller
         self._link = link
         self._node_id = node_id
-        self.keeper = keeper
-        self._election = Election(world, node_id=node_id, on_elected=self._elected)
-        self._suspicions = Suspicions(
+        self.broker_registry = broker_registry
+        self._election = ControllerElection(world, node_id=node_id, on_elected=self._elected)
+        self._suspicions = FailureReports(
             world,
             image,
             node_id=node_id,
             is_controller=lambda: controller.is_active,
-            expel=keeper.expel,
+            expel=broker_registry.expel,
         )
-        self._pulse = Pulse(
-            world, image, peers, node_id=node_id, absences=absences, report=self._suspicions.report
+        self._pulse = ConnectionProbe(
+            world, image, peers, node_id=node_id, broker_view=broker_view, report=self._suspicions.report
         )
         self._broker: Broker | None = None
         self._epoch = 0
@@ -157,7 +157,7 @@ class ClusterMember:
         await self._pulse.stop()
         await self._suspicions.stop()
         await self._election.stop()
-        await self.keeper.stop()
+        await self.broker_registry.stop()
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -259,7 +259,7 @@ class ClusterMember:
         self._follower.follow()
         self._election.stand()
         self._suspicions.look()
-        self.keeper.look()
+        self.broker_registry.look()
 
     # Being the controller, or not.
 
@@ -280,15 +280,17 @@ class ClusterMember:
                 await self._world.loop.sleep(_TRY_AGAIN_S)
         log.info("this broker is the controller, epoch %d", epoch)
         self._controller.activate(
-            Publisher(self._world, self._image, self._follower, self._applier, epoch_version=epoch_version)
+            MetadataWriter(
+                self._world, self._image, self._follower, self._applier, epoch_version=epoch_version
+            )
         )
-        self.keeper.look()
+        self.broker_registry.look()
         self._suspicions.look()
 
     async def _hand_over(self) -> int:
         """How many partitions are still led here that others could lead."""
         if self._link.is_here or not self._link.can_ask:
-            return await self.keeper.hand_over(self._node_id)
+            return await self.broker_registry.hand_over(self._node_id)
         return await self._link.ask_to_leave(self._epoch)
 
     def _begin(self, coroutine: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":

@@ -21,15 +21,15 @@ from types import CoroutineType
 from typing import Any, TypeVar, cast
 
 from penstock.apis import Api, ApiTable
+from penstock.apis.context import Call, ConnectedClient, Held, Late, Services, Soon
 from penstock.base.buffers import Buffer
 from penstock.base.errors import PeerError
 from penstock.broker.arrivals import TURN_READ_BYTES_MAX, Arrivals
+from penstock.broker.lease_guard import LeaseGuard
 from penstock.broker.request_memory import RequestMemory
 from penstock.broker.scarce_lines import ScarceLines
-from penstock.broker.standstill import Standstill
 from penstock.broker.turns import Turns
 from penstock.schema.codec import decode, encode
-from penstock.services.context import Call, ConnectedClient, Held, Late, Services, Soon
 from penstock.wire.headers import RequestHeader, frame_response, read_request_header
 from penstock.world.large_buffers import LargeBuffers
 
@@ -73,7 +73,7 @@ class Connection(asyncio.BufferedProtocol):
         turns: Turns,
         pipelined: Turns,
         reading: Turns,
-        standstill: Standstill,
+        lease_guard: LeaseGuard,
         lines: ScarceLines,
         on_made: Callable[["Connection"], bool],
         on_waiting: Callable[[], None],
@@ -96,7 +96,7 @@ class Connection(asyncio.BufferedProtocol):
         self._reading = (
             reading  # a line of its own: to read on costs little, and waits for no requests of others
         )
-        self._standstill = standstill
+        self._lease_guard = lease_guard
         self._lines = lines
         self._on_made = on_made
         self._on_waiting = on_waiting  # for memory
@@ -165,8 +165,8 @@ class Connection(asyncio.BufferedProtocol):
         if self._closing:
             return
         self.active_at = self._loop.time()
-        if self.active_at > self._standstill.trusted_until:
-            self._standstill.look()
+        if self.active_at > self._lease_guard.trusted_until:
+            self._lease_guard.look()
             self.abort()
             return
         try:

@@ -5,6 +5,7 @@ import logging
 from collections import Counter
 
 from penstock.apis import ApiTable
+from penstock.apis.context import Services
 from penstock.base.broker_settings import (
     CONNECTIONS_MAX_IDLE_MS,
     MAX_CONNECTIONS,
@@ -22,11 +23,10 @@ from penstock.base.broker_settings import (
 from penstock.base.errors import PeerError
 from penstock.base.settings import Settings
 from penstock.broker.connection import TURN_MS_MAX, Connection
+from penstock.broker.lease_guard import LeaseGuard
 from penstock.broker.request_memory import RequestMemory
 from penstock.broker.scarce_lines import ScarceLines
-from penstock.broker.standstill import Standstill
 from penstock.broker.turns import Turns
-from penstock.services.context import Services
 from penstock.world.large_buffers import LargeBuffers
 from penstock.world.loop import Timer
 
@@ -53,7 +53,7 @@ class Connections:
         ] = {}  # whose clients do not take their answers, for longest first
         self._progress_timer: Timer | None = None  # while requests wait for memory
         self._lines = ScarceLines(log, services.world.loop.time)
-        self.standstill = Standstill(services.world.loop, end_connections=self.abort_all)
+        self.lease_guard = LeaseGuard(services.world.loop, end_connections=self.abort_all)
         self._buffers = LargeBuffers(services.world.loop)
         self._turns = Turns(services.world.loop, slice_ms=settings[PENSTOCK_LOOP_SLICE_MS])
         self._pipelined = Turns(services.world.loop, slice_ms=TURN_MS_MAX)
@@ -99,7 +99,7 @@ class Connections:
             turns=self._turns,
             pipelined=self._pipelined,
             reading=self._reading,
-            standstill=self.standstill,
+            lease_guard=self.lease_guard,
             lines=self._lines,
             on_made=self._admit,
             on_waiting=self._judge_progress_soon,

@@ -103,13 +103,13 @@ def find_lacking(topics: Sequence[Topic], alive: set[int]) -> Iterator[Lacking]:
     """The partitions without a leader or without all their replicas in sync, and what each of them lacks."""
     for topic in topics:
         for partition in topic.partitions:
-            missing = [each for each in partition.replicas if each not in partition.in_sync]
+            missing = [each for each in partition.replicas if each not in partition.isr]
             reasons = [
                 f"broker {each} has not caught up" if each in alive else f"broker {each} is away"
                 for each in missing
             ]
             if partition.leader == NO_NODE:
-                able = ", ".join(map(str, (*partition.in_sync, *partition.eligible))) or "nobody"
+                able = ", ".join(map(str, (*partition.isr, *partition.elr))) or "nobody"
                 reasons.insert(0, f"nobody leads: only {able} could, and is away")
             if reasons:
                 yield Lacking(topic.name, partition, tuple(reasons))
@@ -118,7 +118,7 @@ def find_lacking(topics: Sequence[Topic], alive: set[int]) -> Iterator[Lacking]:
 def as_text(
     cluster: ClusterDescription, topics: Sequence[Topic], lacking: Sequence[Lacking]
 ) -> Iterator[str]:
-    leads, holds, in_sync = _counts(topics)
+    leads, holds, isr = _counts(topics)
     partitions = sum(len(topic.partitions) for topic in topics)
     brokers = count_of(len(cluster.brokers), "broker")
     yield f"cluster {cluster.cluster_id}: {brokers}, controller {cluster.controller_id}"
@@ -133,7 +133,7 @@ def as_text(
                 broker.rack or "-",
                 leads[broker.node_id],
                 holds[broker.node_id],
-                in_sync[broker.node_id],
+                isr[broker.node_id],
             )
             for broker in cluster.brokers
         ],
@@ -151,8 +151,8 @@ def as_text(
                 each.partition.partition,
                 "none" if each.partition.leader == NO_NODE else str(each.partition.leader),
                 _list(each.partition.replicas),
-                _list(each.partition.in_sync),
-                _list(each.partition.eligible),
+                _list(each.partition.isr),
+                _list(each.partition.elr),
                 "; ".join(each.reasons),
             )
             for each in lacking
@@ -164,7 +164,7 @@ def as_text(
 def _as_json(
     cluster: ClusterDescription, topics: Sequence[Topic], lacking: Sequence[Lacking]
 ) -> dict[str, object]:
-    leads, holds, in_sync = _counts(topics)
+    leads, holds, isr = _counts(topics)
     return {
         "cluster_id": cluster.cluster_id,
         "controller": cluster.controller_id,
@@ -175,7 +175,7 @@ def _as_json(
                 "rack": broker.rack,
                 "leads": leads[broker.node_id],
                 "replicas": holds[broker.node_id],
-                "in_sync": in_sync[broker.node_id],
+                "isr": isr[broker.node_id],
             }
             for broker in cluster.brokers
         ],
@@ -187,8 +187,8 @@ def _as_json(
                 "partition": each.partition.partition,
                 "leader": None if each.partition.leader == NO_NODE else each.partition.leader,
                 "replicas": list(each.partition.replicas),
-                "in_sync": list(each.partition.in_sync),
-                "eligible": list(each.partition.eligible),
+                "isr": list(each.partition.isr),
+                "elr": list(each.partition.elr),
                 "why": list(each.reasons),
             }
             for each in lacking
@@ -202,7 +202,7 @@ def _counts(topics: Sequence[Topic]) -> tuple[Counter[int], Counter[int], Counte
     return (
         Counter(partition.leader for partition in partitions),
         Counter(each for partition in partitions for each in partition.replicas),
-        Counter(each for partition in partitions for each in partition.in_sync),
+        Counter(each for partition in partitions for each in partition.isr),
     )
 
 

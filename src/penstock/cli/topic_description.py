@@ -64,9 +64,9 @@ def print_description(descriptions: Sequence[TopicDescription]) -> None:
         if topic.is_internal:
             facts.append(("internal", "yes"))
         facts += [
-            ("eligible", f"to lead {topic.name}-{known.partition}: {', '.join(map(str, known.eligible))}")
+            ("eligible", f"to lead {topic.name}-{known.partition}: {', '.join(map(str, known.elr))}")
             for known, *_ in partitions
-            if known.eligible
+            if known.elr
         ]
         facts += [("config", f"{config.name}={_value(config)}") for config in own_configs]
         print_lines(["", topic.name] if number else [topic.name])
@@ -93,8 +93,8 @@ def description_as_json(description: TopicDescription) -> dict[str, object]:
                 "leader": known.leader if known.leader >= 0 else None,
                 "leader_epoch": known.leader_epoch,
                 "replicas": list(known.replicas),
-                "in_sync": list(known.in_sync),
-                "eligible": list(known.eligible),
+                "isr": list(known.isr),
+                "elr": list(known.elr),
                 "offline": list(known.offline),
                 "start_offset": start_offset,
                 "end_offset": end_offset,
@@ -112,7 +112,7 @@ def _row(description: PartitionDescription) -> tuple[object, ...]:
         known.leader if known.leader >= 0 else "none",
         known.leader_epoch if known.leader_epoch >= 0 else None,
         known.replicas,
-        known.in_sync,
+        known.isr,
         start_offset,
         end_offset,
         None if size is None else format_bytes(size),

@@ -29,9 +29,9 @@ class Partition(NamedTuple):
     leader: int
     leader_epoch: int
     replicas: tuple[int, ...] = ()
-    in_sync: tuple[int, ...] = ()
+    isr: tuple[int, ...] = ()
     offline: tuple[int, ...] = ()
-    eligible: tuple[
+    elr: tuple[
         int, ...
     ] = ()  # not in sync, and able to lead; metadata does not tell, `topics.with_eligible` does
 

@@ -201,9 +201,7 @@ async def describe_cluster(client: Client) -> ClusterDescription:
 
 async def with_eligible(client: Client, topics: Sequence[Topic]) -> list[Topic]:
     """The same topics with the replicas that may lead though they are not in sync, where a broker can tell."""
-    lacking = [
-        topic.name for topic in topics if any(len(p.in_sync) < len(p.replicas) for p in topic.partitions)
-    ]
+    lacking = [topic.name for topic in topics if any(len(p.isr) < len(p.replicas) for p in topic.partitions)]
     try:
         found = await client.persist(lambda: _eligible(client, lacking)) if lacking else {}
     except UnsupportedError:
@@ -211,7 +209,7 @@ async def with_eligible(client: Client, topics: Sequence[Topic]) -> list[Topic]:
     return [
         topic._replace(
             partitions=tuple(
-                each._replace(eligible=found.get(TopicPartition(topic.name, each.partition), ()))
+                each._replace(elr=found.get(TopicPartition(topic.name, each.partition), ()))
                 for each in topic.partitions
             )
         )

@@ -29,6 +29,7 @@ from typing import Any, NamedTuple
 from penstock.base.cluster_settings import PENSTOCK_BROKER_DRAIN
 from penstock.base.features import RANGES_BEFORE, LevelRange
 from penstock.base.ids import INTERNAL_TOPICS, TopicId, format_id, parse_id
+from penstock.base.topic_settings import PENSTOCK_ACK_QUORUM
 from penstock.cluster.deletions import Deletions
 from penstock.cluster.features import Features
 
@@ -61,13 +62,13 @@ class PartitionState(NamedTuple):
     leader: int  # NO_LEADER if nobody may lead now
     leader_epoch: int
     replicas: tuple[int, ...]
-    in_sync: tuple[int, ...]
+    isr: tuple[int, ...]
     partition_epoch: int
     adding: tuple[int, ...] = ()  # replicas that were not there before and have not caught up yet
     removing: tuple[int, ...] = ()  # replicas that go when those have
     # Replicas that left the in-sync set when it was too small to commit anything, or made it so: they have all that is
     # committed, as long as it is that small. One of them leads when no member of the set can.
-    eligible: tuple[int, ...] = ()
+    elr: tuple[int, ...] = ()
     doubtful: tuple[
         int, ...
     ] = ()  # where majorities count: replicas that may lack what they once acknowledged
@@ -76,11 +77,29 @@ class PartitionState(NamedTuple):
         """With other fields, under the next partition epoch."""
         return self._replace(partition_epoch=self.partition_epoch + 1, **fields)
 
-    def needed_in_sync(self, min_in_sync: int) -> int:
+    def needed_isr(self, min_isr: int) -> int:
         """How many members the in-sync set has to have for anything to be committed, where the topic's
         `min.insync.replicas` is so much: no more than there are replicas without those that are being added.
         """
-        return min(min_in_sync, len(self.replicas) - len(self.adding))
+        return min(min_isr, len(self.replicas) - len(self.adding))
+
+    @property
+    def present_replicas(self) -> tuple[int, ...]:
+        """The replicas without those that a reassignment is adding."""
+        return tuple(each for each in self.replicas if each not in self.adding)
+
+    @property
+    def complete_replicas(self) -> tuple[int, ...]:
+        """The replicas that have everything below the high watermark, as far as the metadata say: ISR and ELR."""
+        return tuple(each for each in self.replicas if each in self.isr or each in self.elr)
+
+    def elr_after(self, isr: tuple[int, ...], *, min_isr: int) -> tuple[int, ...]:
+        """The ELR of this partition with another ISR: all replicas that were complete, if the new ISR is too small to
+        commit anything; else nobody.
+        """
+        if len(isr) >= self.needed_isr(min_isr):
+            return ()
+        return tuple(each for each in self.complete_replicas if each not in isr)
 
 
 _ALWAYS_WRITTEN = 5
@@ -95,9 +114,9 @@ def encode_partition(partition: PartitionState) -> list[Any]:
 
 
 def decode_partition(fields: Sequence[Any]) -> PartitionState:
-    leader, leader_epoch, replicas, in_sync, partition_epoch, *rest = fields
+    leader, leader_epoch, replicas, isr, partition_epoch, *rest = fields
     return PartitionState(
-        leader, leader_epoch, tuple(replicas), tuple(in_sync), partition_epoch, *map(tuple, rest)
+        leader, leader_epoch, tuple(replicas), tuple(isr), partition_epoch, *map(tuple, rest)
     )
 
 
@@ -113,6 +132,11 @@ class Topic:
     @property
     def is_internal(self) -> bool:
         return self.name in INTERNAL_TOPICS
+
+    @property
+    def counts_majority(self) -> bool:
+        """Whether acks=all means a majority of the replicas (`penstock.ack.quorum`) instead of the ISR."""
+        return self.configs.get(PENSTOCK_ACK_QUORUM.name) == "majority"
 
     def encode(self) -> bytes:
         """The node's content."""

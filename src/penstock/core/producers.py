@@ -15,7 +15,7 @@ What Apache Kafka 4.3.1 answers, found by asking it, and so do we:
     older epoch, even with a remembered batch     INVALID_PRODUCER_EPOCH
 
 But what comes right behind a batch that was turned away for a passing reason, and would be out of order or begin with a
-producer nobody knows, is turned away for the same reason (`turned_away` says why; Kafka does not do that).
+producer nobody knows, is turned away for the same reason (`rejected_sequences` says why; Kafka does not do that).
 
 And of transactions:
 
@@ -38,7 +38,7 @@ from typing import NamedTuple, TypeAlias
 
 from penstock.base.errors import ErrorCode
 from penstock.core.open_transactions import OpenTransactions
-from penstock.core.turned_away import TurnedAway
+from penstock.core.rejected_sequences import RejectedSequences
 from penstock.core.verification import Verifications
 from penstock.records.batch import TRANSACTIONAL, BatchHeader, following_sequence
 from penstock.records.control import Marker
@@ -115,7 +115,7 @@ class ProducerStates:
         self.producers_max = producers_max
         self.transactions = OpenTransactions()
         self.verifications = Verifications()
-        self.turned_away = TurnedAway()
+        self.rejected_sequences = RejectedSequences()
         self._producers: dict[int, _Producer] = {}
 
     def __len__(self) -> int:
@@ -124,11 +124,11 @@ class ProducerStates:
     def check(self, header: BatchHeader, *, now_ms: int, verified: bool = True) -> Duplicate | ErrorCode:
         """NONE if the batch is to be appended next; `verified` says whether it may begin a transaction."""
         verdict = self._check(header, verified)
-        if len(self.turned_away) and (
+        if len(self.rejected_sequences) and (
             verdict is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
             or (verdict is ErrorCode.NONE and header.producer_id not in self._producers)
         ):
-            return self.turned_away.reason(header, now_ms=now_ms) or verdict
+            return self.rejected_sequences.reason(header, now_ms=now_ms) or verdict
         return verdict
 
     def _check(self, header: BatchHeader, verified: bool) -> Duplicate | ErrorCode:

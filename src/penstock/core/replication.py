@@ -11,7 +11,7 @@ replicas but those that are being added. What a majority of them has is safe, pr
 of the leader's own epoch: what is older may lie on a majority, and yet be missing in the log of a replica that led
 meanwhile, whose last epoch is the greater one. So a leader begins with a record of its own. Voters change one at a
 time, and while it is not known whether they have, a majority before and one after must have what is to be safe. The
-other half, the appointment of leaders, is in `cluster.majorities`.
+other half, the appointment of leaders, is in `controller.majorities`.
 
 Also here: where a follower cuts its log when it has diverged from its leader's. Time is an argument everywhere, in
 milliseconds of a clock that does not jump.
@@ -38,7 +38,7 @@ class AgreedState(Protocol):
     def replicas(self) -> tuple[int, ...]: ...
 
     @property
-    def in_sync(self) -> tuple[int, ...]: ...
+    def isr(self) -> tuple[int, ...]: ...
 
     @property
     def partition_epoch(self) -> int: ...
@@ -62,12 +62,12 @@ class Step(NamedTuple):
     leaves: int | None = None
 
 
-def next_step(agreed: AgreedState, in_sync: Container[int], *, leader: int) -> Step | None:
+def next_step(agreed: AgreedState, isr: Container[int], *, leader: int) -> Step | None:
     """What is next in an exchange of replicas with so many in sync, if anything is to be done now.
 
     Nobody goes before all that are added count, and the leader goes last: another one has to be appointed then.
     """
-    ready = [id_ for id_ in agreed.adding if id_ in in_sync]
+    ready = [id_ for id_ in agreed.adding if id_ in isr]
     if ready:
         return Step(joins=ready[0])
     if agreed.adding or not agreed.removing:
@@ -78,7 +78,7 @@ def next_step(agreed: AgreedState, in_sync: Container[int], *, leader: int) -> S
 class Proposal(NamedTuple):
     """An in-sync set that the controller is asked for, and the state it would follow on."""
 
-    in_sync: tuple[int, ...]
+    isr: tuple[int, ...]
     broker_epochs: tuple[int, ...]  # of each member, as it fetched with; UNKNOWN where it has not fetched yet
     leader_epoch: int
     partition_epoch: int
@@ -196,7 +196,7 @@ class Leadership:
         self._node_id = node_id
         self._followers = {
             # Whoever is in sync has its time from now on; who is not has to earn it.
-            follower: Follower(now_ms if follower in agreed.in_sync else _NEVER_MS)
+            follower: Follower(now_ms if follower in agreed.isr else _NEVER_MS)
             for follower in agreed.replicas
             if follower != node_id
         }
@@ -207,7 +207,7 @@ class Leadership:
         if self._counts_majority:
             self._voters = self._voters.difference(self.agreed.adding)
             pending = self.pending
-            self._voters_then = self._voters if pending is None else self._voters_after(pending.in_sync)
+            self._voters_then = self._voters if pending is None else self._voters_after(pending.isr)
         members = self._voters if self._counts_majority else self.members
         self._counted = [self._followers[id_] for id_ in self._followers if id_ in members]
         self.alone = not self._counted  # nobody but the leader counts
@@ -215,8 +215,8 @@ class Leadership:
     @property
     def members(self) -> frozenset[int]:
         """Everybody who counts: in sync, being added, or not yet confirmed to be out."""
-        proposed = () if self.pending is None else self.pending.in_sync
-        return frozenset(self.agreed.in_sync).union(proposed)
+        proposed = () if self.pending is None else self.pending.isr
+        return frozenset(self.agreed.isr).union(proposed)
 
     def follower(self, node_id: int) -> Follower | None:
         return self._followers.get(node_id)
@@ -232,9 +232,9 @@ class Leadership:
                 own_offset = follower.end_offset
         return own_offset
 
-    def _voters_after(self, in_sync: Container[int]) -> frozenset[int]:
+    def _voters_after(self, isr: Container[int]) -> frozenset[int]:
         """Who would be voters with so many in sync: the next step of an exchange is taken then."""
-        step = next_step(self.agreed, in_sync, leader=self._node_id)
+        step = next_step(self.agreed, isr, leader=self._node_id)
         if step is None:
             return self._voters
         return self._voters.union([] if step.joins is None else [step.joins]).difference([step.leaves])
@@ -261,7 +261,7 @@ class Leadership:
 
     def may_join(self, node_id: int, *, high_watermark: int) -> bool:
         """Whether a follower that has just fetched is to be proposed, as far as its log tells."""
-        if self.pending is not None or (node_id in self.agreed.in_sync and not self._has_a_step_to_do):
+        if self.pending is not None or (node_id in self.agreed.isr and not self._has_a_step_to_do):
             return False
         follower = self._followers.get(node_id)
         if follower is None:
@@ -278,7 +278,7 @@ class Leadership:
         they change one at a time, and each step needs the leader's word that a majority has all that is safe."""
         if not self._counts_majority:
             return False
-        return next_step(self.agreed, self.agreed.in_sync, leader=self._node_id) is not None
+        return next_step(self.agreed, self.agreed.isr, leader=self._node_id) is not None
 
     def propose(
         self,
@@ -298,7 +298,7 @@ class Leadership:
         """
         if self.pending is not None:
             return None
-        others = tuple(id_ for id_ in self.agreed.in_sync if id_ != self._node_id)
+        others = tuple(id_ for id_ in self.agreed.isr if id_ != self._node_id)
         if gives_up and others:
             return self._put(others, broker_epochs)
         leaving = {
@@ -310,13 +310,13 @@ class Leadership:
         joining = [
             id_
             for id_ in self._followers
-            if id_ not in self.agreed.in_sync
+            if id_ not in self.agreed.isr
             and self.may_join(id_, high_watermark=high_watermark)
             and self._is_eligible(id_, broker_epochs)
         ]
         if not leaving and not joining and not self._has_a_step_to_do:
             return None
-        members = (*(id_ for id_ in self.agreed.in_sync if id_ not in leaving), *joining)
+        members = (*(id_ for id_ in self.agreed.isr if id_ not in leaving), *joining)
         if self._counts_majority:
             # What was safe with the voters before has to be with those that there are, and those that there will be.
             own_offset = leader_end if own_offset is None else own_offset
@@ -348,8 +348,8 @@ class Leadership:
         """Whether the leader has asked to be out, and nobody knows yet what became of it."""
         return (
             self.pending is not None
-            and self._node_id not in self.pending.in_sync
-            and self._node_id in self.agreed.in_sync
+            and self._node_id not in self.pending.isr
+            and self._node_id in self.agreed.isr
         )
 
     @property
@@ -378,7 +378,7 @@ class Leadership:
         assert agreed.partition_epoch >= self.agreed.partition_epoch
         known = self._followers
         self._followers = {
-            id_: known.get(id_) or Follower(now_ms if id_ in agreed.in_sync else _NEVER_MS)
+            id_: known.get(id_) or Follower(now_ms if id_ in agreed.isr else _NEVER_MS)
             for id_ in agreed.replicas
             if id_ != self._node_id
         }

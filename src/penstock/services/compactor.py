@@ -12,11 +12,14 @@ from penstock.base.broker_settings import (
 from penstock.base.errors import StorageError
 from penstock.base.ids import TopicPartition
 from penstock.base.settings import Settings
-from penstock.services.context import Services
+from penstock.services.configs import Configs
+from penstock.services.metrics import Metrics
 from penstock.services.partition import Partition
+from penstock.services.partitions import Partitions
 from penstock.storage.compaction import CompactionResult, DirtyRange, cleanable, compact
 from penstock.storage.directory import DataDirectory
 from penstock.storage.errors import DamagedBatchError, NoRoomError
+from penstock.world import World
 from penstock.world.pacing import Pacer
 
 log = logging.getLogger("penstock.compactor")
@@ -25,19 +28,28 @@ log = logging.getLogger("penstock.compactor")
 class Compactor:
     """Compacts one log after the other, as long as one is due."""
 
-    def __init__(self, services: Services, directory: DataDirectory) -> None:
-        self._services = services
+    def __init__(
+        self,
+        world: World,
+        configs: Configs,
+        partitions: Partitions,
+        directory: DataDirectory,
+        metrics: Metrics,
+    ) -> None:
+        self._world = world
+        self._configs = configs
+        self._partitions = partitions
         self._directory = directory
         self._in_memory: dict[Partition, int] = {}  # how far logs without a directory have come
         self._given_up: dict[Partition, None] = {}  # damaged; a restart looks again
         self._said_no_room: dict[Partition, None] = {}
-        self._removed = services.metrics.counter(
+        self._removed = metrics.counter(
             "penstock_compacted_records_total", "Records that compaction removed."
         )
 
     @property
     def _settings(self) -> Settings:
-        return self._services.configs.broker
+        return self._configs.broker
 
     async def run(self) -> None:
         """Compact until no log is due."""
@@ -54,7 +66,7 @@ class Compactor:
             except DamagedBatchError as error:
                 # A segment that is known to be damaged is left alone, until it is mended.
                 try:
-                    await self._services.world.work.run(partial(partition.log.note_damage, error))
+                    await self._world.work.run(partial(partition.log.note_damage, error))
                 except StorageError as problem:
                     self._give_up(partition, problem)
                 continue
@@ -68,7 +80,7 @@ class Compactor:
     async def _choose(self, passed_over: Container[Partition]) -> tuple[Partition, DirtyRange] | None:
         pacer = self._pacer()
         best: tuple[Partition, DirtyRange] | None = None
-        partitions = list(self._services.partitions.all())
+        partitions = list(self._partitions.all())
         self._forget_all_but(partitions)
         for partition in partitions:
             await pacer.pause()
@@ -87,13 +99,13 @@ class Compactor:
         return best
 
     async def _dirty_range(self, partition: Partition) -> DirtyRange | None:
-        return await self._services.world.work.run(
+        return await self._world.work.run(
             partial(
                 cleanable,
                 partition.log,
                 cleaner_offset=self._cleaner_offset(partition),
                 upto_offset=partition.last_stable_offset,
-                now_ms=self._services.world.loop.now_ms(),
+                now_ms=self._world.loop.now_ms(),
             )
         )
 
@@ -107,7 +119,7 @@ class Compactor:
         self._given_up[partition] = None
 
     async def _compact(self, partition: Partition, dirty: DirtyRange) -> CompactionResult | None:
-        world = self._services.world
+        world = self._world
         if partition.cut is not None or partition.is_being_rewritten:
             return None
         partition.is_being_rewritten = True  # whoever wants to cut its end waits
@@ -130,7 +142,7 @@ class Compactor:
         written = partition.log.segments[0].base_offset
         while partition.log.start_offset > written and not partition.in_memory:
             written = partition.log.start_offset
-            await self._services.partitions.write_start_offsets()
+            await self._partitions.write_start_offsets()
 
     async def _note(self, partition: Partition, result: CompactionResult) -> None:
         self._removed.add(result.records_removed)
@@ -144,11 +156,9 @@ class Compactor:
         if partition.in_memory:
             self._in_memory[partition] = result.end_offset
         else:
-            await self._services.partitions.write_cleaner_offset(partition, result.end_offset)
+            await self._partitions.write_cleaner_offset(partition, result.end_offset)
         moved_bytes = result.bytes_before + result.bytes_after
-        await self._services.world.loop.sleep(
-            moved_bytes / self._settings[LOG_CLEANER_IO_MAX_BYTES_PER_SECOND]
-        )
+        await self._world.loop.sleep(moved_bytes / self._settings[LOG_CLEANER_IO_MAX_BYTES_PER_SECOND])
 
     def _cleaner_offset(self, partition: Partition) -> int:
         if partition.in_memory:
@@ -162,7 +172,7 @@ class Compactor:
         self._said_no_room = {p: None for p in partitions if p in self._said_no_room}
 
     def _pacer(self) -> Pacer:
-        return Pacer(self._services.world.loop, slice_ms=self._settings[PENSTOCK_LOOP_SLICE_MS])
+        return Pacer(self._world.loop, slice_ms=self._settings[PENSTOCK_LOOP_SLICE_MS])
 
 
 def _urgency(dirty: DirtyRange) -> tuple[bool, float]:

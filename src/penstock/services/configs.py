@@ -72,7 +72,7 @@ class Configs:
     def of_topic(self, topic: Topic) -> Settings:
         return topic_settings(topic.configs, self.broker)
 
-    def min_in_sync(self, topic: Topic) -> int:
+    def min_isr(self, topic: Topic) -> int:
         """The topic's `min.insync.replicas`."""
         return self.of_topic(topic)[MIN_INSYNC_REPLICAS]
 

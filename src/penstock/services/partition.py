@@ -4,7 +4,7 @@ A broker leads a partition or follows its leader, as the metadata says. A leader
 far its followers are, and moves the high watermark when all who count have something; a follower copies batches as they
 lie in the leader's log, and believes the leader's high watermark. Changes of role run on the loop, to their end.
 
-Where majorities count (`cluster.majorities`), a leader's first record is one of its own, and a partition without a
+Where majorities count (`controller.majorities`), a leader's first record is one of its own, and a partition without a
 leader reports what its log has.
 """
 
@@ -16,20 +16,19 @@ from typing import NamedTuple
 from penstock.base.buffers import Buffer
 from penstock.base.errors import ErrorCode, Refusal, StorageError
 from penstock.base.ids import INTERNAL_TOPICS, TopicId
-from penstock.cluster.leadership import eligible_after
 from penstock.cluster.metadata import NO_LEADER, PartitionState
 from penstock.core.partition import NO_EPOCH, epoch_error
 from penstock.core.producers import Duplicate, ProducerStates
+from penstock.core.rejected_sequences import PASSING
 from penstock.core.replication import UNKNOWN, Leadership
 from penstock.core.throttling import names_replica
-from penstock.core.turned_away import PASSING
 from penstock.core.verification import Verification, Verifications
 from penstock.records.batch import HEADER_SIZE, NO_PRODUCER, TRANSACTIONAL, BatchHeader, place, read_header
 from penstock.records.control import Marker, build_leader_change, build_marker
 from penstock.records.producer import AbortedTransaction
 from penstock.services.flusher import Flusher
-from penstock.services.intake import Intake, Refused, Taken
 from penstock.services.room import Room
+from penstock.services.topic_rules import AppendError, CheckedBatch, TopicRules
 from penstock.services.waiting import Bell, FetchWaiters, OffsetWaiters
 from penstock.storage.errors import CorruptionError, NoRoomError
 from penstock.storage.log import Log, PlacedBatch, SyncPlan
@@ -86,7 +85,6 @@ class Partition:
         "followers",
         "high_watermark",
         "index",
-        "intake",
         "is_being_rewritten",
         "is_internal",
         "is_leader",
@@ -101,6 +99,7 @@ class Partition:
         "state",
         "topic",
         "topic_id",
+        "topic_rules",
         "unflushed_since_ms",
     )
 
@@ -117,7 +116,7 @@ class Partition:
         log: Log,
         high_watermark: int = 0,
         producers: ProducerStates,
-        intake: Intake,
+        topic_rules: TopicRules,
         node_id: int,
         room: Room,
         on_may_join: "Callable[[Partition], None]" = _nobody_listens,
@@ -134,7 +133,9 @@ class Partition:
         self.state = state
         self.log = log
         self.producers = producers
-        self.intake = intake  # shared by the partitions of a topic; replaced when its configs change
+        self.topic_rules = (
+            topic_rules  # shared by the partitions of a topic; replaced when its configs change
+        )
         self.on_may_join = on_may_join  # a follower may be in sync now
         self.on_cannot_write = on_cannot_write  # another replica had better lead
         self.room = room
@@ -155,7 +156,7 @@ class Partition:
         self._waiting_for_offset = OffsetWaiters()
         self._hidden_bytes = log.size  # appended, and not yet below the high watermark
         self._take_role()
-        if intake.flush_messages == 1 and log.recovery_point < log.end_offset:
+        if topic_rules.flush_messages == 1 and log.recovery_point < log.end_offset:
             # What a crash of the process left in the page cache counts when the device has it, no sooner.
             flusher.request(self)
 
@@ -168,7 +169,7 @@ class Partition:
 
     @property
     def flushes_every_batch(self) -> bool:
-        return self.intake.flush_messages == 1
+        return self.topic_rules.flush_messages == 1
 
     # Roles.
 
@@ -190,12 +191,12 @@ class Partition:
         else:
             # Members left after something was appended. It may be committed yet; nobody knows when.
             self._waiting_for_offset.give_up(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
-        self.follower_fetches.stir_all()  # one that has left the set is to be looked at, until it is back
+        self.follower_fetches.recheck_all()  # one that has left the set is to be looked at, until it is back
 
-    def in_sync_state(self, in_sync: tuple[int, ...], partition_epoch: int) -> PartitionState:
+    def isr_state(self, isr: tuple[int, ...], partition_epoch: int) -> PartitionState:
         """The state with an in-sync set that the controller has agreed to, as it will be in the metadata."""
-        eligible = eligible_after(self.state, in_sync, min_in_sync=self.intake.min_in_sync_replicas)
-        return self.state._replace(in_sync=in_sync, eligible=eligible, partition_epoch=partition_epoch)
+        elr = self.state.elr_after(isr, min_isr=self.topic_rules.min_insync_replicas)
+        return self.state._replace(isr=isr, elr=elr, partition_epoch=partition_epoch)
 
     @property
     def may_commit(self) -> bool:
@@ -204,10 +205,10 @@ class Partition:
         Where majorities count, they are all that does.
         """
         state = self.state
-        if self.intake.counts_majority:
+        if self.topic_rules.counts_majority:
             return True
-        needed = state.needed_in_sync(self.intake.min_in_sync_replicas)
-        return len(state.in_sync) >= needed and not state.eligible
+        needed = state.needed_isr(self.topic_rules.min_insync_replicas)
+        return len(state.isr) >= needed and not state.elr
 
     def _take_role(self) -> None:
         state, log = self.state, self.log
@@ -220,14 +221,19 @@ class Partition:
                 node_id=self._node_id,
                 start_offset=log.end_offset,
                 now_ms=self._now_ms(),
-                counts_majority=self.intake.counts_majority,
+                counts_majority=self.topic_rules.counts_majority,
             )
-            if self.intake.counts_majority and self._is_replicated and log.end_offset and log.failed is None:
+            if (
+                self.topic_rules.counts_majority
+                and self._is_replicated
+                and log.end_offset
+                and log.failed is None
+            ):
                 self._write_leader_change()
             self.advance()
         else:
             self.leadership = None
-            if not self.intake.counts_majority or not 0 < log.start_offset == log.end_offset:
+            if not self.topic_rules.counts_majority or not 0 < log.start_offset == log.end_offset:
                 # An epoch under which this broker led and wrote nothing would look like one that the leader lost. Where
                 # majorities count, a log of which everything was deleted has to know its last epoch all the same.
                 log.epochs.truncate_from(log.end_offset)
@@ -243,7 +249,7 @@ class Partition:
         now_ms = self._world.loop.now_ms()
         batch = build_leader_change(self._node_id, self.state.replicas, timestamp=now_ms)
         written = self._write(read_header(batch), memoryview(batch), now_ms)
-        if isinstance(written, Refused):
+        if isinstance(written, AppendError):
             log_of_partitions.warning("%s: what was written before counts with the next record", self)
 
     def report(self) -> tuple[int, int] | ErrorCode:
@@ -278,15 +284,15 @@ class Partition:
     def throttles(self, follower: int) -> bool:
         """Whether copying from this leader is slowed down for a follower: not if it is in sync."""
         return (
-            bool(self.intake.throttled_leaders)
-            and follower not in self.state.in_sync
-            and names_replica(self.intake.throttled_leaders, partition=self.index, node_id=self._node_id)
+            bool(self.topic_rules.throttled_leaders)
+            and follower not in self.state.isr
+            and names_replica(self.topic_rules.throttled_leaders, partition=self.index, node_id=self._node_id)
         )
 
     @property
     def is_in_sync(self) -> bool:
         """Whether this broker's replica is in the in-sync set."""
-        return self._node_id in self.state.in_sync
+        return self._node_id in self.state.isr
 
     @property
     def is_being_added(self) -> bool:
@@ -295,7 +301,9 @@ class Partition:
     @property
     def is_throttled(self) -> bool:
         """Whether the topic's configs name this follower as one that copies slowly."""
-        return names_replica(self.intake.throttled_followers, partition=self.index, node_id=self._node_id)
+        return names_replica(
+            self.topic_rules.throttled_followers, partition=self.index, node_id=self._node_id
+        )
 
     @property
     def cannot_write(self) -> bool:
@@ -335,7 +343,7 @@ class Partition:
             self.log.failed is None
             and self.leadership is not None
             and offset == self.log.end_offset
-            and node_id in self.leadership.agreed.in_sync
+            and node_id in self.leadership.agreed.isr
         )
 
     # The follower's side.
@@ -357,7 +365,7 @@ class Partition:
             self._hidden_bytes += log.size - size_before  # some may have come before there was no room
         if self.unflushed_since_ms is None:
             self.unflushed_since_ms = now_ms
-        if log.end_offset - log.recovery_point >= self.intake.flush_messages:
+        if log.end_offset - log.recovery_point >= self.topic_rules.flush_messages:
             self._flusher.request(self)
 
     def follow(self, *, high_watermark: int, start_offset: int) -> None:
@@ -380,7 +388,7 @@ class Partition:
     @property
     def is_flushed_as_far_as_it_counts(self) -> bool:
         """Whether a follower may say that it has all that is in its log."""
-        return self.intake.flush_messages != 1 or self.log.recovery_point >= self.log.end_offset
+        return self.topic_rules.flush_messages != 1 or self.log.recovery_point >= self.log.end_offset
 
     async def flushed(self) -> None:
         """Return when that is so, or when the partition is of no use any more."""
@@ -402,19 +410,19 @@ class Partition:
         *,
         now_ms: int,
         is_for_all: bool = False,
-        checked: Taken | Refused | None = None,
+        checked: CheckedBatch | AppendError | None = None,
         verification: Verification | None = None,
-    ) -> Appended | Refused | None:
+    ) -> Appended | AppendError | None:
         """Check, place and write what a producer sent. Runs on the loop, to the end.
 
         `is_for_all`: all in-sync replicas shall have it, and be enough. `verification` is what was taken before the
         coordinator was asked whether a transaction may begin here. None if the check takes too long for the loop;
-        then ask the intake off it, and come again with what it said.
+        then call `topic_rules.check` off the loop, and come again with its result.
         """
         outcome = self._check_and_write(
             records, now_ms=now_ms, is_for_all=is_for_all, checked=checked, verification=verification
         )
-        if isinstance(outcome, Refused):
+        if isinstance(outcome, AppendError):
             self.note_refusal(records, outcome.code, now_ms=now_ms)
         return outcome
 
@@ -423,7 +431,7 @@ class Partition:
         if reason in PASSING and records is not None and len(records) >= HEADER_SIZE:
             header = read_header(records)
             if header.producer_id > NO_PRODUCER:
-                self.producers.turned_away.note(header, reason, now_ms=now_ms)
+                self.producers.rejected_sequences.note(header, reason, now_ms=now_ms)
 
     def _check_and_write(
         self,
@@ -431,18 +439,18 @@ class Partition:
         *,
         now_ms: int,
         is_for_all: bool,
-        checked: Taken | Refused | None,
+        checked: CheckedBatch | AppendError | None,
         verification: Verification | None,
-    ) -> Appended | Refused | None:
+    ) -> Appended | AppendError | None:
         leadership = self.leadership
         if self.log.failed or leadership is None or leadership.is_leaving:
             return self._refuse_append()
         if is_for_all:
-            refusal = self.in_sync_refusal()
+            refusal = self.isr_refusal()
             if refusal is not None:
-                return Refused(*refusal, reached_log=False)
-        taken = checked or self.intake.check(records, now_ms=now_ms)
-        if taken is None or isinstance(taken, Refused):
+                return AppendError(*refusal, reached_log=False)
+        taken = checked or self.topic_rules.check(records, now_ms=now_ms)
+        if taken is None or isinstance(taken, AppendError):
             return taken
         header, batch = taken
         if header.producer_id > NO_PRODUCER:
@@ -451,41 +459,41 @@ class Partition:
             if isinstance(verdict, Duplicate):
                 return self._answer_duplicate(verdict)
             if verdict is not ErrorCode.NONE:
-                return Refused(verdict, reached_log=verdict not in PASSING)
+                return AppendError(verdict, reached_log=verdict not in PASSING)
         return self._write(header, batch, now_ms)
 
     def _is_verified(self, header: BatchHeader, verification: Verification | None) -> bool:
-        if not header.attributes & TRANSACTIONAL or not self.intake.verifies_transactions:
+        if not header.attributes & TRANSACTIONAL or not self.topic_rules.verifies_transactions:
             return True
         return self.producers.verifications.holds(header.producer_id, verification)
 
-    def append_marker(self, marker: Marker, *, version: int, now_ms: int) -> Appended | Refused:
+    def append_marker(self, marker: Marker, *, version: int, now_ms: int) -> Appended | AppendError:
         """Write the end of a transaction of that version."""
         if self.log.failed or not self.is_leader:
             return self._refuse_append()
         code = self.producers.check_marker(marker, version=version)
         if code is not ErrorCode.NONE:
-            return Refused(code)
+            return AppendError(code)
         batch = build_marker(marker, timestamp=now_ms)
         return self._write(read_header(batch), memoryview(batch), now_ms)
 
-    def append_own(self, batch: bytes, *, leader_epoch: int, now_ms: int) -> Appended | Refused:
+    def append_own(self, batch: bytes, *, leader_epoch: int, now_ms: int) -> Appended | AppendError:
         """Write what a coordinator on this broker decided under `leader_epoch`."""
         if self.log.failed:
             return self._refuse_append()
         if leader_epoch != self.leader_epoch or not self.is_leader:
-            return Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER, reached_log=False)
-        if len(batch) > self.intake.size_max:
-            return Refused(ErrorCode.MESSAGE_TOO_LARGE, reached_log=False)
+            return AppendError(ErrorCode.NOT_LEADER_OR_FOLLOWER, reached_log=False)
+        if len(batch) > self.topic_rules.size_max:
+            return AppendError(ErrorCode.MESSAGE_TOO_LARGE, reached_log=False)
         return self._write(read_header(batch), memoryview(batch), now_ms)
 
-    def _refuse_append(self) -> Refused:
+    def _refuse_append(self) -> AppendError:
         leaves = self.leadership is not None and self.leadership.is_leaving
         cannot = leaves or self.log.failed is not None
         code = ErrorCode.KAFKA_STORAGE_ERROR if cannot else ErrorCode.NOT_LEADER_OR_FOLLOWER
-        return Refused(code, reached_log=False)
+        return AppendError(code, reached_log=False)
 
-    def _write(self, header: BatchHeader, batch: memoryview, now_ms: int) -> Appended | Refused:
+    def _write(self, header: BatchHeader, batch: memoryview, now_ms: int) -> Appended | AppendError:
         log = self.log
         base_offset = log.end_offset
         leader_epoch = self.state.leader_epoch
@@ -497,16 +505,16 @@ class Partition:
             self.refuses_for_room = True
             self.found_no_room(str(error), size=header.size)
             self.on_cannot_write(self)
-            return Refused(ErrorCode.KAFKA_STORAGE_ERROR, str(error), reached_log=False)
+            return AppendError(ErrorCode.KAFKA_STORAGE_ERROR, str(error), reached_log=False)
         except StorageError:
             self.went_offline()
-            return Refused(ErrorCode.KAFKA_STORAGE_ERROR, reached_log=False)
+            return AppendError(ErrorCode.KAFKA_STORAGE_ERROR, reached_log=False)
         if self.refuses_for_room:
             self.found_room()
         self._hidden_bytes += header.size
         if self.unflushed_since_ms is None:
             self.unflushed_since_ms = now_ms
-        if log.end_offset - log.recovery_point >= self.intake.flush_messages:
+        if log.end_offset - log.recovery_point >= self.topic_rules.flush_messages:
             self._flusher.request(self)
         if self._is_replicated:
             self.follower_fetches.bytes_came(header.size)
@@ -520,11 +528,11 @@ class Partition:
             duplicate.base_offset, duplicate.last_offset + 1, duplicate.timestamp, self.log.start_offset
         )
 
-    def in_sync_refusal(self) -> Refusal | None:
+    def isr_refusal(self) -> Refusal | None:
         """Why acks=all cannot be had now, or None."""
         if self.may_commit:
             return None
-        present, needed = len(self.state.in_sync), self.intake.min_in_sync_replicas
+        present, needed = len(self.state.isr), self.topic_rules.min_insync_replicas
         return Refusal(
             ErrorCode.NOT_ENOUGH_REPLICAS,
             f"{self} has {present} in-sync replica(s); min.insync.replicas asks for {needed}",
@@ -546,7 +554,7 @@ class Partition:
     @property
     def counted_offset(self) -> int:
         """Up to where this replica's own log counts."""
-        return self.log.recovery_point if self.intake.flush_messages == 1 else self.log.end_offset
+        return self.log.recovery_point if self.topic_rules.flush_messages == 1 else self.log.end_offset
 
     def _move_high_watermark(self, reached: int) -> None:
         log = self.log
@@ -764,7 +772,7 @@ class Partition:
         """Forget everything below `before` (-1: everything readable); the new start of the log."""
         if self.log.failed is not None:
             return ErrorCode.KAFKA_STORAGE_ERROR
-        if not self.intake.may_delete_records:
+        if not self.topic_rules.may_delete_records:
             return ErrorCode.POLICY_VIOLATION
         offset = self.high_watermark if before == NO_OFFSET else before
         if not 0 <= offset <= self.high_watermark:

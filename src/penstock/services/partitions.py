@@ -15,18 +15,16 @@ from penstock.base.errors import ErrorCode, StorageError
 from penstock.base.ids import TopicId, TopicPartition
 from penstock.base.settings import Settings
 from penstock.base.topic_settings import FILE_DELETE_DELAY_MS, FLUSH_MESSAGES, PENSTOCK_STORAGE
-from penstock.cluster.leadership import present_replicas
-from penstock.cluster.majorities import counts_majority
 from penstock.cluster.metadata import Topic
 from penstock.core.producers import ProducerStates
 from penstock.services.configs import Configs
 from penstock.services.findings import Findings
 from penstock.services.flusher import Flusher
-from penstock.services.intake import Intake, log_config
 from penstock.services.metrics import Metrics
 from penstock.services.other_directories import Others, look_at_others, tell_of_stray, tell_of_unknown
 from penstock.services.partition import Partition
 from penstock.services.room import Room
+from penstock.services.topic_rules import TopicRules, log_config
 from penstock.storage.config import LogConfig
 from penstock.storage.directory import DataDirectory
 from penstock.storage.errors import NoRoomError
@@ -479,7 +477,7 @@ class Partitions:
     async def _open(
         self, topic: Topic, settings: Settings, present: Collection[TopicPartition], indexes: list[int]
     ) -> list[Partition]:
-        intake = Intake(settings, self._configs.broker)
+        topic_rules = TopicRules(settings, self._configs.broker)
         config = log_config(settings, self._configs.broker)
         in_memory = settings[PENSTOCK_STORAGE] == "memory"
         pacer = Pacer(self._world.loop, slice_ms=self._slice_ms)
@@ -510,7 +508,7 @@ class Partitions:
                         log=log_of_it,
                         high_watermark=known,
                         producers=producers,
-                        intake=intake,
+                        topic_rules=topic_rules,
                         node_id=self._node_id,
                         room=self.room,
                         on_may_join=self._may_join,
@@ -536,7 +534,7 @@ class Partitions:
         for ever. Else a hole stays where every batch was synced before it was answered.
         """
         state = topic.partitions[index]
-        have_all = present_replicas(state) if counts_majority(topic) else (*state.in_sync, *state.eligible)
+        have_all = state.present_replicas if topic.counts_majority else (*state.isr, *state.elr)
         if any(member != self._node_id for member in have_all):
             return True
         return (topic.is_internal or len(state.replicas) > 1) and settings[FLUSH_MESSAGES] != 1
@@ -614,10 +612,10 @@ class Partitions:
         self.on_cannot_write(partition)
 
     def _configure(self, held: _Held, settings: Settings) -> None:
-        intake = Intake(settings, self._configs.broker)
+        topic_rules = TopicRules(settings, self._configs.broker)
         config = log_config(settings, self._configs.broker)
         for partition in held.here():
-            partition.intake = intake
+            partition.topic_rules = topic_rules
             partition.log.config = config
             partition.advance()
 

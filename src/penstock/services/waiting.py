@@ -25,7 +25,7 @@ class Waiter(Protocol):
 
     def end(self) -> None: ...
 
-    def stir(self) -> None: ...
+    def recheck(self) -> None: ...
 
 
 class WaitingFetch:
@@ -65,7 +65,7 @@ class WaitingFetch:
         if not self.future.done():
             self.future.set_result(True)
 
-    def stir(self) -> None:
+    def recheck(self) -> None:
         """Nothing to read, and nothing to tell."""
 
     def leave(self) -> None:
@@ -106,10 +106,10 @@ class FetchWaiters:
         for fetch in tuple(self._fetches):
             fetch.end()
 
-    def stir_all(self) -> None:
+    def recheck_all(self) -> None:
         """Something happened that matters when a follower asks the next time, no sooner."""
         for fetch in self._fetches:
-            fetch.stir()
+            fetch.recheck()
 
 
 class OffsetWaiters:

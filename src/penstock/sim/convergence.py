@@ -3,10 +3,10 @@
 import json
 from collections.abc import Container, Iterable, Iterator, Sequence
 
+from penstock.apis.context import Services
 from penstock.base.ids import TopicPartition
 from penstock.cluster.metadata import CONTROLLER, PartitionState, Topic
-from penstock.core.balancing import BrokerFact, Limits, PartitionFact, plan
-from penstock.services.context import Services
+from penstock.controller.balancing import BrokerFact, Limits, PartitionFact, plan
 from penstock.services.partition import Partition
 from penstock.sim.node import Node
 from penstock.sim.shared_store import SharedStore
@@ -83,9 +83,9 @@ def _unready(topic: Topic, offline: Container[tuple[str, int]]) -> Iterator[str]
 
 
 def _unready_state(state: PartitionState) -> str | None:
-    if state.leader not in state.in_sync:
+    if state.leader not in state.isr:
         return "has no leader"
-    if set(state.in_sync) != set(state.replicas):
+    if set(state.isr) != set(state.replicas):
         return "has replicas that are not in sync"
     return None
 
@@ -100,7 +100,7 @@ def _misplaced(store: SharedStore, topics: list[Topic], services: dict[int, Serv
         for index, state in enumerate(topic.partitions):
             replicas[topic.name, index] = state.replicas
             facts.append(
-                PartitionFact(TopicPartition(topic.name, index), state.leader, state.replicas, state.in_sync)
+                PartitionFact(TopicPartition(topic.name, index), state.leader, state.replicas, state.isr)
             )
             if state.adding or state.removing:
                 yield f"{topic.name}-{index} is being moved: {state}"

@@ -16,8 +16,6 @@ have lost power since they last caught up, it may be gone. Who has not caught up
 from collections.abc import Callable
 
 from penstock.base.ids import format_id
-from penstock.cluster.leadership import present_replicas
-from penstock.cluster.majorities import counts_majority
 from penstock.cluster.metadata import TOPICS, Broker, PartitionState, Topic
 from penstock.core.replication import majority_of
 from penstock.sim.checkers import LogName
@@ -54,11 +52,11 @@ class PowerCuts:
         for topic in topics:
             for index, state in enumerate(topic.partitions):
                 log = LogName(topic.name, format_id(topic.topic_id), index)
-                if counts_majority(topic):
+                if topic.counts_majority:
                     members = self._without_power(state, brokers)
-                    may_be_lost = len(members) >= majority_of(len(present_replicas(state)))
+                    may_be_lost = len(members) >= majority_of(len(state.present_replicas))
                 else:
-                    members = (*state.in_sync, *state.eligible)
+                    members = (*state.isr, *state.elr)
                     may_be_lost = not any(self._keeps(each, brokers) for each in members)
                 if may_be_lost and (log, members) not in self._told:
                     self._told[log, members] = lost[log] = None
@@ -68,7 +66,7 @@ class PowerCuts:
     def _without_power(self, state: PartitionState, brokers: dict[int, Broker]) -> tuple[int, ...]:
         return tuple(
             each
-            for each in present_replicas(state)
+            for each in state.present_replicas
             if each in self._epochs and (each in state.doubtful or not self._keeps(each, brokers))
         )
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from penstock.base.errors import ErrorCode, Refusal
-from penstock.cluster.controller import NewTopic
 from penstock.cluster.metadata import Broker, MetadataImage
+from penstock.cluster.new_topic import NewTopic
 from penstock.core.coordination import Decision, Producer, partition_for
 from penstock.records.batch import headers
 from penstock.records.builder import build_batch
@@ -688,7 +688,7 @@ def lead(controlled: ControlledBroker, index: int, leader: int) -> None:
         state._replace(
             leader=leader,
             leader_epoch=state.leader_epoch + 1,
-            in_sync=(leader,),
+            isr=(leader,),
             partition_epoch=state.partition_epoch + 1,
         )
     )

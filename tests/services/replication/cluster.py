@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from typing import Any, cast
 
 from penstock.apis import ApiTable
+from penstock.apis.context import Services
 from penstock.base.broker_settings import PENSTOCK_LOOP_SLICE_MS
 from penstock.base.cluster_settings import LEADER_REPLICATION_THROTTLED_RATE
 from penstock.base.errors import ErrorCode
@@ -21,17 +22,15 @@ from penstock.broker.connections import Connections
 from penstock.client.addresses import Address
 from penstock.client.connection import Connection, ConnectionLimits, open_connection
 from penstock.client.errors import UnreachableError
-from penstock.cluster.leadership import eligible_after
 from penstock.cluster.metadata import Broker, MetadataImage, PartitionState, Topic
+from penstock.cluster.peers import Peers
 from penstock.core.fetch_sessions import FetchSessions
 from penstock.records.batch import headers
 from penstock.services.configs import Configs
-from penstock.services.context import Services
 from penstock.services.flusher import Flusher
 from penstock.services.metrics import Metrics
 from penstock.services.partition import Partition
 from penstock.services.partitions import Partitions
-from penstock.services.peers import Peers
 from penstock.services.replication.replication import Replication
 from penstock.services.replication.throttling import ReplicationThrottle
 from penstock.storage.directory import DataDirectory
@@ -112,7 +111,7 @@ class Node:
             image=self.image,
             controller=cast(Any, None),
             controller_link=cast(Any, None),
-            keeper=None,
+            broker_registry=None,
             partitions=self.partitions,
             flusher=self.flusher,
             leader_throttle=ReplicationThrottle(self.world, self.configs, LEADER_REPLICATION_THROTTLED_RATE),
@@ -247,15 +246,15 @@ class Controller:
         if code is ErrorCode.NONE:
             members = tuple(member.broker_id for member in asked.new_isr_with_epochs)
             least = int(topic.configs.get("min.insync.replicas", "1"))
-            eligible = eligible_after(state, members, min_in_sync=least)
-            await self.change(topic.name, index, in_sync=members, eligible=eligible)
+            elr = state.elr_after(members, min_isr=least)
+            await self.change(topic.name, index, isr=members, elr=elr)
             state = self.topics[topic.name].partitions[index]
         return PartitionDataResponse(
             partition_index=index,
             error_code=code,
             leader_id=state.leader,
             leader_epoch=state.leader_epoch,
-            isr=list(state.in_sync),
+            isr=list(state.isr),
             partition_epoch=state.partition_epoch,
         )
 
@@ -363,6 +362,6 @@ async def cluster_of(count: int, **settings: object) -> AsyncIterator[Cluster]:
             await cluster.stop(node_id)
 
 
-def led_by(leader: int, *followers: int, in_sync: tuple[int, ...] | None = None) -> PartitionState:
+def led_by(leader: int, *followers: int, isr: tuple[int, ...] | None = None) -> PartitionState:
     replicas = (leader, *followers)
-    return PartitionState(leader, 0, replicas, replicas if in_sync is None else in_sync, 0)
+    return PartitionState(leader, 0, replicas, replicas if isr is None else isr, 0)

@@ -56,7 +56,7 @@ def test_a_follower_has_the_same_bytes_whatever_is_in_them() -> None:
 
 def test_a_follower_that_comes_later_gets_everything() -> None:
     async def story(cluster: Cluster) -> None:
-        await cluster.controller.create(led_by(1, 2, 3, in_sync=(1, 2)))
+        await cluster.controller.create(led_by(1, 2, 3, isr=(1, 2)))
         await cluster.stop(3)
         for number in range(200):
             await cluster[1].produce(batch_of(b"%d" % number * 500), acks=1)
@@ -64,7 +64,7 @@ def test_a_follower_that_comes_later_gets_everything() -> None:
         await cluster.until_same(1, 2, 3)
         assert cluster[3].log_bytes() == cluster[1].log_bytes()
         assert cluster[1].partition().log.end_offset == 200
-        await cluster.until(lambda: set(cluster[1].partition().state.in_sync) == {1, 2, 3})
+        await cluster.until(lambda: set(cluster[1].partition().state.isr) == {1, 2, 3})
 
     tell(story, 3)
 
@@ -96,7 +96,7 @@ def test_a_follower_does_not_wait_for_an_earlier_life_of_its_leader() -> None:
 @pytest.mark.parametrize("partition_count", [1, 5])
 def test_a_large_backlog_comes_in_many_answers(partition_count: int) -> None:
     async def story(cluster: Cluster) -> None:
-        await cluster.controller.create(*[led_by(1, 2, in_sync=(1,))] * partition_count)
+        await cluster.controller.create(*[led_by(1, 2, isr=(1,))] * partition_count)
         await cluster.stop(2)
         for index in range(partition_count):
             for _ in range(20):
@@ -121,7 +121,7 @@ def test_a_throttled_replica_is_copied_slowly_while_others_keep_up(
     configs: dict[str, str], adding: tuple[int, ...], rate: str
 ) -> None:
     async def story(cluster: Cluster) -> None:
-        slow = led_by(1, 2, in_sync=(1,))._replace(adding=adding)
+        slow = led_by(1, 2, isr=(1,))._replace(adding=adding)
         await cluster.controller.create(slow, led_by(1, 2), **configs)
         await cluster.stop(2)
         for _ in range(20):
@@ -136,14 +136,14 @@ def test_a_throttled_replica_is_copied_slowly_while_others_keep_up(
             node.image.apply_broker_configs("", {rate.replace("_", "."): "1000000000"})
             node.configs.reload()
         await cluster.until_same(1, 2)
-        await cluster.until(lambda: set(cluster[1].partition().state.in_sync) == {1, 2})
+        await cluster.until(lambda: set(cluster[1].partition().state.isr) == {1, 2})
 
     tell(story, **{rate: 1000})
 
 
 def test_a_replica_that_is_moved_comes_in_small_pieces_which_hold_nobody_up() -> None:
     async def story(cluster: Cluster) -> None:
-        await cluster.controller.create(led_by(1, 2, in_sync=(1,))._replace(adding=(2,)))
+        await cluster.controller.create(led_by(1, 2, isr=(1,))._replace(adding=(2,)))
         await cluster.stop(2)
         for _ in range(40):
             await cluster[1].produce(batch_of(bytes(10_000)), acks=1)
@@ -158,7 +158,7 @@ def test_a_replica_that_is_moved_comes_in_small_pieces_which_hold_nobody_up() ->
 def test_a_replica_that_has_caught_up_is_not_throttled_though_it_has_not_heard_that_it_is_in_sync() -> None:
     async def story(cluster: Cluster) -> None:
         cluster.controller.reachable.clear()
-        await cluster.controller.create(led_by(1, 2, in_sync=(1,))._replace(adding=(2,)))
+        await cluster.controller.create(led_by(1, 2, isr=(1,))._replace(adding=(2,)))
         for number in range(3):
             await cluster[1].produce(batch_of(b"%d" % number), acks=1)
             await cluster.until(lambda end=number + 1: cluster[2].partition().log.end_offset == end)
@@ -212,10 +212,10 @@ def test_logs_that_differ_over_several_epochs_meet_where_they_were_the_same() ->
         await cluster.stop(2)
         # Broker 1 goes on alone over some epochs; then, uncleanly, broker 2 is made the leader, with an older log.
         for _ in range(3):
-            await cluster.controller.elect(1, in_sync=(1,))
+            await cluster.controller.elect(1, isr=(1,))
             await cluster[1].produce(batch_of(b"alone"), acks=1)
         await cluster.stop(1)
-        await cluster.controller.elect(2, in_sync=(2,))
+        await cluster.controller.elect(2, isr=(2,))
         await cluster.start(2)
         await cluster[2].produce(batch_of(b"a new history"), acks=1)
         await cluster.start(1)
@@ -229,7 +229,7 @@ def test_logs_that_differ_over_several_epochs_meet_where_they_were_the_same() ->
 
 def test_a_longer_log_of_the_same_epoch_is_cut_and_said_so(caplog: pytest.LogCaptureFixture) -> None:
     async def story(cluster: Cluster) -> None:
-        await cluster.controller.create(led_by(1, 2, in_sync=(1,)))
+        await cluster.controller.create(led_by(1, 2, isr=(1,)))
         await cluster[1].produce(batch_of(b"both"))
         await cluster.until_same(1, 2)
         await cluster.stop(2)
@@ -255,11 +255,11 @@ def test_a_longer_log_of_the_same_epoch_is_cut_and_said_so(caplog: pytest.LogCap
 
 def test_a_follower_behind_the_leaders_start_begins_anew_there() -> None:
     async def story(cluster: Cluster) -> None:
-        await cluster.controller.create(led_by(1, 2, in_sync=(1,)))
+        await cluster.controller.create(led_by(1, 2, isr=(1,)))
         await cluster[1].produce(batch_of(b"zero"))
         await cluster.until_same(1, 2)
         await cluster.stop(2)
-        await cluster.controller.change(in_sync=(1,))
+        await cluster.controller.change(isr=(1,))
         for value in (b"one", b"two", b"three"):
             await cluster[1].produce(batch_of(value, value, value), acks=1)
         # In the middle of a batch.
@@ -289,7 +289,7 @@ def test_a_replica_that_is_removed_loses_its_data_and_one_that_is_added_gets_it(
         await cluster.controller.create(led_by(1, 2))
         await cluster[1].produce(batch_of(b"x"))
         await cluster.until_same(1, 2)
-        await cluster.controller.change(replicas=(1, 3), in_sync=(1,))
+        await cluster.controller.change(replicas=(1, 3), isr=(1,))
         assert cluster[2].partitions.find_replica("orders", 0) is ErrorCode.NOT_LEADER_OR_FOLLOWER
         assert "orders-0" not in cluster[2].disk.list("")
         await cluster.until_same(1, 3)
@@ -302,7 +302,7 @@ def test_a_replica_that_is_removed_loses_its_data_and_one_that_is_added_gets_it(
 
 def test_a_damaged_batch_is_not_taken_and_hurts_no_other_partition(caplog: pytest.LogCaptureFixture) -> None:
     async def story(cluster: Cluster) -> None:
-        await cluster.controller.create(led_by(1, 2, in_sync=(1,)), led_by(1, 2, in_sync=(1,)))
+        await cluster.controller.create(led_by(1, 2, isr=(1,)), led_by(1, 2, isr=(1,)))
         await cluster.stop(2)
         await cluster[1].produce(batch_of(b"damaged" * 10), acks=1, index=0)
         await cluster[1].produce(batch_of(b"whole"), acks=1, index=1)
@@ -323,12 +323,12 @@ def test_a_damaged_batch_is_not_taken_and_hurts_no_other_partition(caplog: pytes
 
 def test_what_compaction_took_from_the_leader_is_no_damage_on_a_follower() -> None:
     async def story(cluster: Cluster) -> None:
-        await cluster.controller.create(led_by(1, 2, in_sync=(1,)))
+        await cluster.controller.create(led_by(1, 2, isr=(1,)))
         await cluster[1].produce(batch_of(b"x"))
         await cluster.until_same(1, 2)
         assert not cluster[2].disk.exists("orders-0/compacted")
         await cluster.stop(2)
-        await cluster.controller.change(in_sync=(1,))
+        await cluster.controller.change(isr=(1,))
         leader = cluster[1].partition()
         leader.log.append([placed(b"y", base_offset=5), placed(b"z", base_offset=9)], now_ms=1)
         leader.advance()
@@ -352,7 +352,7 @@ def test_a_replica_whose_disk_failed_is_out_and_hurts_no_other(caplog: pytest.Lo
         assert (await cluster[1].produce(batch_of(b"y"), index=1)).error_code == 0
         assert whole.log.end_offset == 1
         # Nobody waits for it for ever.
-        await cluster.until(lambda: cluster[1].partition(0).state.in_sync == (1,))
+        await cluster.until(lambda: cluster[1].partition(0).state.isr == (1,))
 
     def fail_appends(partition: Partition) -> None:
         def fail(*_: object) -> int:

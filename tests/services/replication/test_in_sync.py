@@ -51,12 +51,10 @@ def test_a_laggard_leaves_the_in_sync_set_and_comes_back() -> None:
         await cluster[3].replication.stop()
         answer = await cluster[1].produce(batch_of(b"x"))  # returns when broker 3 does not count any more
         assert answer.error_code == 0
-        assert set(cluster.controller.topics["orders"].partitions[0].in_sync) == {1, 2}
+        assert set(cluster.controller.topics["orders"].partitions[0].isr) == {1, 2}
         assert cluster[3].partition().log.end_offset == 0
         cluster[3].replication.start()
-        await cluster.until(
-            lambda: set(cluster.controller.topics["orders"].partitions[0].in_sync) == {1, 2, 3}
-        )
+        await cluster.until(lambda: set(cluster.controller.topics["orders"].partitions[0].isr) == {1, 2, 3})
         await cluster.until_same(1, 2, 3)
         members = cluster.controller.asked[-1].topics[0].partitions[0].new_isr_with_epochs
         assert {member.broker_id: member.broker_epoch for member in members} == {1: 101, 2: 201, 3: 301}
@@ -70,7 +68,7 @@ def test_a_leader_without_room_that_is_alone_in_sync_lets_a_follower_join_and_th
         await cluster.until_same(1, 2)
         await cluster[2].replication.stop()
         assert (await cluster[1].produce(batch_of(b"x"))).error_code == 0
-        assert cluster.controller.topics["orders"].partitions[0].in_sync == (1,)
+        assert cluster.controller.topics["orders"].partitions[0].isr == (1,)
         cluster[1].partition().refuses_for_room = True
         cluster[2].replication.start()
         await cluster.until(lambda: proposed(cluster)[-2:] == [[1, 2], [2]])
@@ -96,7 +94,7 @@ def test_behind_a_batch_that_found_no_room_nothing_is_out_of_order() -> None:
         codes += [(await leader.produce(numbered(sequence))).error_code for sequence in (2, 1)]
         assert codes == [ErrorCode.KAFKA_STORAGE_ERROR] * 4
         cluster.controller.reachable.set()
-        await cluster.until(lambda: cluster.controller.topics["orders"].partitions[0].in_sync == (2,))
+        await cluster.until(lambda: cluster.controller.topics["orders"].partitions[0].isr == (2,))
         follower.replication.start()
         await cluster.until_same(1, 2)
         await cluster.controller.elect(2)
@@ -133,9 +131,9 @@ def test_behind_a_batch_that_found_too_few_in_sync_nothing_is_out_of_order() -> 
         leader = cluster[1]
         assert await codes_of(leader, 0) == [ErrorCode.NONE]
         await cluster[2].replication.stop()
-        await cluster.controller.change(in_sync=(1,), eligible=(2,))
+        await cluster.controller.change(isr=(1,), elr=(2,))
         assert await codes_of(leader, 0, 1) == [ErrorCode.NOT_ENOUGH_REPLICAS] * 2  # the answer to 0 got lost
-        await cluster.controller.change(in_sync=(1, 2), eligible=())
+        await cluster.controller.change(isr=(1, 2), elr=())
         cluster[2].replication.start()
         assert await codes_of(leader, 2) == [ErrorCode.NOT_ENOUGH_REPLICAS]
         assert [(await leader.produce(numbered(sequence))).base_offset for sequence in range(3)] == [0, 1, 2]
@@ -203,7 +201,7 @@ def test_nothing_is_committed_while_too_few_are_in_sync() -> None:
         await cluster.controller.create(led_by(1, 2), min_insync_replicas="2")
         await cluster[1].produce(batch_of(b"x"))
         await cluster[2].replication.stop()
-        await cluster.controller.change(in_sync=(1,), eligible=(2,))
+        await cluster.controller.change(isr=(1,), elr=(2,))
         assert (await cluster[1].produce(batch_of(b"y"), acks=1)).error_code == 0
         leader = cluster[1].partition()
         assert (leader.high_watermark, leader.log.end_offset) == (1, 2)
@@ -217,13 +215,13 @@ def test_nothing_is_committed_while_too_few_are_in_sync() -> None:
 def test_nothing_is_committed_while_the_controller_says_that_somebody_is_eligible() -> None:
     async def story(cluster: Cluster) -> None:
         # Brokers are restarted with another `min.insync.replicas`, one by one; this one has the new one.
-        await cluster.controller.create(led_by(1, 2, in_sync=(1,))._replace(eligible=(2,)))
+        await cluster.controller.create(led_by(1, 2, isr=(1,))._replace(elr=(2,)))
         await cluster[2].replication.stop()
         leader = cluster[1].partition()
         assert (await cluster[1].produce(batch_of(b"x"), acks=1)).error_code == 0
         assert (await cluster[1].produce(batch_of(b"x"))).error_code == ErrorCode.NOT_ENOUGH_REPLICAS
         assert leader.high_watermark == 0
-        await cluster.controller.change(eligible=())
+        await cluster.controller.change(elr=())
         assert leader.high_watermark == 1
 
     tell(story)
@@ -232,8 +230,8 @@ def test_nothing_is_committed_while_the_controller_says_that_somebody_is_eligibl
 def test_a_leader_knows_who_is_eligible_before_the_metadata_tells() -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.controller.create(led_by(1, 2), min_insync_replicas="2")
-        state = cluster[1].partition().in_sync_state((1,), 5)
-        assert (state.in_sync, state.eligible, state.partition_epoch) == ((1,), (2,), 5)
+        state = cluster[1].partition().isr_state((1,), 5)
+        assert (state.isr, state.elr, state.partition_epoch) == ((1,), (2,), 5)
 
     tell(story)
 
@@ -253,16 +251,16 @@ def test_while_the_controller_is_away_a_laggard_still_counts() -> None:
         assert not produced.done()
         cluster.controller.reachable.set()
         assert (await produced).error_code == 0
-        assert leader.state.in_sync == (1,)
+        assert leader.state.isr == (1,)
 
     tell(story, replica_lag_time_max_ms=LAG_MS)
 
 
 def test_an_answer_that_is_lost_changes_nothing_until_the_metadata_tells() -> None:
     async def story(cluster: Cluster) -> None:
-        await cluster.controller.create(led_by(1, 2, in_sync=(1,)))
+        await cluster.controller.create(led_by(1, 2, isr=(1,)))
         cluster.controller.loses_next_answer = True
-        await cluster.until(lambda: cluster[1].partition().state.in_sync == (1, 2))
+        await cluster.until(lambda: cluster[1].partition().state.isr == (1, 2))
         assert cluster.controller.topics["orders"].partitions[0].partition_epoch == 1
         assert (await cluster[1].produce(batch_of(b"x"))).error_code == 0
         leadership = cluster[1].partition().leadership
@@ -276,13 +274,13 @@ def test_a_fenced_follower_does_not_join() -> None:
     async def story(cluster: Cluster) -> None:
         fenced = replace(cluster.controller.brokers[2], fenced=True)
         cluster.controller.tell_of(fenced)
-        await cluster.controller.create(led_by(1, 2, in_sync=(1,)))
+        await cluster.controller.create(led_by(1, 2, isr=(1,)))
         await cluster[1].produce(batch_of(b"x"))
         await cluster.until_same(1, 2)
-        assert cluster[1].partition().state.in_sync == (1,)
+        assert cluster[1].partition().state.isr == (1,)
         assert not cluster.controller.asked
         cluster.controller.tell_of(replace(fenced, fenced=False))
-        await cluster.until(lambda: cluster[1].partition().state.in_sync == (1, 2))
+        await cluster.until(lambda: cluster[1].partition().state.isr == (1, 2))
 
     tell(story)
 

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.core.fetch_sessions import IncrementalFetch, PartitionKey
-from penstock.services import resting
+from penstock.services import idle_partitions as resting
 from penstock.services.replication import fetcher
 from tests.raw_client import batch_of
 from tests.services.replication.cluster import TOPIC, Cluster, Node, led_by
@@ -97,8 +97,8 @@ def test_a_follower_that_left_the_in_sync_set_while_its_partition_rests_comes_ba
     async def story(cluster: Cluster) -> None:
         await cluster.controller.create(*[led_by(1, 2)] * PARTITIONS)
         await all_rest(cluster)
-        await cluster.controller.change(index=2, in_sync=(1,))
-        await cluster.until(lambda: set(cluster.controller.topics[TOPIC].partitions[2].in_sync) == {1, 2})
+        await cluster.controller.change(index=2, isr=(1,))
+        await cluster.until(lambda: set(cluster.controller.topics[TOPIC].partitions[2].isr) == {1, 2})
 
     tell(story, replica_fetch_wait_max_ms=50)
 
@@ -192,7 +192,7 @@ async def restart_session(cluster: Cluster, node: Node) -> None:
 
 def test_what_is_known_of_quiet_partitions_is_known_of_one_life_of_a_follower() -> None:
     woken: list[PartitionKey] = []
-    watch = resting.RestingPartitions(2, woken.append)
+    watch = resting.IdlePartitions(2, woken.append)
     assert not watch.asks(("broker 2", 201), 10.0)
     assert watch.asks(("broker 2", 201), 10.1)
     assert not watch.asks(("broker 2", 200), 10.2)

@@ -140,7 +140,7 @@ def test_nobody_is_told_of_a_leader_that_seems_dead() -> None:
         await cluster.controller.create(led_by(1, 2))
         await cluster.controller.elect(2)
         services = cluster[1].services
-        services.absences.doubt(2, now=services.world.loop.time())
+        services.broker_view.doubt(2, now=services.world.loop.time())
         await refused_hints(cluster[1])
 
     tell(story)
@@ -201,7 +201,7 @@ def test_a_new_leader_says_where_its_log_ends_when_all_in_sync_have_it() -> None
         # Broker 2 has more than broker 1 may have told of.
         leader = cluster[2].partition()
         leader.high_watermark = 1
-        await cluster.controller.elect(2, in_sync=(2, 3))
+        await cluster.controller.elect(2, isr=(2, 3))
         assert await latest(cluster[2]) == (ErrorCode.OFFSET_NOT_AVAILABLE, -1)
         assert await latest(cluster[2], version=4) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
         assert await latest(cluster[2], EARLIEST) == (0, 0)
@@ -263,7 +263,7 @@ def test_a_high_watermark_that_a_crash_took_is_forgotten_at_the_start() -> None:
 
 
 @pytest.mark.parametrize(
-    ("followers", "in_sync", "quorum", "is_cut"),
+    ("followers", "isr", "quorum", "is_cut"),
     [
         ((2,), (1, 2), "all", True),  # the other one has what is behind the hole
         ((2,), (1,), "all", False),  # it may have been answered for, and nobody else has it
@@ -272,10 +272,10 @@ def test_a_high_watermark_that_a_crash_took_is_forgotten_at_the_start() -> None:
     ],
 )
 def test_what_is_behind_a_hole_is_given_up_where_others_have_it(
-    followers: tuple[int, ...], in_sync: tuple[int, ...], quorum: str, is_cut: bool
+    followers: tuple[int, ...], isr: tuple[int, ...], quorum: str, is_cut: bool
 ) -> None:
     async def story(cluster: Cluster) -> None:
-        state = led_by(1, *followers, in_sync=in_sync)
+        state = led_by(1, *followers, isr=isr)
         configs = {"flush_messages": "1", "penstock_ack_quorum": quorum}
         await cluster.controller.create(state, **configs)
         node = cluster[1]
@@ -443,7 +443,7 @@ def test_a_consumer_is_sent_to_the_replica_in_its_rack() -> None:
             assert told.preferred_read_replica == preferred
             assert bool(told.records) == (preferred == -1)
         # A replica that does not have what is asked for is none to be sent to.
-        await cluster.controller.change(in_sync=(1, 2))
+        await cluster.controller.change(isr=(1, 2))
         told = (await cluster[1].fetch(asking(rack="rack-3"))).responses[0].partitions[0]
         assert told.preferred_read_replica == -1
 

@@ -4,13 +4,13 @@ import itertools
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 
+from penstock.apis.context import Services
 from penstock.base.errors import ErrorCode
 from penstock.base.ids import CONSUMER_OFFSETS, TRANSACTION_STATE, TopicId
 from penstock.cluster.metadata import NO_LEADER, PartitionState, Topic
 from penstock.cluster.metadata import Broker as BrokerMetadata
 from penstock.core.coordination import partition_for
 from penstock.records.batch import headers, read_header
-from penstock.services.context import Services
 from tests.broker.controlled import ControlledBroker
 from tests.raw_client import RawClient
 
@@ -180,5 +180,5 @@ def _append(services: Services, name: str, index: int, batches: Sequence[bytes])
 
 
 def _state(leader: int, epoch: int = 0) -> PartitionState:
-    in_sync = (LEFT,) if leader == NO_LEADER else (leader,)
-    return PartitionState(leader, epoch, (LEFT, RIGHT), in_sync, epoch)
+    isr = (LEFT,) if leader == NO_LEADER else (leader,)
+    return PartitionState(leader, epoch, (LEFT, RIGHT), isr, epoch)

@@ -223,7 +223,7 @@ def test_a_broker_that_left_the_cluster_is_not_waited_for(pair: Pair, monkeypatc
     """Where nobody would ever say that it is gone: neither its answer nor the end of the connection comes."""
     monkeypatch.setattr("penstock.apis.k27_write_txn_markers._TIMEOUT_MS", HOUR_MS)
     monkeypatch.setattr(
-        "penstock.services.peers._LIMITS", ConnectionLimits(request_timeout_ms=HOUR_MS, in_flight_max=100)
+        "penstock.cluster.peers._LIMITS", ConnectionLimits(request_timeout_ms=HOUR_MS, in_flight_max=100)
     )
     pair.create("synced", {"flush.messages": "1"})
     producer = new_producer(pair, RIGHT)

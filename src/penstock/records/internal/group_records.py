@@ -6,6 +6,7 @@ a committed offset: it is read and never written. Share and streams groups (type
 
 from typing import Final
 
+from penstock.records.internal.fast_encoders import encode_offset
 from penstock.records.internal.group_shapes import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
@@ -28,7 +29,6 @@ from penstock.records.internal.group_shapes import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from penstock.records.internal.often_written import encode_offset
 from penstock.records.internal.record import RecordFormat, RecordType, RecordValue
 
 _EXPIRING_OFFSET_VERSION: Final = 1  # the one version that carries an expiry of its own

@@ -7,7 +7,7 @@ Values are written in version 1, which carries what transactions of version 2 ne
 from collections.abc import Callable
 from typing import Final
 
-from penstock.records.internal.often_written import encode_transaction
+from penstock.records.internal.fast_encoders import encode_transaction
 from penstock.records.internal.record import InternalRecord, RecordFormat, RecordType, RecordValue
 from penstock.records.internal.transaction_shapes import TransactionLogKey, TransactionLogValue
 

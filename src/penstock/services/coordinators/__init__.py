@@ -1,7 +1,7 @@
 """The coordinator runtime: what groups and transactions have in common, one partition of an internal topic at a time.
 
     coordinator      Coordinator: all shards of one kind; finds, loads and asks them
-    instance         Instance: one loaded shard under one leader epoch; write, replay, answer when it is safe; timers
+    instance         LoadedShard: one loaded shard under one leader epoch; write, replay, answer when it is safe; timers
     writing          Writer: decisions into the log, those of one turn of the loop together
     loading          the state of a shard out of its partition's log
     internal_topics  the topics themselves, created when first needed

@@ -19,8 +19,8 @@ from penstock.records.control import Marker
 from penstock.records.errors import CorruptBatchError
 from penstock.records.internal.record import RecordFormat
 from penstock.services.configs import Configs
-from penstock.services.coordinators.instance import NOT_COORDINATOR, Instance
 from penstock.services.coordinators.internal_topics import InternalTopic, TopicCreator, create
+from penstock.services.coordinators.loaded_shard import NOT_COORDINATOR, LoadedShard
 from penstock.services.coordinators.loading import load
 from penstock.services.coordinators.writing import NO_LINGER
 from penstock.services.partition import Partition
@@ -50,7 +50,7 @@ class _Load(NamedTuple, Generic[S]):
 
     partition: Partition
     leader_epoch: int
-    task: "asyncio.Task[Instance[S] | None]"
+    task: "asyncio.Task[LoadedShard[S] | None]"
 
 
 class Coordinator(Generic[S]):
@@ -78,7 +78,7 @@ class Coordinator(Generic[S]):
         self._record_format = record_format
         self._new_shard = new_shard
         self._linger_ms = linger_ms
-        self._instances: dict[int, Instance[S]] = {}
+        self._instances: dict[int, LoadedShard[S]] = {}
         self._loads: dict[int, _Load[S]] = {}
         self._started = False
         self._loading: asyncio.Task[None] | None = None  # of all that this broker leads
@@ -90,7 +90,7 @@ class Coordinator(Generic[S]):
         self.on_effect: Callable[[Any], None] = _nobody_listens
         # Told when shards may have come or gone, and of every one that was loaded.
         self.on_moved: Callable[[], None] = lambda: None
-        self.on_loaded: Callable[[Instance[S]], None] = lambda _: None
+        self.on_loaded: Callable[[LoadedShard[S]], None] = lambda _: None
 
     # Where a key belongs.
 
@@ -235,7 +235,7 @@ class Coordinator(Generic[S]):
         partition = self._partitions.find(self._topic.name, index)
         return None if isinstance(partition, ErrorCode) else partition
 
-    def _loaded(self, index: int) -> Instance[S] | None:
+    def _loaded(self, index: int) -> LoadedShard[S] | None:
         """The instance, if there is one that is of use."""
         instance = self._instances.get(index)
         if instance is None:
@@ -250,7 +250,7 @@ class Coordinator(Generic[S]):
             return None
         return instance
 
-    async def _load(self, index: int) -> Instance[S] | Refusal:
+    async def _load(self, index: int) -> LoadedShard[S] | Refusal:
         partition = self._led(index)
         if partition is None or self._stopped:
             return NOT_COORDINATOR
@@ -271,7 +271,7 @@ class Coordinator(Generic[S]):
         instance = None if task.cancelled() else task.result()
         return NOT_COORDINATOR if instance is None or instance.dropped else instance
 
-    def _begin_load(self, index: int, partition: Partition) -> "asyncio.Task[Instance[S] | None]":
+    def _begin_load(self, index: int, partition: Partition) -> "asyncio.Task[LoadedShard[S] | None]":
         begun = self._loads.get(index)
         if begun is None:
             task = self._start_task(self._new_instance(index, partition), name=f"load {partition}")
@@ -279,12 +279,12 @@ class Coordinator(Generic[S]):
             task.add_done_callback(partial(self._load_ended, index))
         return begun.task
 
-    def _load_ended(self, index: int, task: "asyncio.Task[Instance[S] | None]") -> None:
+    def _load_ended(self, index: int, task: "asyncio.Task[LoadedShard[S] | None]") -> None:
         begun = self._loads.get(index)
         if begun is not None and begun.task is task:
             del self._loads[index]
 
-    async def _new_instance(self, index: int, partition: Partition) -> Instance[S] | None:
+    async def _new_instance(self, index: int, partition: Partition) -> LoadedShard[S] | None:
         if partition.log.failed is not None:
             return None
         instance = self._instance_of(index, partition)
@@ -307,12 +307,12 @@ class Coordinator(Generic[S]):
             self.on_loaded(loaded)
         return loaded
 
-    def _instance_of(self, index: int, partition: Partition) -> Instance[S]:
-        def dropped(instance: Instance[S]) -> None:
+    def _instance_of(self, index: int, partition: Partition) -> LoadedShard[S]:
+        def dropped(instance: LoadedShard[S]) -> None:
             if self._instances.get(index) is instance:
                 del self._instances[index]
 
-        return Instance(
+        return LoadedShard(
             self._world,
             partition,
             self._new_shard(index),

@@ -38,9 +38,9 @@ from penstock.records.internal.group_records import GROUP_RECORDS
 from penstock.records.internal.transaction_records import transaction_records
 from penstock.services.configs import Configs
 from penstock.services.coordinators.coordinator import Coordinator
-from penstock.services.coordinators.instance import Instance
 from penstock.services.coordinators.internal_topics import TopicCreator, consumer_offsets, transaction_state
 from penstock.services.coordinators.known_topics import KnownTopics
+from penstock.services.coordinators.loaded_shard import LoadedShard
 from penstock.services.partitions import Partitions
 from penstock.world import World
 
@@ -138,7 +138,7 @@ class Coordinators:
             self._has_deleted_topics = False
             await self.groups.carry_out_everywhere(lambda shard: shard.forget_topics(self._is_gone))
 
-    def _forget_in(self, instance: Instance[GroupShard]) -> None:
+    def _forget_in(self, instance: LoadedShard[GroupShard]) -> None:
         """Topics may have gone while the shard was nowhere, or on its way here."""
         instance.carry_out_soon(instance.shard.forget_topics(self._is_gone))
 

@@ -14,8 +14,8 @@ from penstock.base.coordinator_settings import (
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.base.ids import CONSUMER_OFFSETS, TRANSACTION_STATE
 from penstock.base.settings import Settings
-from penstock.cluster.controller import NewTopic
 from penstock.cluster.metadata import MetadataImage, Topic
+from penstock.cluster.new_topic import NewTopic
 
 
 class TopicCreator(Protocol):

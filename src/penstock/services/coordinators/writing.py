@@ -18,8 +18,8 @@ from penstock.core.coordination import Producer
 from penstock.records.batch import TRANSACTIONAL
 from penstock.records.builder import build_plain_batch
 from penstock.records.internal.record import InternalRecord, RecordFormat
-from penstock.services.intake import Refused
 from penstock.services.partition import Partition
+from penstock.services.topic_rules import AppendError
 from penstock.world import Loop
 
 NO_LINGER: Final = -1
@@ -75,7 +75,7 @@ class Writer:
 
     def _gather(self, encoded: list[_Encoded]) -> int | ErrorCode:
         size = sum(len(key) + len(value or b"") + _OVERHEAD_BYTES_MAX for key, value in encoded)
-        limit = min(_GATHERED_BYTES_MAX, self._partition.intake.size_max - _BATCH_OVERHEAD_BYTES)
+        limit = min(_GATHERED_BYTES_MAX, self._partition.topic_rules.size_max - _BATCH_OVERHEAD_BYTES)
         if self._gathered_bytes + size > limit:
             code = self.flush()
             if code is not ErrorCode.NONE:
@@ -132,4 +132,4 @@ class Writer:
                 producer_epoch=producer.epoch,
             )
         appended = self._partition.append_own(batch, leader_epoch=self.leader_epoch, now_ms=now_ms)
-        return appended.code if isinstance(appended, Refused) else appended.base_offset
+        return appended.code if isinstance(appended, AppendError) else appended.base_offset

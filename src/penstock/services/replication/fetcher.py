@@ -3,7 +3,7 @@
 One loop: ask, apply, ask again. Of a thousand partitions most are quiet: only those at which something may have changed
 are looked at, and all of them every few seconds. What goes wrong with one partition makes that one wait
 (`replica.fetch.backoff.ms`); what goes wrong with the connection makes all of them. When there is something new to ask
-while the leader holds the last request, any other request on the connection makes it answer (`services.context.Held`).
+while the leader holds the last request, any other request on the connection makes it answer (`apis.context.Held`).
 """
 
 import asyncio
@@ -26,12 +26,12 @@ from penstock.base.version import VERSION
 from penstock.client.connection import Connection, ConnectionLimits
 from penstock.client.errors import ClientError, raise_if_refused
 from penstock.cluster.metadata import MetadataImage
+from penstock.cluster.peers import Peers
 from penstock.core.fetch_sessions import PartitionKey, Wanted
 from penstock.core.replica_session import Asked, ReplicaSession
 from penstock.services.configs import Configs
 from penstock.services.partition import Partition
 from penstock.services.partitions import Partitions
-from penstock.services.peers import Peers
 from penstock.services.replication.copying import Copier, CopyError, LeaderOffsets
 from penstock.services.replication.throttling import FollowerThrottle
 from penstock.storage.errors import NoRoomError

@@ -16,11 +16,11 @@ from penstock.base.errors import ErrorCode, PenstockError
 from penstock.client.connection import Connection
 from penstock.client.errors import ClientError
 from penstock.cluster.metadata import MetadataImage
+from penstock.cluster.peers import Peers
 from penstock.records.batch import crc_holds, headers
 from penstock.records.errors import CorruptBatchError
 from penstock.services.partition import Partition
 from penstock.services.partitions import Partitions
-from penstock.services.peers import Peers
 from penstock.storage.examining import examine
 from penstock.storage.mending import mend
 from penstock.storage.segment import Damage, Segment
@@ -142,7 +142,7 @@ class Mender:
     def _others(self, partition: Partition) -> list[int]:
         """The other replicas that are alive, those first that are likely to have everything."""
         state, brokers = partition.state, self._image.brokers
-        ordered = dict.fromkeys((state.leader, *state.in_sync, *state.replicas))
+        ordered = dict.fromkeys((state.leader, *state.isr, *state.replicas))
         return [
             id_
             for id_ in ordered

@@ -7,8 +7,8 @@ from penstock.base.ids import CONSUMER_OFFSETS, TopicPartition
 from penstock.core.groups.shard import GroupShard
 from penstock.records.control import Marker
 from penstock.services.coordinators.coordinator import Coordinator
-from penstock.services.intake import Refused
 from penstock.services.partitions import Partitions
+from penstock.services.topic_rules import AppendError
 from penstock.world import World
 
 
@@ -27,14 +27,14 @@ class Markers:
         partition = self._partitions.find(*where)
         if isinstance(partition, ErrorCode):
             return partition
-        refusal = partition.in_sync_refusal()
+        refusal = partition.isr_refusal()
         if refusal is not None:
             return refusal.code
         ends_commits = where.topic == CONSUMER_OFFSETS
         if ends_commits:
             self._groups.write_gathered(where.partition)
         outcome = partition.append_marker(marker, version=version, now_ms=self._world.loop.now_ms())
-        if isinstance(outcome, Refused):
+        if isinstance(outcome, AppendError):
             return outcome.code
         if ends_commits:
             self._groups.marker_written(where.partition, marker, offset=outcome.base_offset)

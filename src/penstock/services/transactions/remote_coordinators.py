@@ -6,8 +6,8 @@ from typing import Final, NamedTuple
 from penstock.base.errors import ErrorCode
 from penstock.base.ids import TopicPartition
 from penstock.client.errors import error_code
+from penstock.cluster.peers import Peers
 from penstock.core.transactions.transaction import Identity, by_topic
-from penstock.services.peers import Peers
 from penstock.services.transactions.outboxes import Outboxes
 from penstock.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,

@@ -7,9 +7,9 @@ from typing import Final, NamedTuple
 from penstock.base.errors import ErrorCode
 from penstock.base.ids import TopicPartition
 from penstock.client.errors import error_code
+from penstock.cluster.peers import Peers
 from penstock.core.transactions.transaction import by_topic
 from penstock.records.control import Marker
-from penstock.services.peers import Peers
 from penstock.services.transactions.outboxes import Outboxes
 from penstock.wire.messages.write_txn_markers import (
     WritableTxnMarker,

@@ -1,11 +1,11 @@
 """The services of transactions, as handlers find them."""
 
 from penstock.cluster.metadata import MetadataImage
+from penstock.cluster.peers import Peers
 from penstock.core.groups.shard import GroupShard
 from penstock.core.transactions.shard import TransactionShard
 from penstock.services.coordinators.coordinator import Coordinator
 from penstock.services.partitions import Partitions
-from penstock.services.peers import Peers
 from penstock.services.transactions.marker_writer import MarkerWriter
 from penstock.services.transactions.markers import Markers
 from penstock.services.transactions.remote_coordinators import RemoteCoordinators

@@ -162,7 +162,7 @@ async def _carry_out(
 
 
 async def _abort(ledger: Ledger[Token], plan: Plan) -> None:
-    """Refused are those that somebody else ended: fine."""
+    """AppendError are those that somebody else ended: fine."""
     refused = await ledger.end(plan.abort, committed=False)
     for each, refusal in refused.items():
         log.info(

@@ -12,8 +12,8 @@ from dataclasses import replace
 
 from penstock.base.errors import PenstockError
 from penstock.cluster.changes import Change
-from penstock.cluster.following import Applier, MetadataFollower, delta_path
 from penstock.cluster.metadata import CONTROLLER_EPOCH, MetadataImage, Topic
+from penstock.cluster.metadata_loader import MetadataLoader, MetadataPublisher, delta_path
 from penstock.world import World
 from penstock.world.store import (
     BadVersionError,
@@ -37,15 +37,15 @@ class NotControllerError(PenstockError):
     """This broker may not change the metadata (any more)."""
 
 
-class Publisher:
+class MetadataWriter:
     """Writes what the controller decides. `epoch_version` is None where nobody else can be the controller."""
 
     def __init__(
         self,
         world: World,
         image: MetadataImage,
-        follower: MetadataFollower,
-        applier: Applier,
+        follower: MetadataLoader,
+        applier: MetadataPublisher,
         *,
         epoch_version: int | None,
     ) -> None:

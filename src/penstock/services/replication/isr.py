@@ -38,7 +38,7 @@ _RETRY_S: Final = 0.1
 _REFUSED_S: Final = 1.0
 
 
-class ControllerLink(Protocol):
+class AlterPartitionSender(Protocol):
     """Whoever asks the controller."""
 
     async def alter_partition(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
@@ -57,7 +57,7 @@ class _Asked:
         self.proposal = proposal
 
 
-class InSyncKeeper:
+class IsrManager:
     """Proposes in-sync sets of the partitions that are led here."""
 
     def __init__(
@@ -66,7 +66,7 @@ class InSyncKeeper:
         image: MetadataImage,
         partitions: Partitions,
         configs: Configs,
-        controller: ControllerLink,
+        controller: AlterPartitionSender,
         *,
         node_id: int,
     ) -> None:
@@ -150,18 +150,16 @@ class InSyncKeeper:
             gives_up=self._gives_up(partition),
             own_offset=partition.counted_offset,
         )
-        if proposal is not None and self._node_id not in proposal.in_sync:
+        if proposal is not None and self._node_id not in proposal.isr:
             why = partition.log.failed or "there is no room on its disk"
-            log.warning(
-                "%s cannot be written here (%s): one of %s is to lead", partition, why, proposal.in_sync
-            )
+            log.warning("%s cannot be written here (%s): one of %s is to lead", partition, why, proposal.isr)
             self._gave_up[partition] = self._loop.time() + lag_max_ms / 1000
         elif proposal is not None:
             log.info(
                 "%s: the in-sync set should be %s; it is %s",
                 partition,
-                list(proposal.in_sync),
-                list(agreed.in_sync),
+                list(proposal.isr),
+                list(agreed.isr),
             )
 
     def _broker_epoch(self, node_id: int) -> int | None:
@@ -213,7 +211,7 @@ class InSyncKeeper:
         topics: dict[bytes, TopicData] = {}
         for each in asked:
             proposal = each.proposal
-            members = zip(proposal.in_sync, proposal.broker_epochs, strict=True)
+            members = zip(proposal.isr, proposal.broker_epochs, strict=True)
             topic = topics.setdefault(each.partition.topic_id, TopicData(topic_id=each.partition.topic_id))
             topic.partitions.append(
                 PartitionData(
@@ -239,12 +237,12 @@ class InSyncKeeper:
             return Verdict.OVERTAKEN  # newer metadata has settled it
         if answer is not None and outcome is Verdict.AGREED:
             # Where majorities count, an answer can mean other voters, which it does not name: the metadata does.
-            names_all = not partition.intake.counts_majority or (
+            names_all = not partition.topic_rules.counts_majority or (
                 answer.partition_epoch == asked.proposal.partition_epoch
             )
             if names_all and answer.leader_epoch == asked.proposal.leader_epoch:
                 leadership.settle()
-                partition.change(partition.in_sync_state(tuple(answer.isr), answer.partition_epoch))
+                partition.change(partition.isr_state(tuple(answer.isr), answer.partition_epoch))
                 self.cannot_write(partition)  # if it is so: while this was pending, it had to wait
                 return outcome
             outcome = Verdict.OVERTAKEN
@@ -254,5 +252,5 @@ class InSyncKeeper:
             partition.advance()
         if answer is not None and answer.error_code:
             name = ErrorCode(answer.error_code).name
-            log.info("%s: the in-sync set %s was refused: %s", partition, asked.proposal.in_sync, name)
+            log.info("%s: the in-sync set %s was refused: %s", partition, asked.proposal.isr, name)
         return outcome

@@ -6,18 +6,16 @@ from typing import NamedTuple
 
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.base.ids import TopicPartition
-from penstock.cluster import majorities
 from penstock.cluster.changes import Change
-from penstock.cluster.leadership import (
+from penstock.cluster.metadata import MetadataImage, PartitionState, Topic
+from penstock.controller import majorities
+from penstock.controller.leader_election import (
     cancel_exchange,
     elect,
     elect_preferred,
     exchange,
     finish_exchange,
-    present_replicas,
 )
-from penstock.cluster.majorities import counts_majority
-from penstock.cluster.metadata import MetadataImage, PartitionState, Topic
 
 UNKNOWN = Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
 NONE = Refusal(ErrorCode.NONE)
@@ -51,7 +49,7 @@ class Moves:
 
     def counts_majority(self, where: TopicPartition) -> bool:
         topic = self.image.topic(where.topic)
-        return topic is not None and counts_majority(topic)
+        return topic is not None and topic.counts_majority
 
     def put(self, where: TopicPartition, state: PartitionState) -> None:
         topic = self.topics.get(where.topic) or self.image.topic(where.topic)
@@ -154,7 +152,7 @@ def _problem(
     missing = [broker for broker in replicas if broker not in alive and broker not in state.replicas]
     if missing:
         return invalid, f"Broker {missing[0]} is not there."
-    wanted = len(present_replicas(state)) if not state.removing else len(state.replicas) - len(state.adding)
+    wanted = len(state.present_replicas) if not state.removing else len(state.replicas) - len(state.adding)
     if keeps_factor and len(replicas) != wanted:
         code = ErrorCode.INVALID_REPLICATION_FACTOR
         return code, f"The replication factor would change from {wanted} to {len(replicas)}."

@@ -14,7 +14,7 @@ from penstock.services.partitions import Partitions
 log = logging.getLogger("penstock.metadata")
 
 
-class LocalApplier:
+class BrokerMetadataPublisher:
     """One change after the other."""
 
     def __init__(

@@ -19,7 +19,7 @@ log = logging.getLogger("penstock.cluster")
 _LOOKS = 4  # within the time that a broker may stand still
 
 
-class Standstill:
+class LeaseGuard:
     """Whether what this broker knows of its place can be trusted; that of a broker that is alone, always."""
 
     def __init__(self, loop: Loop, *, end_connections: Callable[[], None]) -> None:

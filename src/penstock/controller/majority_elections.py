@@ -2,7 +2,7 @@
 
 A partition that has lost its leader is in the metadata with none, under an epoch of its own. Whoever has heard of that
 follows no older leader any more, and says so by answering OffsetForLeaderEpoch with the last epoch of its log, and its
-end. `cluster.majorities` has the rules; here is who is asked, and when. What is known so far is forgotten with the
+end. `controller.majorities` has the rules; here is who is asked, and when. What is known so far is forgotten with the
 office: the next controller asks again.
 """
 
@@ -15,14 +15,13 @@ from typing import Final, NamedTuple
 from penstock.base.errors import ErrorCode, UserError
 from penstock.base.ids import TopicPartition, format_id, parse_id
 from penstock.client.errors import ClientError
-from penstock.cluster.brokers import BrokerKeeper
 from penstock.cluster.changes import Change
-from penstock.cluster.controller import Controller
-from penstock.cluster.leadership import present_replicas
-from penstock.cluster.majorities import Report, appoint, choose, counts_majority
 from penstock.cluster.metadata import NO_LEADER, MetadataImage, PartitionState, Topic
+from penstock.cluster.peers import Peers
+from penstock.controller.broker_registry import BrokerRegistry
+from penstock.controller.controller import Controller
+from penstock.controller.majorities import Report, appoint, choose
 from penstock.services.partitions import Partitions
-from penstock.services.peers import Peers
 from penstock.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
@@ -76,7 +75,7 @@ def report_of(partitions: Partitions, topic_id: str, index: int, *, leader_epoch
     return found if isinstance(found, ErrorCode) else Report(*found)
 
 
-class Appointments:
+class MajorityElections:
     """Works as long as this broker is the controller."""
 
     def __init__(
@@ -84,7 +83,7 @@ class Appointments:
         world: World,
         image: MetadataImage,
         controller: Controller,
-        keeper: BrokerKeeper,
+        broker_registry: BrokerRegistry,
         partitions: Partitions,
         peers: Peers,
         *,
@@ -93,7 +92,7 @@ class Appointments:
         self._loop = world.loop
         self._image = image
         self._controller = controller
-        self._keeper = keeper
+        self._broker_registry = broker_registry
         self._partitions = partitions
         self._peers = peers
         self._node_id = node_id
@@ -158,7 +157,7 @@ class Appointments:
         wanted: dict[int, dict[TopicPartition, PartitionState]] = {}
         for where, (_, state) in vacancies.items():
             told = self._reports(where, state)
-            for node_id in present_replicas(state):
+            for node_id in state.present_replicas:
                 if node_id not in told:
                     wanted.setdefault(node_id, {})[where] = state
         alive = self._image.alive()
@@ -246,16 +245,16 @@ class Appointments:
             alive=alive,
             avoided=[
                 node_id
-                for node_id, epoch in self._keeper.leaving.items()
+                for node_id, epoch in self._broker_registry.leaving.items()
                 if node_id in self._image.brokers and self._image.brokers[node_id].epoch == epoch
             ],
-            unclean=self._keeper.allows_unclean(vacancy.topic),
+            unclean=self._broker_registry.allows_unclean(vacancy.topic),
         )
         if chosen == NO_LEADER:
             self._ready_since.pop(where, None)
             return NO_LEADER
         since = self._ready_since.setdefault(where, self._loop.time())
-        all_told = all(each in reports for each in present_replicas(state) if each in alive)
+        all_told = all(each in reports for each in state.present_replicas if each in alive)
         return chosen if all_told or self._loop.time() - since >= _PATIENCE_S else NO_LEADER
 
     def _decide(self) -> tuple[Change, set[int]]:
@@ -282,7 +281,7 @@ class Appointments:
 
 
 def _vacancies_of(topic: Topic) -> Iterable[int]:
-    if not counts_majority(topic):
+    if not topic.counts_majority:
         return ()
     return [index for index, state in enumerate(topic.partitions) if state.leader == NO_LEADER]
 

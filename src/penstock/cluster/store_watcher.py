@@ -12,7 +12,7 @@ log = logging.getLogger("penstock.cluster")
 _TRY_AGAIN_S = 0.1
 
 
-class Lookout:
+class StoreWatcher:
     """Looks when it is asked to, one look at a time: who asks during a look has another one made after it.
 
     `look` answers whether all is done. If not, or if the store does not answer, it is made again a little later.

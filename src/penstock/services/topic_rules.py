@@ -70,10 +70,10 @@ _PRODUCER = "producer"
 
 
 # A batch as it is to be appended.
-Taken: TypeAlias = tuple[BatchHeader, memoryview]
+CheckedBatch: TypeAlias = tuple[BatchHeader, memoryview]
 
 
-class Refused(NamedTuple):
+class AppendError(NamedTuple):
     """Why a batch was not appended, as Produce tells it."""
 
     code: ErrorCode
@@ -84,7 +84,7 @@ class Refused(NamedTuple):
     bad_records: tuple[int, ...] = ()
 
 
-class Intake:
+class TopicRules:
     """The rules of one topic, shared by its partitions."""
 
     __slots__ = (
@@ -99,7 +99,7 @@ class Intake:
         "flush_messages",
         "flush_ms",
         "may_delete_records",
-        "min_in_sync_replicas",
+        "min_insync_replicas",
         "size_max",
         "throttled_followers",
         "throttled_leaders",
@@ -125,14 +125,14 @@ class Intake:
         self._passes_on = self._codec is None and not self._timestamps.log_append_time
         self.flush_messages = settings[FLUSH_MESSAGES]
         self.flush_ms = settings[FLUSH_MS]
-        self.min_in_sync_replicas = settings[MIN_INSYNC_REPLICAS]
+        self.min_insync_replicas = settings[MIN_INSYNC_REPLICAS]
         self.counts_majority = settings[PENSTOCK_ACK_QUORUM] == "majority"
         self.may_delete_records = "delete" in policy
         self.verifies_transactions = broker[TRANSACTION_PARTITION_VERIFICATION_ENABLE]
 
     def check(
         self, records: memoryview | None, *, now_ms: int, off_loop: bool = False
-    ) -> Taken | Refused | None:
+    ) -> CheckedBatch | AppendError | None:
         """The batch as it is to be appended, or why it is not.
 
         None if that takes longer than the loop can spare: then ask again `off_loop`, from where it may take its time.
@@ -142,7 +142,7 @@ class Intake:
             return self._refuse_outside(header, records)
         assert records is not None
         if header.attributes & TRANSACTIONAL and header.producer_id == NO_PRODUCER:
-            return Refused(ErrorCode.INVALID_RECORD, "a transactional batch has no producer id")
+            return AppendError(ErrorCode.INVALID_RECORD, "a transactional batch has no producer id")
         refusal = timestamp_refusal(header, self._timestamps, now_ms=now_ms)
         if refusal is not None or self._opens_records or self._recompresses(header):
             if not off_loop and _is_laborious(header):
@@ -150,7 +150,7 @@ class Intake:
             rules = self._record_rules(now_ms)
             refusal = refusal or self._look_inside(header, records, rules)
             if refusal is not None:
-                return Refused(*refusal, bad_records=tuple(bad_records(records, header, rules)))
+                return AppendError(*refusal, bad_records=tuple(bad_records(records, header, rules)))
         if self._passes_on:
             return header, records
         return self._changed(header, records, now_ms)
@@ -179,14 +179,16 @@ class Intake:
             latest_ms=now_ms + window.after_max_ms,
         )
 
-    def _refuse_outside(self, code: ErrorCode, records: memoryview | None) -> Refused:
+    def _refuse_outside(self, code: ErrorCode, records: memoryview | None) -> AppendError:
         before_the_log = code in (ErrorCode.CORRUPT_MESSAGE, ErrorCode.MESSAGE_TOO_LARGE)
         reached_log = not before_the_log and is_one_batch(records)
         if code is ErrorCode.MESSAGE_TOO_LARGE:
-            return Refused(code, f"the batch is larger than max.message.bytes={self.size_max}", reached_log)
-        return Refused(code, _REASONS.get(code), reached_log)
+            return AppendError(
+                code, f"the batch is larger than max.message.bytes={self.size_max}", reached_log
+            )
+        return AppendError(code, _REASONS.get(code), reached_log)
 
-    def _changed(self, header: BatchHeader, batch: memoryview, now_ms: int) -> Taken | Refused:
+    def _changed(self, header: BatchHeader, batch: memoryview, now_ms: int) -> CheckedBatch | AppendError:
         if self._recompresses(header):
             assert self._codec is not None
             batch = memoryview(recompress(batch, self._codec, self._level, limit=self._decompressed_max))

@@ -1,7 +1,8 @@
-"""An idle connection to every other broker: it ends when that broker's process does, at once.
+"""The failure detector's probe: an idle connection to every other broker, which ends when that broker's process does.
 
-Whoever loses it tries to connect again. Refused means that nobody listens there; anything else (no answer, no route)
-says nothing about the process, and is left to the session with the metadata store.
+A broker that loses such a connection connects again. "Connection refused" means that no process listens there, and is
+reported (`reports`). Any other failure (no answer, no route) says nothing about the process: the broker's session with
+the metadata store decides.
 """
 
 import asyncio
@@ -9,14 +10,14 @@ from collections.abc import Awaitable, Callable
 
 from penstock.client.errors import ClientError, UnreachableError
 from penstock.cluster.metadata import Broker, MetadataImage
-from penstock.services.absences import Absences
-from penstock.services.peers import Peers
+from penstock.cluster.peers import Peers
+from penstock.controller.failure_detector.view import BrokerView
 from penstock.world import World
 
 _TRY_AGAIN_S = 0.1
 
 
-class Pulse:
+class ConnectionProbe:
     """Holds connections to all brokers that count, and reports those that refuse them."""
 
     def __init__(
@@ -26,14 +27,14 @@ class Pulse:
         peers: Peers,
         *,
         node_id: int,
-        absences: Absences,
+        broker_view: BrokerView,
         report: Callable[[int, int], Awaitable[None]],
     ) -> None:
         self._world = world
         self._image = image
         self._peers = peers
         self._node_id = node_id
-        self._absences = absences
+        self._broker_view = broker_view
         self._report = report
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._stopped = False
@@ -73,7 +74,7 @@ class Pulse:
                 except ClientError:
                     pass
                 else:
-                    self._absences.answers(node_id)
+                    self._broker_view.answers(node_id)
                     try:
                         await connection.ended()
                         if self._is_in_life(broker):
@@ -84,8 +85,8 @@ class Pulse:
                         connection.close()
                 await self._world.loop.sleep(_TRY_AGAIN_S)
         finally:
-            self._absences.answers(node_id)  # or does not count any more
+            self._broker_view.answers(node_id)  # or does not count any more
             self._tasks.pop(node_id, None)
 
     def _doubt(self, node_id: int) -> None:
-        self._absences.doubt(node_id, now=self._world.loop.time())
+        self._broker_view.doubt(node_id, now=self._world.loop.time())

@@ -20,9 +20,7 @@ The in-sync set only tells who is well.
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-from penstock.base.topic_settings import PENSTOCK_ACK_QUORUM
-from penstock.cluster.leadership import present_replicas
-from penstock.cluster.metadata import NO_LEADER, PartitionState, Topic
+from penstock.cluster.metadata import NO_LEADER, PartitionState
 from penstock.core.replication import UNKNOWN, majority_of, next_step
 
 
@@ -38,10 +36,6 @@ class Report(NamedTuple):
         return self.last_epoch != UNKNOWN or self.end_offset == 0
 
 
-def counts_majority(topic: Topic) -> bool:
-    return topic.configs.get(PENSTOCK_ACK_QUORUM.name) == "majority"
-
-
 def vacate(state: PartitionState) -> PartitionState:
     """Nobody leads, under an epoch in which nobody will have written."""
     if state.leader == NO_LEADER:
@@ -52,29 +46,29 @@ def vacate(state: PartitionState) -> PartitionState:
 def elect_preferred(state: PartitionState, alive: Collection[int]) -> PartitionState:
     """No leader, if the first replica could be appointed instead."""
     preferred = state.replicas[0]
-    able = preferred in alive and preferred in state.in_sync and preferred not in state.adding
+    able = preferred in alive and preferred in state.isr and preferred not in state.adding
     return vacate(state) if able and state.leader not in (preferred, NO_LEADER) else state
 
 
 def elect_unclean(state: PartitionState, alive: Collection[int]) -> PartitionState:
     """Any leader, where nobody leads, whatever the others have."""
-    able = [each for each in present_replicas(state) if each in alive]
+    able = [each for each in state.present_replicas if each in alive]
     if state.leader != NO_LEADER or not able:
         return state
-    return appoint(state, min(able, key=lambda each: each not in state.in_sync))
+    return appoint(state, min(able, key=lambda each: each not in state.isr))
 
 
 def hand_over(state: PartitionState, leaving: int, alive: Collection[int]) -> PartitionState:
     """No leader, if that one leads, and there are enough others to appoint one of."""
-    voters = present_replicas(state)
+    voters = state.present_replicas
     others = sum(each in alive and each != leaving for each in voters)
     return vacate(state) if state.leader == leaving and others >= majority_of(len(voters)) else state
 
 
 def fence(state: PartitionState, gone: int) -> PartitionState:
     """A partition one of whose replicas is gone."""
-    if gone in state.in_sync:
-        state = state.changed(in_sync=_without(state.in_sync, gone))
+    if gone in state.isr:
+        state = state.changed(isr=_without(state.isr, gone))
     return vacate(state) if state.leader == gone else state
 
 
@@ -82,9 +76,9 @@ def welcome(state: PartitionState, come: int, *, keeps_all: bool) -> PartitionSt
     """A partition one of whose replicas has registered. `keeps_all`: it has everything it ever acknowledged."""
     if come not in state.replicas:
         return state
-    if not keeps_all and (come in state.in_sync or come not in state.doubtful):
+    if not keeps_all and (come in state.isr or come not in state.doubtful):
         state = state.changed(
-            in_sync=_without(state.in_sync, come),
+            isr=_without(state.isr, come),
             doubtful=(*_without(state.doubtful, come), come),
         )
     return vacate(state) if state.leader == come else state
@@ -102,7 +96,7 @@ def choose(
 
     `avoided` lead only if nobody else can. With `unclean`, those that are alive suffice, whatever the others have.
     """
-    voters = present_replicas(state)
+    voters = state.present_replicas
     needed = majority_of(len(voters))
     told = {each: reports[each] for each in voters if each in reports}
     certain = {each: told[each] for each in told if each not in state.doubtful and told[each].tells}
@@ -119,7 +113,7 @@ def choose(
     # A leader that gave up, since it cannot write, is not in sync any more.
     return min(
         able,
-        key=lambda each: (each in avoided, each not in state.in_sync, voters.index(each)),
+        key=lambda each: (each in avoided, each not in state.isr, voters.index(each)),
         default=NO_LEADER,
     )
 
@@ -129,27 +123,27 @@ def appoint(state: PartitionState, leader: int) -> PartitionState:
     return state.changed(
         leader=leader,
         leader_epoch=state.leader_epoch + 1,
-        in_sync=(leader,),
+        isr=(leader,),
         doubtful=_without(state.doubtful, leader),
     )
 
 
-def agree(state: PartitionState, in_sync: tuple[int, ...]) -> PartitionState:
+def agree(state: PartitionState, isr: tuple[int, ...]) -> PartitionState:
     """What a leader asks for, and the next step of an exchange, if it can be taken; else the same state. A leader that
     does not name itself cannot write, and gives up."""
-    if state.leader not in in_sync:
-        return vacate(state._replace(in_sync=in_sync))
+    if state.leader not in isr:
+        return vacate(state._replace(isr=isr))
     after = state
-    if set(in_sync) != set(state.in_sync):
-        doubtful = tuple(each for each in state.doubtful if each not in in_sync)
-        after = after._replace(in_sync=in_sync, doubtful=doubtful)
+    if set(isr) != set(state.isr):
+        doubtful = tuple(each for each in state.doubtful if each not in isr)
+        after = after._replace(isr=isr, doubtful=doubtful)
     after = _step(after)
     return state if after is state else after._replace(partition_epoch=state.partition_epoch + 1)
 
 
 def _step(state: PartitionState) -> PartitionState:
     """One voter more, or one less."""
-    step = next_step(state, state.in_sync, leader=state.leader)
+    step = next_step(state, state.isr, leader=state.leader)
     if step is None:
         return state
     if step.joins is not None:
@@ -159,7 +153,7 @@ def _step(state: PartitionState) -> PartitionState:
     after = state._replace(
         replicas=_without(state.replicas, leaving),
         removing=_without(state.removing, leaving),
-        in_sync=_without(state.in_sync, leaving),
+        isr=_without(state.isr, leaving),
         doubtful=_without(state.doubtful, leaving),
     )
     return vacate(after) if leaving == state.leader else _in_next_epoch(after)
@@ -173,7 +167,7 @@ def _in_next_epoch(state: PartitionState) -> PartitionState:
 def exchange(state: PartitionState, wanted: tuple[int, ...]) -> PartitionState:
     """Begin to have other replicas, or another order of them. Whoever was being added and is not wanted goes at once;
     the others go one by one, when those that are wanted count."""
-    voters = present_replicas(state)
+    voters = state.present_replicas
     leaving = tuple(each for each in voters if each not in wanted)
     return _of_replicas(
         state,
@@ -185,7 +179,7 @@ def exchange(state: PartitionState, wanted: tuple[int, ...]) -> PartitionState:
 
 def cancel_exchange(state: PartitionState) -> PartitionState:
     """Go no further: who is being added goes, and everybody else stays, those included that were added already."""
-    return _of_replicas(state, replicas=present_replicas(state), adding=(), removing=())
+    return _of_replicas(state, replicas=state.present_replicas, adding=(), removing=())
 
 
 def _of_replicas(
@@ -201,7 +195,7 @@ def _of_replicas(
         replicas=replicas,
         adding=adding,
         removing=removing,
-        in_sync=tuple(each for each in state.in_sync if each in replicas),
+        isr=tuple(each for each in state.isr if each in replicas),
         doubtful=tuple(each for each in state.doubtful if each in replicas),
     )
 

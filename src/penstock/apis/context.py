@@ -5,19 +5,19 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from penstock.services.absences import Absences
+from penstock.controller.failure_detector.view import BrokerView
 from penstock.services.metrics import Counter, Metrics
 from penstock.wire.headers import RequestHeader
 from penstock.world import World
 
 if TYPE_CHECKING:
-    from penstock.cluster.brokers import BrokerKeeper
-    from penstock.cluster.controller import Controller
     from penstock.cluster.features import Ranges
     from penstock.cluster.metadata import MetadataImage
+    from penstock.controller.broker_registry import BrokerRegistry
+    from penstock.controller.controller import Controller
+    from penstock.controller.link import ControllerLink
     from penstock.core.fetch_sessions import FetchSessions
     from penstock.services.configs import Configs
-    from penstock.services.controller_link import ControllerLink
     from penstock.services.coordinators.coordinators import Coordinators
     from penstock.services.flusher import Flusher
     from penstock.services.partitions import Partitions
@@ -38,7 +38,7 @@ class Services:
     supported_features: "Ranges"  # by this broker; what the cluster has finalised is in the image
     controller: "Controller"
     controller_link: "ControllerLink"
-    keeper: "BrokerKeeper | None"  # of the brokers; where there is but one, nobody has to
+    broker_registry: "BrokerRegistry | None"  # of the brokers; where there is but one, nobody has to
     partitions: "Partitions"
     flusher: "Flusher"
     leader_throttle: "ReplicationThrottle"  # of the copying from this broker
@@ -47,7 +47,7 @@ class Services:
     coordinators: "Coordinators"
     transactions: "Transactions"
     metrics: Metrics
-    absences: Absences = field(default_factory=Absences)
+    broker_view: BrokerView = field(default_factory=BrokerView)
     api_versions: dict[int, tuple[int, int]] = field(default_factory=dict)
     bytes_out: Counter = field(default_factory=Counter)
     refused_connections: Counter = field(default_factory=Counter)

@@ -51,7 +51,7 @@ class PartitionFact(NamedTuple):
     where: TopicPartition
     leader: int
     replicas: tuple[int, ...]
-    in_sync: tuple[int, ...]
+    isr: tuple[int, ...]
     is_moving: bool = False
     bytes_in: float = 0
     bytes_out: float = 0
@@ -155,7 +155,7 @@ class _Planner:
     def _led(self) -> Iterator[PartitionFact]:
         """The partitions of which something may be planned: somebody leads them, and nothing is under way."""
         for fact in list(self._partitions.values()):
-            if not fact.is_moving and fact.where not in self._touched and fact.leader in fact.in_sync:
+            if not fact.is_moving and fact.where not in self._touched and fact.leader in fact.isr:
                 yield fact
 
     def _whole(self) -> Iterator[PartitionFact]:
@@ -164,7 +164,7 @@ class _Planner:
         return (
             fact
             for fact in self._led()
-            if set(fact.in_sync) >= set(fact.replicas) and takers >= set(fact.replicas)
+            if set(fact.isr) >= set(fact.replicas) and takers >= set(fact.replicas)
         )
 
     # 1  Leaders.
@@ -175,7 +175,7 @@ class _Planner:
             if self._leaders_left <= 0:
                 return
             order = tuple(sorted(fact.replicas, key=self._is_leaving))
-            if order != fact.replicas and order[0] in fact.in_sync:
+            if order != fact.replicas and order[0] in fact.isr:
                 self._put(fact, order)
 
     def _is_leaving(self, node_id: int) -> bool:
@@ -194,7 +194,7 @@ class _Planner:
             preferred = fact.replicas[0]
             if not (self._limits.gives_back or fact.where in self._touched or self._is_leaving(fact.leader)):
                 continue
-            if fact.leader != preferred and preferred in fact.in_sync and preferred in self._takers:
+            if fact.leader != preferred and preferred in fact.isr and preferred in self._takers:
                 if preferred not in leading:
                     if preferred in greeted:
                         continue

@@ -11,7 +11,7 @@ _MISSED_AFTER_S = 5.0
 _DOUBTED_S = 15.0
 
 
-class Absences:
+class BrokerView:
     """What this broker knows of the others beyond the metadata."""
 
     def __init__(self) -> None:

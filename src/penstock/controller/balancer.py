@@ -1,6 +1,7 @@
-"""The controller's balancer: looks at what brokers have, and has the next few moves made that `core.balancing` plans.
+"""The controller's balancer: gathers facts about brokers and partitions, and carries out the moves that
+`controller.balancing` plans.
 
-What there is to do follows from the metadata each time, so whoever becomes the controller goes on with it.
+Each plan follows from the metadata alone, so the next controller continues where this one stopped.
 """
 
 import asyncio
@@ -17,15 +18,15 @@ from penstock.base.cluster_settings import (
 )
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.base.ids import TopicPartition
-from penstock.cluster.controller import Controller
 from penstock.cluster.metadata import MetadataImage
-from penstock.cluster.moves import Exchange, exchanges_under_way
-from penstock.core.balancing import BrokerFact, Limits, PartitionFact, Plan, plan
+from penstock.cluster.peers import Peers
+from penstock.controller.balancing import BrokerFact, Limits, PartitionFact, Plan, plan
+from penstock.controller.controller import Controller
+from penstock.controller.partition_loads import PartitionLoads
+from penstock.controller.reassignment import Exchange, exchanges_under_way
 from penstock.services.configs import Configs
 from penstock.services.coordinators.internal_topics import replicas_wanted
-from penstock.services.loads import Loads
 from penstock.services.partitions import Partitions
-from penstock.services.peers import Peers
 from penstock.world import World
 
 log = logging.getLogger("penstock.balancer")
@@ -59,7 +60,7 @@ class Balancer:
         self._controller = controller
         self._configs = configs
         self._node_id = node_id
-        self._loads = Loads(world, image, partitions, peers, node_id=node_id)
+        self._loads = PartitionLoads(world, image, partitions, peers, node_id=node_id)
         self._away_since: dict[int, float] = {}
         self._task: asyncio.Task[None] | None = None
 
@@ -138,7 +139,7 @@ class Balancer:
                         where,
                         state.leader,
                         tuple(each for each in state.replicas if each not in state.removing),
-                        state.in_sync,
+                        state.isr,
                         is_moving=bool(state.adding or state.removing),
                         bytes_in=self._loads.written.rates.get(where, 0.0),
                         bytes_out=self._loads.sent.rates.get(where, 0.0),

@@ -19,8 +19,8 @@ from penstock.cluster.image import (
     read_features,
     read_topic,
 )
-from penstock.cluster.lookout import Lookout
 from penstock.cluster.metadata import DELTAS, MetadataImage
+from penstock.cluster.store_watcher import StoreWatcher
 from penstock.world import World
 from penstock.world.store import NoNodeError
 
@@ -29,7 +29,7 @@ log = logging.getLogger("penstock.metadata")
 _TRY_AGAIN_STORING_S = 1.0
 
 
-class Applier(Protocol):
+class MetadataPublisher(Protocol):
     """Whoever makes a change true on this broker, its image included."""
 
     async def apply(self, change: Change) -> None:
@@ -52,25 +52,25 @@ def delta_path(number: int) -> str:
     return f"{DELTAS}/{number:010}"
 
 
-class MetadataFollower:
+class MetadataLoader:
     """The image of one broker, and how many changes it has seen."""
 
-    def __init__(self, world: World, image: MetadataImage, applier: Applier) -> None:
+    def __init__(self, world: World, image: MetadataImage, applier: MetadataPublisher) -> None:
         self._world = world
         self._image = image
         self._applier = applier
         self.turn = asyncio.Lock()  # of who makes the next change, by reading it or by deciding it
         self.number = 0  # of the last delta that is in the image
         self.oldest = 1  # delta that the store still has
-        self._lookout = Lookout(world, self._look, name="follow the metadata")
-        self._debts = Lookout(world, self._pay, name="apply what is owed")
+        self._watcher = StoreWatcher(world, self._look, name="follow the metadata")
+        self._debts = StoreWatcher(world, self._pay, name="apply what is owed")
 
     def follow(self) -> None:
         """Begin to look for news, at once and whenever there are some; after a new session, call it again."""
-        self._lookout.ask()
+        self._watcher.ask()
 
     async def stop(self) -> None:
-        await self._lookout.stop()
+        await self._watcher.stop()
         await self._debts.stop()
 
     async def _look(self) -> bool:

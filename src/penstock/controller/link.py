@@ -7,11 +7,12 @@ from typing import TypeVar
 
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.client.errors import ClientError, UnreachableError
-from penstock.cluster.controller import NOT_CONTROLLER, Controller, NewTopic
 from penstock.cluster.metadata import MetadataImage, Topic
+from penstock.cluster.new_topic import NewTopic
+from penstock.cluster.peers import Peers
+from penstock.controller.alter_partition import alter_partitions
+from penstock.controller.controller import NOT_CONTROLLER, Controller
 from penstock.schema.words import Message
-from penstock.services.in_sync_requests import alter_partitions
-from penstock.services.peers import Peers
 from penstock.wire.messages.allocate_producer_ids import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,

@@ -9,13 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from penstock.base.errors import Refusal
-from penstock.cluster import majorities
 from penstock.cluster.changes import Change
-from penstock.cluster.controller import Controller
 from penstock.cluster.features import unsupported
-from penstock.cluster.leadership import fence, hand_over, welcome
-from penstock.cluster.lookout import Lookout
-from penstock.cluster.majorities import counts_majority
 from penstock.cluster.metadata import (
     BROKERS,
     LIVE,
@@ -25,6 +20,10 @@ from penstock.cluster.metadata import (
     PartitionState,
     Topic,
 )
+from penstock.cluster.store_watcher import StoreWatcher
+from penstock.controller import majorities
+from penstock.controller.controller import Controller
+from penstock.controller.leader_election import fence, hand_over, welcome
 from penstock.world import World
 from penstock.world.store import Check
 
@@ -33,7 +32,7 @@ log = logging.getLogger("penstock.controller")
 Rule = Callable[[Topic, PartitionState], PartitionState]
 
 
-class BrokerKeeper:
+class BrokerRegistry:
     """Works as long as this broker is the controller."""
 
     def __init__(
@@ -42,25 +41,25 @@ class BrokerKeeper:
         image: MetadataImage,
         controller: Controller,
         *,
-        min_in_sync: Callable[[Topic], int],
+        min_isr: Callable[[Topic], int],
         allows_unclean: Callable[[Topic], bool],
         is_in_memory: Callable[[Topic], bool],
     ) -> None:
         self._world = world
         self._image = image
         self._controller = controller
-        self._min_in_sync = min_in_sync
+        self._min_in_sync = min_isr
         self.allows_unclean = allows_unclean
         self._is_in_memory = is_in_memory
         self.leaving: dict[int, int] = {}  # brokers that are about to stop, and their epochs
-        self._lookout = Lookout(world, self._look, name="keep the brokers")
+        self._watcher = StoreWatcher(world, self._look, name="keep the brokers")
 
     def look(self) -> None:
         """Somebody may have come or gone."""
-        self._lookout.ask()
+        self._watcher.ask()
 
     async def stop(self) -> None:
-        await self._lookout.stop()
+        await self._watcher.stop()
 
     async def _look(self) -> bool:
         """False if something was left undone."""
@@ -110,7 +109,7 @@ class BrokerKeeper:
                     and broker.same_directory
                     and (broker.same_process or not self._is_in_memory(topic))
                 )
-                if counts_majority(topic):
+                if topic.counts_majority:
                     return majorities.welcome(state, node_id, keeps_all=keeps_all)
                 return welcome(
                     state,
@@ -147,12 +146,12 @@ class BrokerKeeper:
             topics = self._changed(
                 lambda topic, state: (
                     majorities.fence(state, node_id)
-                    if counts_majority(topic)
+                    if topic.counts_majority
                     else fence(
                         state,
                         node_id,
                         alive,
-                        min_in_sync=self._min_in_sync(topic),
+                        min_isr=self._min_in_sync(topic),
                         unclean=self.allows_unclean(topic),
                     )
                 )
@@ -178,7 +177,7 @@ class BrokerKeeper:
                 topics=self._changed(
                     lambda topic, state: (
                         majorities.hand_over(state, node_id, alive)
-                        if counts_majority(topic)
+                        if topic.counts_majority
                         else hand_over(state, node_id, alive)
                     )
                 )
@@ -212,7 +211,7 @@ class BrokerKeeper:
 
 
 def _waits_for_others(topic: Topic, state: PartitionState, leaving: int, others: set[int]) -> bool:
-    if counts_majority(topic):
+    if topic.counts_majority:
         return (
             state.leader == NO_LEADER and leaving in state.replicas and not others.isdisjoint(state.replicas)
         )

@@ -9,8 +9,8 @@ import logging
 from collections.abc import Callable
 from typing import NamedTuple
 
-from penstock.cluster.lookout import Lookout
 from penstock.cluster.metadata import CONTROLLER, CONTROLLER_EPOCH, decode_number, encode_number
+from penstock.cluster.store_watcher import StoreWatcher
 from penstock.world import World
 from penstock.world.store import BadVersionError, Create, NodeExistsError, NoNodeError, Set
 
@@ -25,22 +25,22 @@ class Elected(NamedTuple):
     epoch_version: int | None = None
 
 
-class Election:
+class ControllerElection:
     """Stands for election whenever there is no controller. `on_elected` hears of every outcome, one after the other."""
 
     def __init__(self, world: World, *, node_id: int, on_elected: Callable[[Elected], None]) -> None:
         self._world = world
         self._node_id = node_id
         self._on_elected = on_elected
-        self._lookout = Lookout(world, self._elect, name="election of the controller")
+        self._watcher = StoreWatcher(world, self._elect, name="election of the controller")
         self._known: Elected | None = None
 
     def stand(self) -> None:
         """Begin, or look again: there may be no controller. After a new session, call it again."""
-        self._lookout.ask()
+        self._watcher.ask()
 
     async def stop(self) -> None:
-        await self._lookout.stop()
+        await self._watcher.stop()
 
     async def _elect(self) -> bool:
         elected = await self._look() or await self._try()

@@ -69,7 +69,7 @@ class SteadyClock:
         return (due_ms - self._wall_ms) / 1000 - (self._loop.time() - self._since_s)
 
 
-class Instance(Generic[S]):
+class LoadedShard(Generic[S]):
     """A shard, the partition it was loaded from, and whoever waits for an answer of it."""
 
     def __init__(
@@ -83,7 +83,7 @@ class Instance(Generic[S]):
         linger_ms: int,
         slice_ms: float,
         on_effect: Callable[[Any], None],
-        on_dropped: "Callable[[Instance[S]], None]",
+        on_dropped: "Callable[[LoadedShard[S]], None]",
     ) -> None:
         self._loop = world.loop
         self._clock = SteadyClock(world)
@@ -176,7 +176,7 @@ class Instance(Generic[S]):
         return answer
 
     def _write(self, decision: Decision[Any]) -> Refusal | None:
-        refused = self.partition.in_sync_refusal()
+        refused = self.partition.isr_refusal()
         if refused is not None:
             return self._refusal(refused.code)
         records, producer = decision.records, decision.producer

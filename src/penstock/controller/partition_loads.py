@@ -12,8 +12,8 @@ from typing import Final, NamedTuple, TypeAlias
 from penstock.base.ids import TopicPartition
 from penstock.client.errors import ClientError
 from penstock.cluster.metadata import MetadataImage
+from penstock.cluster.peers import Peers
 from penstock.services.partitions import Partitions
-from penstock.services.peers import Peers
 from penstock.wire.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 from penstock.world import World
 
@@ -56,7 +56,7 @@ class Rates:
         self.totals, self.rates, self._leaders = totals, rates, leaders
 
 
-class Loads:
+class PartitionLoads:
     """What is known of the loads of all partitions."""
 
     def __init__(

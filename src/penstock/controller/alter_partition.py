@@ -1,9 +1,9 @@
 """AlterPartition as the controller answers it, to other brokers and to its own."""
 
 from penstock.base.errors import ErrorCode, Refusal
-from penstock.cluster.controller import Controller
-from penstock.cluster.in_sync import Proposal, Verdict
 from penstock.cluster.metadata import MetadataImage
+from penstock.controller.controller import Controller
+from penstock.controller.isr import Proposal, Verdict
 from penstock.wire.messages.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionResponse,
@@ -50,6 +50,6 @@ def _answer(verdict: Verdict) -> PartitionDataResponse:
     if state is not None:
         answer.leader_id = state.leader
         answer.leader_epoch = state.leader_epoch
-        answer.isr = list(state.in_sync)
+        answer.isr = list(state.isr)
         answer.partition_epoch = state.partition_epoch
     return answer

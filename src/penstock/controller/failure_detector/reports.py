@@ -10,8 +10,8 @@ import json
 import logging
 from collections.abc import Awaitable, Callable
 
-from penstock.cluster.lookout import Lookout
 from penstock.cluster.metadata import CONTROLLER, SUSPECTS, MetadataImage
+from penstock.cluster.store_watcher import StoreWatcher
 from penstock.world import World
 from penstock.world.store import (
     Create,
@@ -26,7 +26,7 @@ log = logging.getLogger("penstock.cluster")
 WITNESSES = 2
 
 
-class Suspicions:
+class FailureReports:
     """What this broker has to say of others, and what it does when enough say the same."""
 
     def __init__(
@@ -43,7 +43,7 @@ class Suspicions:
         self._node_id = node_id
         self._is_controller = is_controller
         self._expel = expel
-        self._lookout = Lookout(world, self._look, name="look at suspicions")
+        self._watcher = StoreWatcher(world, self._look, name="look at suspicions")
 
     async def report(self, node_id: int, epoch: int) -> None:
         """Nobody listens where that broker should."""
@@ -56,10 +56,10 @@ class Suspicions:
 
     def look(self) -> None:
         """Somebody may have something to say; after a new session, call it again."""
-        self._lookout.ask()
+        self._watcher.ask()
 
     async def stop(self) -> None:
-        await self._lookout.stop()
+        await self._watcher.stop()
 
     async def _look(self) -> bool:
         await self._act(await self._world.store.children(SUSPECTS, watch=self.look))

@@ -9,7 +9,7 @@ before it decides anything: its image may be behind, and what it says of that wo
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Protocol, TypeAlias
 
 from penstock.base.errors import ErrorCode, Refusal, StorageError
@@ -17,8 +17,6 @@ from penstock.base.ids import ZERO_ID, TopicId, TopicPartition, topic_name_probl
 from penstock.cluster.changes import Change
 from penstock.cluster.deletions import surplus
 from penstock.cluster.features import Features, FeatureUpdate, updated
-from penstock.cluster.in_sync import Proposal, Verdict, judge
-from penstock.cluster.leadership import without_needless
 from penstock.cluster.metadata import (
     BROKERS,
     DELETIONS,
@@ -32,15 +30,17 @@ from penstock.cluster.metadata import (
     decode_number,
     encode_number,
 )
-from penstock.cluster.moves import Exchange, Moves, elections, exchanges
-from penstock.cluster.publishing import NotControllerError, Publisher
-from penstock.core.placement import assign_replicas, check_assignment
+from penstock.cluster.new_topic import DEFAULT, NewTopic
+from penstock.controller.isr import Proposal, Verdict, judge
+from penstock.controller.leader_election import without_needless
+from penstock.controller.metadata_writer import MetadataWriter, NotControllerError
+from penstock.controller.placement import assign_replicas, check_assignment
+from penstock.controller.reassignment import Exchange, Moves, elections, exchanges
 from penstock.world import World
 from penstock.world.store import BadVersionError, Check, Create, Delete, NoNodeError, Set, StoreError
 
 log = logging.getLogger("penstock.controller")
 
-DEFAULT = -1
 _TRIMMED_AT_A_TIME = 1_000
 NOT_CONTROLLER = Refusal(
     ErrorCode.NOT_CONTROLLER,
@@ -60,18 +60,7 @@ class TopicConfigs(Protocol):
         self, configs: Mapping[str, str], before: Mapping[str, str] | None = None
     ) -> Refusal | None: ...
 
-    def min_in_sync(self, topic: Topic) -> int: ...
-
-
-@dataclass(frozen=True)
-class NewTopic:
-    """A topic to create, as a client asks for it."""
-
-    name: str
-    partition_count: int = DEFAULT
-    replication_factor: int = DEFAULT
-    assignments: Mapping[int, Sequence[int]] = field(default_factory=dict)
-    configs: Mapping[str, str] = field(default_factory=dict)
+    def min_isr(self, topic: Topic) -> int: ...
 
 
 class Controller:
@@ -94,7 +83,7 @@ class Controller:
         self._default_replication_factor = default_replication_factor
         self._partition_count_max = partition_count_max
         self._one_at_a_time = asyncio.Lock()
-        self._publisher: Publisher | None = None
+        self._publisher: MetadataWriter | None = None
         self.on_active: Callable[[], None] | None = None  # told when this broker has become the controller
 
     # Being the controller, or not.
@@ -103,7 +92,7 @@ class Controller:
     def is_active(self) -> bool:
         return self._publisher is not None and not self._publisher.is_deposed
 
-    def activate(self, publisher: Publisher) -> None:
+    def activate(self, publisher: MetadataWriter) -> None:
         """This broker has been elected, and its image holds all that was written before."""
         self._publisher = publisher
         if self.on_active is not None:
@@ -385,10 +374,10 @@ class Controller:
         await self.decide(decide)
 
     def _without_needless_eligible(self, topic: Topic) -> Topic:
-        if not any(state.eligible for state in topic.partitions):
+        if not any(state.elr for state in topic.partitions):
             return topic
-        least = self._configs.min_in_sync(topic)
-        partitions = tuple(without_needless(state, min_in_sync=least) for state in topic.partitions)
+        least = self._configs.min_isr(topic)
+        partitions = tuple(without_needless(state, min_isr=least) for state in topic.partitions)
         return topic if partitions == topic.partitions else replace(topic, partitions=partitions)
 
     async def alter_group_configs(
@@ -427,9 +416,7 @@ class Controller:
         async with self._one_at_a_time:
             if not self.is_active:
                 return NOT_CONTROLLER
-            change, verdicts, joining = judge(
-                self._image, leader, proposals, min_in_sync=self._configs.min_in_sync
-            )
+            change, verdicts, joining = judge(self._image, leader, proposals, min_isr=self._configs.min_isr)
             if change.is_empty:
                 return verdicts
             return await self._publish_of(change, joining) or verdicts
@@ -499,7 +486,7 @@ class Controller:
             except (StorageError, StoreError) as error:
                 return Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"no producer ids can be had: {error}")
 
-    async def _next_producer_ids(self, publisher: Publisher) -> int:
+    async def _next_producer_ids(self, publisher: MetadataWriter) -> int:
         try:
             node = await self._world.store.get(PRODUCER_IDS)
         except NoNodeError:
@@ -514,13 +501,13 @@ def _new_partition(replicas: tuple[int, ...], alive: frozenset[int]) -> Partitio
     """Those that are alive first: they are in sync, and one of them leads. If all are away, the first to come does:
     there is nothing yet that it could miss.
     """
-    in_sync = tuple(node_id for node_id in replicas if node_id in alive)
+    isr = tuple(node_id for node_id in replicas if node_id in alive)
     away = tuple(node_id for node_id in replicas if node_id not in alive)
     return PartitionState(
-        leader=in_sync[0] if in_sync else NO_LEADER,
+        leader=isr[0] if isr else NO_LEADER,
         leader_epoch=0,
-        replicas=(*in_sync, *away),
-        in_sync=in_sync,
+        replicas=(*isr, *away),
+        isr=isr,
         partition_epoch=0,
-        eligible=() if in_sync else away,
+        elr=() if isr else away,
     )

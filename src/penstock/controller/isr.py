@@ -6,21 +6,21 @@ from typing import NamedTuple
 
 from penstock.base.errors import ErrorCode
 from penstock.cluster.changes import Change
-from penstock.cluster.leadership import elect, eligible_after, finish_exchange
-from penstock.cluster.majorities import agree, counts_majority
 from penstock.cluster.metadata import MetadataImage, PartitionState, Topic
+from penstock.controller.leader_election import elect, finish_exchange
+from penstock.controller.majorities import agree
 
 NO_EPOCH = -1
 
 
 class Proposal(NamedTuple):
-    """What a leader asks for one partition. `in_sync` are node ids with the broker epochs that the leader knows."""
+    """What a leader asks for one partition. `isr` are node ids with the broker epochs that the leader knows."""
 
     topic_id: bytes
     partition: int
     leader_epoch: int
     partition_epoch: int
-    in_sync: Sequence[tuple[int, int]]
+    isr: Sequence[tuple[int, int]]
 
 
 class Verdict(NamedTuple):
@@ -36,11 +36,11 @@ def judge(
     leader: int,
     proposals: Sequence[Proposal],
     *,
-    min_in_sync: Callable[[Topic], int],
+    min_isr: Callable[[Topic], int],
 ) -> tuple[Change, list[Verdict], set[int]]:
     """What to change, what to tell the leader of each partition, and whose registrations must not have changed.
 
-    `min_in_sync` knows each topic's `min.insync.replicas`.
+    `min_isr` knows each topic's `min.insync.replicas`.
     """
     topics: dict[str, Topic] = {}
     verdicts: list[Verdict] = []
@@ -56,18 +56,18 @@ def judge(
         if error is not ErrorCode.NONE:
             verdicts.append(Verdict(proposal, error))
             continue
-        wanted = {node_id for node_id, _ in proposal.in_sync}
-        in_sync = tuple(each for each in state.replicas if each in wanted)
-        joining |= wanted - set(state.in_sync)
+        wanted = {node_id for node_id, _ in proposal.isr}
+        isr = tuple(each for each in state.replicas if each in wanted)
+        joining |= wanted - set(state.isr)
         before = state
-        if counts_majority(topic):
-            state = agree(state, in_sync)
-        elif set(in_sync) != set(state.in_sync):
-            eligible = eligible_after(state, in_sync, min_in_sync=min_in_sync(topic))
+        if topic.counts_majority:
+            state = agree(state, isr)
+        elif set(isr) != set(state.isr):
+            elr = state.elr_after(isr, min_isr=min_isr(topic))
             state = state.changed(
-                in_sync=in_sync,
+                isr=isr,
                 # A leader that gives up could not serve anybody if it led again.
-                eligible=tuple(each for each in eligible if each != leader),
+                elr=tuple(each for each in elr if each != leader),
             )
             state = finish_exchange(state, image.alive())
             if leader not in wanted:  # it cannot write, and gives up
@@ -87,14 +87,14 @@ def _error(state: PartitionState, leader: int, proposal: Proposal, image: Metada
         return ErrorCode.FENCED_LEADER_EPOCH
     if proposal.partition_epoch < state.partition_epoch:
         return ErrorCode.INVALID_UPDATE_VERSION
-    members = {node_id for node_id, _ in proposal.in_sync}
+    members = {node_id for node_id, _ in proposal.isr}
     if not members <= set(state.replicas):
         return ErrorCode.INVALID_REQUEST
-    if leader not in members and not members & set(state.in_sync) & set(image.alive()):
+    if leader not in members and not members & set(state.isr) & set(image.alive()):
         return ErrorCode.OPERATION_NOT_ATTEMPTED  # nobody could lead in its place
-    for node_id, epoch in proposal.in_sync:
+    for node_id, epoch in proposal.isr:
         broker = image.brokers.get(node_id)
-        if node_id in state.in_sync:
+        if node_id in state.isr:
             continue
         if broker is None or broker.fenced or epoch not in (NO_EPOCH, broker.epoch):
             return ErrorCode.INELIGIBLE_REPLICA

@@ -32,7 +32,7 @@ class _Gap(NamedTuple):
     since_ms: int
 
 
-class TurnedAway:
+class RejectedSequences:
     """Of one partition, by producer, the oldest first."""
 
     __slots__ = ("_gaps",)

@@ -16,7 +16,7 @@ from penstock.services.waiting import WaitingFetch
 LOOK_AT_ALL_S: Final = 10.0
 
 
-class RestingPartitions:
+class IdlePartitions:
     """Those of one session: the watch that `core.fetch_sessions` speaks of."""
 
     __slots__ = ("_asked_ms", "_follower", "_looked_at_all_s", "_sentinels", "_wake", "_who", "waiting")
@@ -55,7 +55,7 @@ class RestingPartitions:
             self._wake(sentinel.key)
         return self.waiting
 
-    def stir(self, sentinel: "_Sentinel") -> None:
+    def recheck(self, sentinel: "_Sentinel") -> None:
         """A partition is to be looked at when the follower asks the next time; until then its sentinel stays."""
         self._wake(sentinel.key)
 
@@ -71,7 +71,7 @@ class _Sentinel:
 
     __slots__ = ("_resting", "key", "partition")
 
-    def __init__(self, resting: RestingPartitions, key: PartitionKey, partition: Partition) -> None:
+    def __init__(self, resting: IdlePartitions, key: PartitionKey, partition: Partition) -> None:
         self._resting = resting
         self.key = key
         self.partition = partition
@@ -94,5 +94,5 @@ class _Sentinel:
         if waiting is not None:
             waiting.end()
 
-    def stir(self) -> None:
-        self._resting.stir(self)
+    def recheck(self) -> None:
+        self._resting.recheck(self)
