@@ -393,10 +393,10 @@ def read_values(project: Project, partition: TopicPartition, start: int, end: in
     from penstock.spark.fetching import read_ranges
     from penstock.spark.options import read_settings
     from penstock.spark.planning import OffsetRange
-    from penstock.spark.subscription import Subscription
+    from penstock.spark.subscription import TopicSelection
 
     settings = read_settings(project.source_options(next(iter(project.flows.values()))))
-    rules = read_rules(settings, Subscription(settings))
+    rules = read_rules(settings, TopicSelection(settings))
     schema = StructType([StructField("value", BinaryType())])
     wanted = [OffsetRange(partition, start, end)]
     for batch in read_ranges(cluster_of(settings), wanted, rules, schema):

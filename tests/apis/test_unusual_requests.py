@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.schema.words import Field, Kind, Struct
+from penstock.schema.words import Field, FieldKind, Struct
 from penstock.testing import EmbeddedBroker
 from penstock.wire.apis import APIS
 from penstock.wire.messages import request_type
@@ -109,7 +109,7 @@ def value_of(shape: type[Struct], name: str, field: Field, version: int, style: 
     if name in HARMLESS and shape.__name__.endswith("Request"):
         return HARMLESS[name]
     value: Any
-    if not isinstance(field.type, Kind):
+    if not isinstance(field.type, FieldKind):
         value = request_of(field.type, version, style, known)
     elif field.type.name in BITS:
         value = style.number(BITS[field.type.name])

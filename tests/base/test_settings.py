@@ -9,8 +9,8 @@ from penstock.base.settings import (
     DOUBLE_MAX,
     Catalogue,
     Given,
-    Kind,
     Setting,
+    SettingKind,
     Settings,
     Source,
     boolean,
@@ -31,7 +31,7 @@ EAGER = boolean("eager", False, "Whether to hurry.")
 MOOD = text("mood", "calm", "How it feels.", allowed=OneOf(("calm", "cross")))
 WEIGHT = optional_integer("weight", "Nobody knows by itself.")
 DISTANCE = long("distance", 0, "How far.")
-PIN = Setting("pin", Kind.PASSWORD, "", "A secret.")
+PIN = Setting("pin", SettingKind.PASSWORD, "", "A secret.")
 WINGS = boolean("wings", False, "Whether it flies.", refused="pigs do not fly")
 EVERYTHING = Catalogue("pig", (PATIENCE_MS, COLOURS, SHARE, EAGER, MOOD, WEIGHT, DISTANCE, PIN, WINGS))
 

@@ -7,7 +7,7 @@ import pytest
 
 from penstock.base.errors import SettingError
 from penstock.base.load_settings import load_broker_settings
-from penstock.base.settings import Kind, Shown, Source
+from penstock.base.settings import SettingKind, Shown, Source
 from penstock.base.topic_settings import (
     CLEANUP_POLICY,
     INTERNAL_SEGMENT_BYTES,
@@ -48,7 +48,7 @@ def test_every_config_of_kafka_is_known_with_its_type_default_and_synonyms():
 def test_every_config_is_described_and_takes_its_own_default():
     for setting in TOPIC_SETTINGS:
         assert setting.doc.endswith(".")
-        assert setting.kind in Kind
+        assert setting.kind in SettingKind
         if setting.default is not None:
             assert setting.parse(setting.render(setting.default)) == setting.default
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from penstock.base.errors import Refusal
-from penstock.broker.connection import Connection
+from penstock.broker.connection import ServerConnection
 from penstock.broker.turns import Turns
 from penstock.schema.codec import encode
 from penstock.wire.headers import RequestHeader, frame_request
@@ -114,7 +114,7 @@ def test_work_that_fails_holds_up_nobody(line: Line) -> None:
 class Wire(asyncio.Transport):
     """The other end of a connection of the broker: keeps what it is sent."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: ServerConnection) -> None:
         super().__init__({"peername": ("127.0.0.1", 1)})
         self.connection = connection
         self.sent = bytearray()

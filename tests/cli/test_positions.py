@@ -3,7 +3,8 @@ from datetime import UTC, datetime
 import pytest
 
 from penstock.cli.parsing import UsageError, new_parser
-from penstock.cli.positions import AtOffset, AtTime, BeforeEnd, End, Position, parse_position
+from penstock.cli.positions import BeforeEnd, End, Position, parse_position
+from penstock.client.offsets import AtOffset, AtTime
 
 NOW_MS = 1_800_000_000_000
 

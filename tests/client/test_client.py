@@ -12,7 +12,7 @@ from penstock.base.ids import TopicPartition
 from penstock.client.errors import AnsweredError, ConnectionLostError, UnreachableError
 from penstock.client.fetcher import Fetcher
 from penstock.client.offsets import LATEST, find_offsets
-from penstock.client.produce import Appended, produce
+from penstock.client.produce import ProduceResult, produce
 from penstock.client.topics import Created, NewTopic, create_topics
 from penstock.records.builder import build_batch
 from penstock.records.record import Record
@@ -131,7 +131,7 @@ def test_a_batch_follows_its_partition_to_the_new_leader() -> None:
             new_client(first) as client,
         ):
             results = await produce(client, {FIRST: BATCH})
-        assert results == {FIRST: Appended(42)}
+        assert results == {FIRST: ProduceResult(42)}
         assert kinds(first) == [MetadataRequest, ProduceRequest, MetadataRequest]
         assert kinds(second) == [ProduceRequest]
 
@@ -149,7 +149,7 @@ def test_a_connection_lost_under_way_is_made_again_and_the_batch_sent_again() ->
 
         async with ScriptedBroker(flaky) as broker:
             async with new_client(broker) as client:
-                assert await produce(client, {FIRST: BATCH}) == {FIRST: Appended(7)}
+                assert await produce(client, {FIRST: BATCH}) == {FIRST: ProduceResult(7)}
             assert broker.connection_count == 3
 
     run(story())

@@ -1,5 +1,5 @@
 from penstock.base.errors import ErrorCode
-from penstock.client.cluster import NO_NODE, Cluster
+from penstock.client.cluster import NO_NODE, ClusterMetadata
 from penstock.wire.messages.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
@@ -24,7 +24,7 @@ def answer(
 
 
 def test_an_answer_tells_brokers_controller_and_leaders() -> None:
-    cluster = Cluster()
+    cluster = ClusterMetadata()
     cluster.learn(answer())
     assert sorted(cluster.brokers) == [1, 2]
     assert cluster.controller_id == 2
@@ -36,14 +36,14 @@ def test_an_answer_tells_brokers_controller_and_leaders() -> None:
 
 
 def test_an_older_leader_epoch_from_a_broker_that_lags_changes_nothing() -> None:
-    cluster = Cluster()
+    cluster = ClusterMetadata()
     cluster.learn(answer(leader=2, epoch=6))
     cluster.learn(answer(leader=1, epoch=5))
     assert cluster.leader("t", 0) == 2
 
 
 def test_a_recreated_topic_starts_again_at_its_own_epoch() -> None:
-    cluster = Cluster()
+    cluster = ClusterMetadata()
     cluster.learn(answer(leader=2, epoch=6))
     cluster.learn(answer(leader=1, epoch=0, topic_id=b"b" * 16))
     assert cluster.leader("t", 0) == 1
@@ -51,7 +51,7 @@ def test_a_recreated_topic_starts_again_at_its_own_epoch() -> None:
 
 
 def test_an_error_answer_that_names_a_newer_leader_is_believed_and_an_older_one_is_not() -> None:
-    cluster = Cluster()
+    cluster = ClusterMetadata()
     cluster.learn(answer(leader=1, epoch=5))
     assert not cluster.learn_leader("t", 0, leader=2, leader_epoch=5)
     assert not cluster.learn_leader("t", 0, leader=7, leader_epoch=6), "nobody knows where 7 is"
@@ -60,7 +60,7 @@ def test_an_error_answer_that_names_a_newer_leader_is_believed_and_an_older_one_
 
 
 def test_a_topic_that_is_gone_is_forgotten() -> None:
-    cluster = Cluster()
+    cluster = ClusterMetadata()
     cluster.learn(answer())
     (topic,) = cluster.learn(answer(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
     assert topic.refusal is not None
@@ -69,14 +69,14 @@ def test_a_topic_that_is_gone_is_forgotten() -> None:
 
 
 def test_asking_for_everything_drops_what_was_not_in_the_answer() -> None:
-    cluster = Cluster()
+    cluster = ClusterMetadata()
     cluster.learn(answer(name="old"))
     cluster.learn(answer(name="new"), everything=True)
     assert list(cluster.topics) == ["new"]
 
 
 def test_a_partition_without_leader_has_none() -> None:
-    cluster = Cluster()
+    cluster = ClusterMetadata()
     cluster.learn(answer(leader=NO_NODE))
     assert cluster.leader("t", 0) is None
     assert cluster.partition("t", 0) is not None

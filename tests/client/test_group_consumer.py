@@ -11,7 +11,7 @@ from penstock.client.classic_member import deal_ranges
 from penstock.client.client import Client
 from penstock.client.fetch import read_batches, read_fetched
 from penstock.client.group_consumer import GroupConsumer
-from penstock.client.group_offsets import Committed, committed_offsets, delete_offsets
+from penstock.client.group_offsets import GroupOffset, committed_offsets, delete_offsets
 from penstock.client.groups import (
     GroupDescription,
     GroupProtocol,
@@ -159,7 +159,7 @@ def test_groups_are_listed_and_deleted_with_their_offsets(blocking: BlockingClie
         await reader.leave()
         first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
         assert await delete_offsets(client, topic, [first]) == {first: None}
-        assert await committed_offsets(client, topic, [first, second]) == {second: Committed(2)}
+        assert await committed_offsets(client, topic, [first, second]) == {second: GroupOffset(2)}
         assert topic in [group.group_id for group in await list_groups(client, states=["Empty"])]
         assert await delete_groups(client, [topic]) == {topic: None}
         assert topic not in [group.group_id for group in await list_groups(client)]

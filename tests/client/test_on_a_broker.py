@@ -13,7 +13,7 @@ from penstock.client.errors import AnsweredError, NoAnswerError
 from penstock.client.fetch import read_batches, read_fetched
 from penstock.client.fetcher import Fetcher
 from penstock.client.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, NO_OFFSET, find_offsets, list_offsets
-from penstock.client.produce import ACKS_LEADER, ACKS_NONE, Appended, produce
+from penstock.client.produce import ACKS_LEADER, ACKS_NONE, ProduceResult, produce
 from penstock.client.producer import NewRecord, Producer
 from penstock.client.topics import (
     Created,
@@ -187,7 +187,7 @@ def test_an_idempotent_batch_sent_twice_is_appended_once(blocking: BlockingClien
     partition = TopicPartition(topic, 0)
     for _ in range(2):
         result = blocking.run(produce(blocking.client, {partition: batch}))[partition]
-        assert isinstance(result, Appended)
+        assert isinstance(result, ProduceResult)
         assert result.base_offset == 1
     assert blocking.run(find_offsets(blocking.client, {partition: LATEST})) == {partition: 2}
 

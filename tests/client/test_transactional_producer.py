@@ -11,7 +11,7 @@ from penstock.client.client import Client
 from penstock.client.errors import AnsweredError, NoAnswerError
 from penstock.client.fetch import Aborted, read_batches, read_fetched
 from penstock.client.fetcher import Fetcher
-from penstock.client.group_offsets import Committed, committed_offsets
+from penstock.client.group_offsets import GroupOffset, committed_offsets
 from penstock.client.offsets import LATEST, find_offsets
 from penstock.client.produce import produce
 from penstock.client.producer import NewRecord
@@ -55,13 +55,15 @@ def test_only_committed_transactions_are_seen(
         for number in range(6):
             producer.begin()
             await producer.send(topic, [NewRecord(None, b"%d" % number)])
-            await producer.send_offsets(topic, {TopicPartition(topic, 0): Committed(number)})
+            await producer.send_offsets(topic, {TopicPartition(topic, 0): GroupOffset(number)})
             await (producer.commit() if number % 2 else producer.abort())
         assert (producer.producer_epoch > epoch) is own_epochs
         producer.begin()
         await producer.commit()  # nothing in it: nobody is asked
         assert await read_committed(client, topic, upto=12) == [b"1", b"3", b"5"]
-        assert await committed_offsets(client, topic, stable=True) == {TopicPartition(topic, 0): Committed(5)}
+        assert await committed_offsets(client, topic, stable=True) == {
+            TopicPartition(topic, 0): GroupOffset(5)
+        }
 
         producer.begin()
         await producer.send(topic, [NewRecord(None, b"open")])

@@ -15,7 +15,6 @@ from penstock.world.store import (
     ConnectionLossError,
     Create,
     Delete,
-    Node,
     NodeExistsError,
     NoNodeError,
     NotEmptyError,
@@ -24,6 +23,7 @@ from penstock.world.store import (
     Set,
     Store,
     StoreError,
+    StoreNode,
 )
 
 Story = Callable[[Store], Awaitable[None]]
@@ -115,17 +115,17 @@ class StoreContract:
     def test_a_node_holds_what_was_set_and_counts_its_versions(self) -> None:
         async def story(store: Store) -> None:
             await store.multi([Create("/a", b"one")])
-            assert await store.get("/a") == Node(b"one", 0)
+            assert await store.get("/a") == StoreNode(b"one", 0)
             await store.multi([Set("/a", b"two")])
             await store.multi([Set("/a", b"three", version=1)])
-            assert await store.get("/a") == Node(b"three", 2)
+            assert await store.get("/a") == StoreNode(b"three", 2)
 
         self.run(story)
 
     def test_a_recreated_node_counts_from_zero(self) -> None:
         async def story(store: Store) -> None:
             await store.multi([Create("/a"), Set("/a", b"x"), Delete("/a", version=1), Create("/a", b"y")])
-            assert await store.get("/a") == Node(b"y", 0)
+            assert await store.get("/a") == StoreNode(b"y", 0)
 
         self.run(story)
 
@@ -199,7 +199,7 @@ class StoreContract:
                         Check("/a", version=7),
                     ]
                 )
-            assert await store.get("/a") == Node(b"old", 0)
+            assert await store.get("/a") == StoreNode(b"old", 0)
             assert {"a", "e", "gone"} <= set(await store.children("/"))
             assert "b" not in await store.children("/")
             with pytest.raises(StoreError):
@@ -210,7 +210,7 @@ class StoreContract:
     def test_an_operation_sees_those_before_it(self) -> None:
         async def story(store: Store) -> None:
             await store.multi([Create("/a"), Create("/a/b"), Set("/a/b", b"1"), Check("/a/b", version=1)])
-            assert await store.get("/a/b") == Node(b"1", 1)
+            assert await store.get("/a/b") == StoreNode(b"1", 1)
 
         self.run(story)
 
@@ -233,7 +233,7 @@ class StoreContract:
 
             won = await asyncio.gather(*(claim(number) for number in range(20)))
             assert sum(won) == 1
-            assert await store.get("/counter") == Node(b"%d" % won.index(True), 1)
+            assert await store.get("/counter") == StoreNode(b"%d" % won.index(True), 1)
 
         self.run(story)
 
@@ -249,7 +249,7 @@ class StoreContract:
         async def story(store: Store) -> None:
             await store.multi([Create("/e", b"x", ephemeral=True)])
             await store.multi([Set("/e", b"y")])
-            assert await store.get("/e") == Node(b"y", 1)
+            assert await store.get("/e") == StoreNode(b"y", 1)
             with pytest.raises(StoreError):
                 await store.multi([Create("/e/child")])
 
@@ -364,7 +364,7 @@ class SharedStoreContract(StoreContract):
             await writer.multi([Set("/a", b"new"), Create("/t/x")])
             await node.wait()
             await children.wait()
-            assert await reader.get("/a") == Node(b"new", 1)
+            assert await reader.get("/a") == StoreNode(b"new", 1)
             assert await reader.children("/t") == ["x"]
             await writer.multi([Set("/a", b"newer"), Delete("/t/x")])
             await settle(reader)
@@ -380,7 +380,7 @@ class SharedStoreContract(StoreContract):
             await until_children(watcher, "/brokers", ["1"])
             await broker.close()
             await until_children(watcher, "/brokers", [])
-            assert await watcher.get("/lasting") == Node(b"", 0)
+            assert await watcher.get("/lasting") == StoreNode(b"", 0)
 
         self.run_shared(story)
 
@@ -412,7 +412,7 @@ class SharedStoreContract(StoreContract):
             await first.multi([Create("/e", ephemeral=True), Create("/f", ephemeral=True)])
             await second.multi([Delete("/e"), Create("/e", b"lasting")])
             await first.close()
-            assert await second.get("/e") == Node(b"lasting", 0)
+            assert await second.get("/e") == StoreNode(b"lasting", 0)
             with pytest.raises(NoNodeError):
                 await second.get("/f")
 
@@ -434,7 +434,7 @@ class SharedStoreContract(StoreContract):
             assert await asyncio.wait_for(late.get(), PATIENCE_S) is SessionState.EXPIRED
             await bell.wait()
             await store.close()
-            assert await (await ensemble.open()).get("/a") == Node(b"1", 0)
+            assert await (await ensemble.open()).get("/a") == StoreNode(b"1", 0)
 
         self.run_shared(story)
 

@@ -8,7 +8,7 @@ from penstock.cluster.changes import Change, difference
 from penstock.cluster.deletions import Deletion, Deletions, surplus
 from penstock.cluster.features import Features
 from penstock.cluster.metadata import (
-    Broker,
+    BrokerRegistration,
     MetadataImage,
     PartitionState,
     Topic,
@@ -37,7 +37,7 @@ def test_a_delta_tells_a_broker_all_that_it_needs():
     change = Change(
         topics={"changed": changed, "new": topic("new", number=3)},
         deleted={"gone": Deletion(TopicId(b"\2" * 16), 7)},
-        brokers={4: Broker(4, "rack", {"PLAINTEXT": ("host", 9092)}, epoch=7, fenced=True)},
+        brokers={4: BrokerRegistration(4, "rack", {"PLAINTEXT": ("host", 9092)}, epoch=7, fenced=True)},
         broker_configs={"": {"x": "y"}},
         group_configs={"g": {}},
         features=Features({"transaction.version": 1}, epoch=3),
@@ -90,11 +90,11 @@ def test_features_are_created_where_the_metadata_had_none_and_missed_ones_are_fo
 
 
 def test_a_broker_that_says_nothing_of_levels_supports_what_there_was_before():
-    document = Broker(4, None, {}).document()
+    document = BrokerRegistration(4, None, {}).document()
     del document["features"]
-    assert Broker.of_document(document).features == RANGES_BEFORE
-    able = Broker(4, None, {}, features={"transaction.version": LevelRange(0, 2)})
-    assert Broker.decode(able.encode()) == able
+    assert BrokerRegistration.of_document(document).features == RANGES_BEFORE
+    able = BrokerRegistration(4, None, {}, features={"transaction.version": LevelRange(0, 2)})
+    assert BrokerRegistration.decode(able.encode()) == able
 
 
 def test_what_is_known_is_set_and_what_is_new_created():
@@ -107,7 +107,7 @@ def test_the_difference_of_two_images_makes_the_one_the_other():
     before = image(topic("same"), topic("gone", number=2), topic("again", number=3))
     before.apply_group_configs("g", {"a": "1"})
     after = image(topic("same"), topic("again", number=4), topic("new", number=5))
-    after.apply_broker(Broker(1, None, {}))
+    after.apply_broker(BrokerRegistration(1, None, {}))
     after.apply_broker_configs("1", {"b": "2"})
     after.deletions.add([Deletion(TopicId(b"\2" * 16), 5)])
     change = difference(before, after)

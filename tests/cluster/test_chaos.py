@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from penstock.base.ids import TopicPartition
-from penstock.sim.checkers import Commit, CommittedRead, Message, Outcome, Send
+from penstock.sim.checkers import Commit, CommittedRead, OperationOutcome, Send, SentMessage
 from tests.chaos.cluster import run, verdicts
 from tests.chaos.cluster.recording import Recorder, Span, log_of
 
@@ -32,7 +32,15 @@ def test_a_cluster_keeps_its_promises_while_brokers_and_zookeeper_are_killed_pau
 def acknowledged(recorder: Recorder, number: int, *, idempotent: bool = True) -> None:
     began = recorder.tick()
     log = log_of("t", 0)
-    send = Send("a", (log,), (Message(number),), began, recorder.tick(), Outcome.OK, idempotent=idempotent)
+    send = Send(
+        "a",
+        (log,),
+        (SentMessage(number),),
+        began,
+        recorder.tick(),
+        OperationOutcome.OK,
+        idempotent=idempotent,
+    )
     recorder.history.sends.append(send)
 
 
@@ -50,8 +58,10 @@ def test_what_two_dead_brokers_let_pass_is_found():
 def test_a_groups_offset_that_goes_back_is_found_whoever_was_told():
     recorder = Recorder()
     history = recorder.history
-    history.commits.append(Commit("g", PLACE, 7, recorder.tick(), recorder.tick(), Outcome.OK, "a"))
-    history.commits.append(Commit("g", PLACE, 9, recorder.tick(), recorder.tick(), Outcome.UNKNOWN, "a"))
+    history.commits.append(Commit("g", PLACE, 7, recorder.tick(), recorder.tick(), OperationOutcome.OK, "a"))
+    history.commits.append(
+        Commit("g", PLACE, 9, recorder.tick(), recorder.tick(), OperationOutcome.UNKNOWN, "a")
+    )
     history.committed_reads.append(CommittedRead("g", PLACE, 7, recorder.tick(), recorder.tick()))
     assert not list(verdicts.offsets_gone_back(history))
 
@@ -59,11 +69,11 @@ def test_a_groups_offset_that_goes_back_is_found_whoever_was_told():
     (found,) = verdicts.offsets_gone_back(history)
     assert "had 7 committed" in found
 
-    history.commits.append(Commit("g", PLACE, 6, recorder.tick(), recorder.tick(), Outcome.OK, "a"))
+    history.commits.append(Commit("g", PLACE, 6, recorder.tick(), recorder.tick(), OperationOutcome.OK, "a"))
     assert list(verdicts.offsets_gone_back(history)) == [found], "it is told once"
 
     began = recorder.tick()
-    history.commits.append(Commit("g", PLACE, 4, began, recorder.tick(), Outcome.UNKNOWN, "a"))
+    history.commits.append(Commit("g", PLACE, 4, began, recorder.tick(), OperationOutcome.UNKNOWN, "a"))
     history.committed_reads.append(CommittedRead("g", PLACE, 4, recorder.tick(), recorder.tick()))
     assert len(list(verdicts.offsets_gone_back(history))) == 2, "one that comes late counts no less"
 

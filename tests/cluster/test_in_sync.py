@@ -4,8 +4,8 @@ import pytest
 
 from penstock.base.errors import ErrorCode
 from penstock.base.ids import TopicId
-from penstock.cluster.metadata import Broker, MetadataImage, PartitionState, Topic
-from penstock.controller.isr import Proposal, judge
+from penstock.cluster.metadata import BrokerRegistration, MetadataImage, PartitionState, Topic
+from penstock.controller.isr import PartitionProposal, judge
 
 ID = TopicId(b"t" * 16)
 
@@ -14,19 +14,19 @@ def image() -> MetadataImage:
     made = MetadataImage("cluster")
     made.apply_topic(Topic("t", ID, (PartitionState(1, 5, (1, 2, 3), (1, 2), 7),)))
     for node_id in (1, 2, 3):
-        made.apply_broker(Broker(node_id, None, {}, epoch=10 + node_id))
-    made.apply_broker(Broker(4, None, {}, epoch=14, fenced=True))
+        made.apply_broker(BrokerRegistration(node_id, None, {}, epoch=10 + node_id))
+    made.apply_broker(BrokerRegistration(4, None, {}, epoch=14, fenced=True))
     return made
 
 
-def judged(known: MetadataImage, leader: int, *proposals: Proposal, min_isr: int = 1):
+def judged(known: MetadataImage, leader: int, *proposals: PartitionProposal, min_isr: int = 1):
     return judge(known, leader, proposals, min_isr=lambda _: min_isr)
 
 
 def asked(
     *members: tuple[int, int], leader_epoch: int = 5, partition_epoch: int = 7, topic_id: bytes = ID
-) -> Proposal:
-    return Proposal(topic_id, 0, leader_epoch, partition_epoch, members)
+) -> PartitionProposal:
+    return PartitionProposal(topic_id, 0, leader_epoch, partition_epoch, members)
 
 
 def test_a_follower_that_has_caught_up_joins():
@@ -86,7 +86,7 @@ def test_a_leader_that_leaves_the_set_is_followed_by_another_member():
 
 def test_a_leader_stays_if_nobody_else_could_lead():
     known = image()
-    known.apply_broker(Broker(2, None, {}, epoch=12, fenced=True))
+    known.apply_broker(BrokerRegistration(2, None, {}, epoch=12, fenced=True))
     change, (verdict,), _ = judged(known, 1, asked((2, 12)))
     assert verdict.error is ErrorCode.OPERATION_NOT_ATTEMPTED
     assert change.is_empty
@@ -94,7 +94,7 @@ def test_a_leader_stays_if_nobody_else_could_lead():
 
 def test_a_fenced_broker_does_not_join():
     known = image()
-    known.apply_broker(Broker(3, None, {}, epoch=13, fenced=True))
+    known.apply_broker(BrokerRegistration(3, None, {}, epoch=13, fenced=True))
     _, (verdict,), _ = judged(known, 1, asked((1, 11), (2, 12), (3, 13)))
     assert verdict.error is ErrorCode.INELIGIBLE_REPLICA
 

@@ -11,7 +11,7 @@ from penstock.base.errors import ErrorCode
 from penstock.base.ids import TopicId, TopicPartition
 from penstock.cluster.metadata import (
     NO_LEADER,
-    Broker,
+    BrokerRegistration,
     MetadataImage,
     PartitionState,
     Topic,
@@ -19,7 +19,7 @@ from penstock.cluster.metadata import (
     encode_partition,
 )
 from penstock.controller import majorities
-from penstock.controller.isr import Proposal, judge
+from penstock.controller.isr import PartitionProposal, judge
 from penstock.controller.majorities import (
     Report,
     agree,
@@ -34,7 +34,7 @@ from penstock.controller.majorities import (
     vacate,
     welcome,
 )
-from penstock.controller.reassignment import Exchange, elections, exchanges
+from penstock.controller.reassignment import RequestedReplicas, elections, exchanges
 from penstock.core import replication
 from penstock.core.replication import Leadership, majority_of
 
@@ -58,7 +58,7 @@ def image(partition: PartitionState) -> MetadataImage:
     made = MetadataImage("cluster")
     made.apply_topic(Topic("t", ID, (partition,), {"penstock.ack.quorum": "majority"}))
     for node_id in (1, 2, 3, 4):
-        made.apply_broker(Broker(node_id, None, {}, epoch=10 + node_id))
+        made.apply_broker(BrokerRegistration(node_id, None, {}, epoch=10 + node_id))
     return made
 
 
@@ -192,7 +192,9 @@ def test_an_unclean_election_takes_whoever_is_there():
 
 def agreed(before: PartitionState, *isr: int) -> PartitionState:
     known = image(before)
-    asked = Proposal(ID, 0, before.leader_epoch, before.partition_epoch, [(each, -1) for each in isr])
+    asked = PartitionProposal(
+        ID, 0, before.leader_epoch, before.partition_epoch, [(each, -1) for each in isr]
+    )
     _, (verdict,), _ = judge(known, before.leader, [asked], min_isr=lambda _: 1)
     assert verdict.error is ErrorCode.NONE
     assert verdict.state is not None
@@ -200,7 +202,9 @@ def agreed(before: PartitionState, *isr: int) -> PartitionState:
 
 
 def test_a_replica_is_exchanged_in_two_steps():
-    moves = exchanges(image(state(1)), [Exchange(TopicPartition("t", 0), (1, 2, 4))], keeps_factor=True)
+    moves = exchanges(
+        image(state(1)), [RequestedReplicas(TopicPartition("t", 0), (1, 2, 4))], keeps_factor=True
+    )
     begun = moves.change.topics["t"].partitions[0]
     assert (begun.replicas, begun.adding, begun.removing) == ((1, 2, 4, 3), (4,), (3,))
     counted = agreed(begun, 1, 2, 3, 4)
@@ -231,7 +235,7 @@ def test_another_exchange_drops_who_was_only_being_added():
 def test_an_exchange_given_up_keeps_who_counts():
     begun = exchange(state(1), (1, 4, 5))
     moves = exchanges(
-        image(agreed(begun, 1, 2, 3, 4)), [Exchange(TopicPartition("t", 0), None)], keeps_factor=True
+        image(agreed(begun, 1, 2, 3, 4)), [RequestedReplicas(TopicPartition("t", 0), None)], keeps_factor=True
     )
     after = moves.change.topics["t"].partitions[0]
     assert (set(after.replicas), after.adding, after.removing) == ({1, 2, 3, 4}, (), ())
@@ -424,12 +428,16 @@ class Story:
             if each not in known.isr
         ]
         if any(lives.get(each) != life or not self.nodes[each].admitted for each, life in joining):
-            leadership.answered(proposal, replication.Verdict.REFUSED)
+            leadership.answered(proposal, replication.ProposalOutcome.REFUSED)
             return
         before = self.state
         self.write(agree(before, tuple(each for each in before.replicas if each in proposal.isr)))
         if is_answered:
-            verdict = replication.Verdict.REFUSED if self.state is before else replication.Verdict.OVERTAKEN
+            verdict = (
+                replication.ProposalOutcome.REFUSED
+                if self.state is before
+                else replication.ProposalOutcome.OVERTAKEN
+            )
             leadership.answered(proposal, verdict)
 
     def report(self, node_id: int) -> None:

@@ -8,13 +8,15 @@ import pytest
 from penstock.cluster.embedded_store import EmbeddedStore
 from penstock.cluster.image import set_up
 from penstock.cluster.membership import DuplicateBrokerError, register
-from penstock.cluster.metadata import BROKERS, LIVE, Broker
+from penstock.cluster.metadata import BROKERS, LIVE, BrokerRegistration
 from penstock.world.memory_disk import MemoryDisk
 from penstock.world.real_loop import RealLoop
 from penstock.world.real_work import RealWork
 from penstock.world.store import Delete, Set, Store
 
-BROKER = Broker(1, None, {"PLAINTEXT": ("host", 9092)}, incarnation="directory", same_process=False)
+BROKER = BrokerRegistration(
+    1, None, {"PLAINTEXT": ("host", 9092)}, incarnation="directory", same_process=False
+)
 
 
 def told(story) -> None:
@@ -31,7 +33,7 @@ def told(story) -> None:
     asyncio.run(run())
 
 
-async def acted_on(store: Store, broker: Broker) -> None:
+async def acted_on(store: Store, broker: BrokerRegistration) -> None:
     """What the controller does when it has let a broker in."""
     counted = replace(
         broker, is_new=False, fenced=False, keeps_all=True, same_directory=True, same_process=True
@@ -45,7 +47,7 @@ def test_every_life_has_the_next_epoch_and_waits_for_the_controller():
         assert (first.epoch, first.fenced, first.is_new) == (1, True, True)
         again = await register(store, BROKER)
         assert again.epoch == 2
-        assert Broker.decode((await store.get(f"{BROKERS}/1")).data) == again
+        assert BrokerRegistration.decode((await store.get(f"{BROKERS}/1")).data) == again
 
     told(story)
 

@@ -8,7 +8,7 @@ from penstock.cluster.node_tree import NodeTree, Put
 from penstock.cluster.store_files import StoreFiles
 from penstock.sim.disk import SimDisk
 from penstock.sim.disk_faults import Revoked
-from penstock.world.store import Node
+from penstock.world.store import StoreNode
 
 SEEDS = range(30)
 
@@ -20,7 +20,7 @@ def recover(disk: SimDisk) -> tuple[StoreFiles, NodeTree]:
 
 
 def put(path: str) -> Put:
-    return Put(path, Node(b"", 0), False)
+    return Put(path, StoreNode(b"", 0), False)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

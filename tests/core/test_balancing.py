@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.base.ids import TopicPartition
-from penstock.controller.balancing import TOLERANCE, BrokerFact, Limits, PartitionFact, Plan, plan
+from penstock.controller.balancing import TOLERANCE, BalancingPlan, BrokerFact, Limits, PartitionFact, plan
 
 LIMITS = Limits(leaders=10, replicas=4)
 
@@ -18,7 +18,7 @@ def partition(number: int, *replicas: int, topic: str = "t", **more: Any) -> Par
     return PartitionFact(TopicPartition(topic, number), replicas[0], replicas, replicas, **more)
 
 
-def done(facts: Sequence[PartitionFact], planned: Plan) -> list[PartitionFact]:
+def done(facts: Sequence[PartitionFact], planned: BalancingPlan) -> list[PartitionFact]:
     """The facts when a plan has been carried out."""
     by_place = {fact.where: fact for fact in facts}
     for where, replicas in planned.orders:
@@ -44,7 +44,7 @@ def balanced(
 
 def steps(
     brokers: Sequence[BrokerFact], facts: Sequence[PartitionFact], limits: Limits = LIMITS
-) -> Iterator[tuple[list[PartitionFact], Plan]]:
+) -> Iterator[tuple[list[PartitionFact], BalancingPlan]]:
     seen = set()
     now = sorted(facts)
     while True:

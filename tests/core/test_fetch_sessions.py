@@ -5,15 +5,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.base.errors import ErrorCode
-from penstock.core.fetch_sessions import Answer, FetchSessions, Outcome, Wanted, next_epoch
+from penstock.core.fetch_sessions import Answer, FetchSessions, FetchTarget, PartitionOutcome, next_epoch
 
 NONE = ErrorCode.NONE
 A, B, C = ("a", 0), ("b", 0), ("b", 1)
-QUIET = Outcome(high_watermark=10, log_start_offset=0)
+QUIET = PartitionOutcome(high_watermark=10, log_start_offset=0)
 
 
 def wanted(offset=0, max_bytes=100):
-    return Wanted(fetch_offset=offset, max_bytes=max_bytes)
+    return FetchTarget(fetch_offset=offset, max_bytes=max_bytes)
 
 
 class Broker:
@@ -81,11 +81,11 @@ def test_nothing_new_is_not_mentioned():
 @pytest.mark.parametrize(
     "news",
     [
-        Outcome(high_watermark=11, log_start_offset=0),
-        Outcome(high_watermark=10, log_start_offset=1),
-        Outcome(high_watermark=10, log_start_offset=0, records_size=1),
-        Outcome(high_watermark=10, log_start_offset=0, error=ErrorCode.NOT_LEADER_OR_FOLLOWER),
-        Outcome(high_watermark=10, log_start_offset=0, notice=True),
+        PartitionOutcome(high_watermark=11, log_start_offset=0),
+        PartitionOutcome(high_watermark=10, log_start_offset=1),
+        PartitionOutcome(high_watermark=10, log_start_offset=0, records_size=1),
+        PartitionOutcome(high_watermark=10, log_start_offset=0, error=ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        PartitionOutcome(high_watermark=10, log_start_offset=0, notice=True),
     ],
 )
 def test_news_are_mentioned(news):
@@ -97,7 +97,7 @@ def test_news_are_mentioned(news):
 def test_offsets_once_told_are_not_news():
     broker = Broker()
     session = broker.open(A)
-    moved = Outcome(high_watermark=12, log_start_offset=3)
+    moved = PartitionOutcome(high_watermark=12, log_start_offset=3)
     assert broker.fetch(session, 1, {A: moved}).included == [A]
     assert broker.fetch(session, 2, {A: moved}).included == []
 

@@ -1,7 +1,7 @@
 """A fetch of a session that goes on without it, on another connection, is told so when it ends."""
 
 from penstock.base.errors import ErrorCode
-from penstock.core.fetch_sessions import FetchSessions, IncrementalFetch, Outcome, Wanted
+from penstock.core.fetch_sessions import FetchSessions, FetchTarget, IncrementalFetch, PartitionOutcome
 
 KEY = ("t", 0)
 
@@ -9,10 +9,10 @@ KEY = ("t", 0)
 def test_a_fetch_whose_partitions_were_all_forgotten_meanwhile_is_outdated():
     sessions = FetchSessions(slots=1, partitions_max=10, random_below=lambda _: 0)
     common = {"uses_topic_ids": False, "now_ms": 0}
-    first = sessions.begin(session_id=0, epoch=0, wanted={KEY: Wanted(0, 100)}, **common)
+    first = sessions.begin(session_id=0, epoch=0, wanted={KEY: FetchTarget(0, 100)}, **common)
     assert not isinstance(first, ErrorCode)
-    session_id = first.finish({KEY: Outcome(1, 0)}).session_id
+    session_id = first.finish({KEY: PartitionOutcome(1, 0)}).session_id
     slow = sessions.begin(session_id=session_id, epoch=1, wanted={}, **common)
     assert isinstance(slow, IncrementalFetch)
     sessions.begin(session_id=session_id, epoch=2, wanted={}, forgotten=[KEY], **common)
-    assert slow.finish({KEY: Outcome(5, 0, 10)}).error is ErrorCode.INVALID_FETCH_SESSION_EPOCH
+    assert slow.finish({KEY: PartitionOutcome(5, 0, 10)}).error is ErrorCode.INVALID_FETCH_SESSION_EPOCH

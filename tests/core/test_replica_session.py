@@ -4,15 +4,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.base.errors import ErrorCode
-from penstock.core.fetch_sessions import FetchSessions, Outcome, PartitionKey, Wanted
+from penstock.core.fetch_sessions import FetchSessions, FetchTarget, PartitionKey, PartitionOutcome
 from penstock.core.replica_session import ReplicaSession
 
 T = b"a topic's id...."
 
 
-def wanted(**offsets: int) -> dict[PartitionKey, Wanted]:
+def wanted(**offsets: int) -> dict[PartitionKey, FetchTarget]:
     """`wanted(p0=5)`: partition 0 from offset 5 on."""
-    return {(T, int(name[1:])): Wanted(offset, 100) for name, offset in offsets.items()}
+    return {(T, int(name[1:])): FetchTarget(offset, 100) for name, offset in offsets.items()}
 
 
 def test_a_session_says_what_changes_only() -> None:
@@ -76,9 +76,9 @@ def test_the_leader_always_reads_what_the_follower_wants(
 ) -> None:
     sessions = FetchSessions(slots=2, partitions_max=100, random_below=lambda limit: 5)
     session = ReplicaSession()
-    before: dict[PartitionKey, Wanted] = {}
+    before: dict[PartitionKey, FetchTarget] = {}
     for offsets, trouble in steps:
-        want = {(T, index): Wanted(offset, 100) for index, offset in offsets.items()}
+        want = {(T, index): FetchTarget(offset, 100) for index, offset in offsets.items()}
         if says_changes_only and not session.says_all:
             changed = {key: one for key, one in want.items() if before.get(key) != one}
             asked = session.ask_about(changed, [key for key in before if key not in want])
@@ -96,7 +96,7 @@ def test_the_leader_always_reads_what_the_follower_wants(
         )
         assert not isinstance(fetch, ErrorCode)
         assert dict(fetch.partitions()) == want
-        answer = fetch.finish({key: Outcome(0, 0) for key, _ in fetch.partitions()})
+        answer = fetch.finish({key: PartitionOutcome(0, 0) for key, _ in fetch.partitions()})
         session.answered(session_id=answer.session_id, error=answer.error)
         if trouble:
             getattr(session, trouble)()

@@ -14,7 +14,7 @@ from penstock.core.replication import (
     Follower,
     Leadership,
     Proposal,
-    Verdict,
+    ProposalOutcome,
     cut_offset,
     verdict,
 )
@@ -253,7 +253,7 @@ def test_an_answer_to_what_the_metadata_has_settled_is_nothing() -> None:
     assert first is not None
     leadership.changed(State((1,), partition_epoch=1), now_ms=0)
     second = propose(leadership, end=9)
-    leadership.answered(first, Verdict.REFUSED)
+    leadership.answered(first, ProposalOutcome.REFUSED)
     assert leadership.pending is second is not None
 
 
@@ -282,7 +282,7 @@ class InSyncSets(RuleBasedStateMachine):
         self.written = State((1, 2, 3))  # by the controller
         self.leadership = Leadership(self.written, node_id=NODE, start_offset=0, now_ms=0)
         self.under_way: list[Proposal] = []  # the controller has not looked at them
-        self.answers: list[tuple[Proposal, Verdict, State]] = []
+        self.answers: list[tuple[Proposal, ProposalOutcome, State]] = []
         self.metadata: list[State] = []  # not yet heard of
 
     def advance(self) -> None:
@@ -321,10 +321,10 @@ class InSyncSets(RuleBasedStateMachine):
         if proposal.partition_epoch == self.written.partition_epoch:
             self.written = State(proposal.isr, partition_epoch=proposal.partition_epoch + 1)
             self.metadata.append(self.written)
-            outcome = Verdict.AGREED
+            outcome = ProposalOutcome.AGREED
         else:
-            outcome = Verdict.OVERTAKEN
-        self.answers.append((proposal, Verdict.UNKNOWN if is_lost else outcome, self.written))
+            outcome = ProposalOutcome.OVERTAKEN
+        self.answers.append((proposal, ProposalOutcome.UNKNOWN if is_lost else outcome, self.written))
 
     @precondition(lambda self: self.answers)
     @rule()
@@ -332,7 +332,7 @@ class InSyncSets(RuleBasedStateMachine):
         proposal, outcome, state = self.answers.pop(0)
         if self.leadership.pending is not proposal:
             return
-        if outcome is Verdict.AGREED:
+        if outcome is ProposalOutcome.AGREED:
             self.leadership.changed(state, now_ms=self.now_ms)
         else:
             self.leadership.answered(proposal, outcome)

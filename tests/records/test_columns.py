@@ -17,7 +17,7 @@ from penstock.records.columns import (
     ColumnReader,
     HeaderColumn,
     NewRows,
-    Rows,
+    RecordColumns,
     Writing,
     choose_partitions,
 )
@@ -64,7 +64,7 @@ def elements(column: BinaryColumn | None, count: int) -> list[bytes | None]:
     ]
 
 
-def records_of(rows: Rows) -> list[Record]:
+def records_of(rows: RecordColumns) -> list[Record]:
     """What columns say, as records."""
     offsets = memoryview(rows.offsets).cast("B").cast("q") if rows.row_count else []
     times = memoryview(rows.timestamps_us).cast("B").cast("q") if rows.row_count else []

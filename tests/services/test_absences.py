@@ -1,4 +1,4 @@
-from penstock.cluster.metadata import Broker, MetadataImage
+from penstock.cluster.metadata import BrokerRegistration, MetadataImage
 from penstock.controller.failure_detector.view import BrokerView
 
 LISTENER = "PLAINTEXT"
@@ -8,7 +8,7 @@ def image_of(*node_ids: int, fenced: tuple[int, ...] = ()) -> MetadataImage:
     image = MetadataImage("a-cluster")
     for node_id in node_ids:
         address = {LISTENER: ("localhost", 9000 + node_id)}
-        image.apply_broker(Broker(node_id, None, address, fenced=node_id in fenced))
+        image.apply_broker(BrokerRegistration(node_id, None, address, fenced=node_id in fenced))
     return image
 
 

@@ -14,7 +14,7 @@ from penstock.base.errors import ErrorCode, Refusal
 from penstock.cluster import brokers, isr, leadership, majorities
 from penstock.cluster.deletions import Deletions
 from penstock.cluster.metadata import NO_LEADER, PartitionState
-from penstock.cluster.new_topic import NewTopic
+from penstock.cluster.new_topic import TopicSpec
 from penstock.controller import majority_elections as appointments
 from penstock.controller.balancing import _Planner
 from penstock.controller.controller import Controller
@@ -26,7 +26,7 @@ from penstock.core.replication import Leadership
 from penstock.services.metadata_publisher import BrokerMetadataPublisher
 from penstock.services.partition import Partition
 from penstock.services.partitions import Partitions
-from penstock.services.replication.copying import Copier
+from penstock.services.replication.copying import ReplicaAppender
 from penstock.storage.checking import SegmentCheck
 from penstock.storage.recovery import _Opening
 from penstock.world.store import NodeExistsError, Operation
@@ -122,10 +122,10 @@ def earlier_life_of_a_follower_counts(patch: pytest.MonkeyPatch) -> None:
 def divergence_not_cut(patch: pytest.MonkeyPatch) -> None:
     """A follower keeps what its leader does not have."""
 
-    async def cut(self: Copier, *_: Any) -> None:
+    async def cut(self: ReplicaAppender, *_: Any) -> None:
         await asyncio.sleep(1)  # else it asks again at once, and its leader, and that is most of the run
 
-    patch.setattr(Copier, "_cut", cut)
+    patch.setattr(ReplicaAppender, "_cut", cut)
 
 
 @planted
@@ -179,7 +179,7 @@ def exchange_never_ends(patch: pytest.MonkeyPatch) -> None:
 def stray_controller_decides(patch: pytest.MonkeyPatch) -> None:
     """A broker that is not the controller, and cannot ask it, finds reasons of its own to refuse."""
 
-    async def create_topic(self: Controller, new: NewTopic, *, validate_only: bool = False) -> Any:
+    async def create_topic(self: Controller, new: TopicSpec, *, validate_only: bool = False) -> Any:
         refusal = self._plan_topic(new)
         return refusal if isinstance(refusal, Refusal) else await genuine(self, new)
 

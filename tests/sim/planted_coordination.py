@@ -17,7 +17,7 @@ from penstock.core.transactions.shard import TransactionShard
 from penstock.records.control import Marker
 from penstock.services.coordinators import loading
 from penstock.services.coordinators.loaded_shard import LoadedShard
-from penstock.services.coordinators.writing import Writer
+from penstock.services.coordinators.writing import ShardWriter
 from penstock.services.partition import Partition
 from penstock.services.transactions.verifying import Verifier
 from penstock.storage.checking import SegmentCheck
@@ -49,7 +49,7 @@ def answered_before_the_high_watermark_passes(patch: pytest.MonkeyPatch) -> None
 def gathered_and_not_written(patch: pytest.MonkeyPatch) -> None:
     """What several clients decided in one turn of the loop is answered, and never reaches the log."""
 
-    def flush(self: Writer) -> ErrorCode:
+    def flush(self: ShardWriter) -> ErrorCode:
         if self.has_gathered:
             self.discard()
             self._on_flushed(ErrorCode.NONE)
@@ -59,7 +59,7 @@ def gathered_and_not_written(patch: pytest.MonkeyPatch) -> None:
         unsafe, self._unsafe = self._unsafe, []
         self._reached(unsafe, code)
 
-    patch.setattr(Writer, "flush", flush)
+    patch.setattr(ShardWriter, "flush", flush)
     patch.setattr(LoadedShard, "_flushed", answered)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.sim.disk import SimDisk
 from penstock.sim.disk_faults import Revoked
-from penstock.sim.disk_operations import Operation
+from penstock.sim.disk_operations import DiskOperation
 from penstock.sim.mounted_disk import MountedDisk
 from penstock.world.disk import Disk, File, read_file, write_file_atomically
 from tests.raw_client import batch_of
@@ -416,7 +416,7 @@ def test_a_strike_can_be_set_for_a_node_that_is_yet_to_start() -> None:
 
 
 def test_a_watcher_hears_of_every_operation_before_it_happens() -> None:
-    heard: list[tuple[Operation, str, int]] = []
+    heard: list[tuple[DiskOperation, str, int]] = []
     disk = SimDisk(Random(1), watcher=lambda *operation: heard.append(operation))
     mounted = disk.mount()
     mounted.make_dir("d")
@@ -427,13 +427,13 @@ def test_a_watcher_hears_of_every_operation_before_it_happens() -> None:
     mounted.sync_dir("d")
     mounted.remove("d/b")
     assert heard == [
-        (Operation.MAKE_DIR, "d", 0),
-        (Operation.OPEN, "d/a", 0),
-        (Operation.CREATE, "d/a", 0),
-        (Operation.APPEND, "d/a", 2),
-        (Operation.SYNC, "d/a", 0),
-        (Operation.READ, "d/a", 2),
-        (Operation.RENAME, "d/b", 0),
-        (Operation.SYNC_DIR, "d", 0),
-        (Operation.REMOVE, "d/b", 0),
+        (DiskOperation.MAKE_DIR, "d", 0),
+        (DiskOperation.OPEN, "d/a", 0),
+        (DiskOperation.CREATE, "d/a", 0),
+        (DiskOperation.APPEND, "d/a", 2),
+        (DiskOperation.SYNC, "d/a", 0),
+        (DiskOperation.READ, "d/a", 2),
+        (DiskOperation.RENAME, "d/b", 0),
+        (DiskOperation.SYNC_DIR, "d", 0),
+        (DiskOperation.REMOVE, "d/b", 0),
     ]

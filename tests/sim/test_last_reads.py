@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from penstock.base.ids import TopicPartition, format_id
 from penstock.client.client import Client
-from penstock.client.cluster import Topic
+from penstock.client.cluster import KnownTopic
 from penstock.client.fetch import read_batches, read_fetched
 from penstock.client.topics import NewTopic, create_topics
 from penstock.sim import Simulation
@@ -66,7 +66,7 @@ def test_a_leader_that_has_changed_since_is_looked_up_again() -> None:
 class ForgettingClient(WatchingClient):
     """Learns right after every listing that something in it was wrong."""
 
-    async def refresh(self, topics: Iterable[str] | None = (), *, create: bool = False) -> list[Topic]:
+    async def refresh(self, topics: Iterable[str] | None = (), *, create: bool = False) -> list[KnownTopic]:
         found = await super().refresh(topics, create=create)
         if topics is None:
             self.cluster.forget()

@@ -11,8 +11,8 @@ from penstock.cluster.sessions import StoreUnavailableError
 from penstock.sim import Node, Simulation
 from penstock.sim.loop import SimLoop
 from penstock.sim.shared_store import SharedStore
-from penstock.world.store import Node as StoreNode
 from penstock.world.store import Operation, SessionState, Store
+from penstock.world.store import StoreNode as StoreNode
 from tests.sim.stories import PATIENCE_S
 
 SESSION_MS = 6_000

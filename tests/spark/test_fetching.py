@@ -14,7 +14,7 @@ from penstock.client.client import ClientSettings
 from penstock.client.producer import NewRecord
 from penstock.spark import fetching
 from penstock.spark.columns import schema_of
-from penstock.spark.connecting import Cluster, connected
+from penstock.spark.connecting import ClusterAddress, connected
 from penstock.spark.fetching import ReadRules, read_ranges
 from penstock.spark.planning import ANSWER_BYTES, OffsetRange
 from penstock.testing import EmbeddedBroker
@@ -29,8 +29,8 @@ SCHEMA = schema_of(include_headers=False)
 
 
 @pytest.fixture
-def cluster(broker: EmbeddedBroker) -> Cluster:
-    return Cluster(broker.bootstrap_servers, ClientSettings(client_id="test-fetching"))
+def cluster(broker: EmbeddedBroker) -> ClusterAddress:
+    return ClusterAddress(broker.bootstrap_servers, ClientSettings(client_id="test-fetching"))
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def rows(batches: Iterator[pa.RecordBatch]) -> list[tuple[int, int, int]]:
     ]
 
 
-def test_ranges_come_one_after_the_other_and_whole(cluster: Cluster, topics: Topics, topic: str):
+def test_ranges_come_one_after_the_other_and_whole(cluster: ClusterAddress, topics: Topics, topic: str):
     # The second is so long that answers in its middle are asked to be long, and then its records are short.
     long = [100_000] * (5 * ANSWER_BYTES // 100_000) + [10] * 50
     sizes = [[1, 2, 3], long, [], [4], [5, 6], [7], [8]]
@@ -66,14 +66,14 @@ def test_ranges_come_one_after_the_other_and_whole(cluster: Cluster, topics: Top
     assert rows(read_ranges(cluster, ranges, RULES, SCHEMA)) == expected
 
 
-def test_a_part_of_a_range_is_all_that_comes_of_it(cluster: Cluster, topics: Topics, topic: str):
+def test_a_part_of_a_range_is_all_that_comes_of_it(cluster: ClusterAddress, topics: Topics, topic: str):
     ranges = filled(topics, topic, [list(range(1, 9)), list(range(1, 9))])
     parts = [ranges[0]._replace(start=2, end=4), ranges[1]._replace(start=7)]
     assert rows(read_ranges(cluster, parts, RULES, SCHEMA)) == [(0, 2, 3), (0, 3, 4), (1, 7, 8)]
 
 
 def test_several_requests_are_under_way_and_never_more_than_may_be(
-    broker: EmbeddedBroker, cluster: Cluster, topics: Topics, topic: str
+    broker: EmbeddedBroker, cluster: ClusterAddress, topics: Topics, topic: str
 ):
     ranges = filled(topics, topic, [[size] for size in range(1, 10)])
     with connected(cluster) as blocking:
@@ -98,7 +98,7 @@ def in_flight(blocking: BlockingClient) -> int:
     return sum(each.in_flight for each in list(blocking.client._connections.values()))
 
 
-def test_who_stops_early_leaves_nothing_under_way(cluster: Cluster, topics: Topics, topic: str):
+def test_who_stops_early_leaves_nothing_under_way(cluster: ClusterAddress, topics: Topics, topic: str):
     ranges = filled(topics, topic, [[1], [2], [3], [4], [5], [6]])
     batches = read_ranges(cluster, ranges, RULES, SCHEMA)
     assert next(batches).num_rows == 1
@@ -107,7 +107,7 @@ def test_who_stops_early_leaves_nothing_under_way(cluster: Cluster, topics: Topi
 
 
 def test_what_a_worker_has_loaded_is_not_looked_at_after_every_task(
-    cluster: Cluster, topics: Topics, topic: str
+    cluster: ClusterAddress, topics: Topics, topic: str
 ):
     ranges = filled(topics, topic, [[1]])
     fetching._spare_the_collector.cache_clear()  # this process has read ranges before

@@ -6,12 +6,11 @@ import pytest
 
 from penstock.base.errors import SettingError, UserError
 from penstock.base.ids import TopicPartition
+from penstock.client.offsets import AtOffset, AtTime
 from penstock.spark.options import read_settings
 from penstock.spark.positions import (
     AT_EARLIEST,
     AT_LATEST,
-    AtOffset,
-    AtTime,
     Reached,
     assigned_partitions,
     ending_places,

@@ -8,7 +8,7 @@ from penstock.records.batch import read_header, restamp
 from penstock.records.compression import Codec
 from penstock.sim.disk import SimDisk
 from penstock.sim.disk_faults import Revoked
-from penstock.sim.disk_operations import Operation
+from penstock.sim.disk_operations import DiskOperation
 from penstock.storage import names
 from penstock.storage.compaction import cleanable
 from penstock.storage.errors import CorruptionError
@@ -425,7 +425,7 @@ def test_a_log_that_was_compacted_once_has_gaps_that_are_no_damage_whatever_its_
 
 
 def test_the_mark_of_a_compacted_log_is_on_the_device_before_its_first_swap() -> None:
-    heard: list[tuple[Operation, str]] = []
+    heard: list[tuple[DiskOperation, str]] = []
     disk = SimDisk(
         random.Random(0), watcher=lambda operation, path, _: heard.append((operation, path))
     ).mount()
@@ -433,9 +433,9 @@ def test_the_mark_of_a_compacted_log_is_on_the_device_before_its_first_swap() ->
     put(log, ("a", "1"), ("a", "2"))
     log.roll(now_ms=NOW_MS)
     run_compaction(log, disk)
-    marked = heard.index((Operation.CREATE, f"{PATH}/{names.COMPACTED}"))
+    marked = heard.index((DiskOperation.CREATE, f"{PATH}/{names.COMPACTED}"))
     swapped = next(index for index, (operation, path) in enumerate(heard) if path.endswith(names.SWAP))
-    assert (Operation.SYNC_DIR, PATH) in heard[marked:swapped]
+    assert (DiskOperation.SYNC_DIR, PATH) in heard[marked:swapped]
 
 
 def test_a_gap_in_a_log_that_was_never_compacted_is_damage(disk: MemoryDisk, log: Log) -> None:

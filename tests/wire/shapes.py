@@ -5,7 +5,7 @@ from types import MappingProxyType
 
 from hypothesis import strategies as st
 
-from penstock.schema.words import Field, Kind, Message, Struct
+from penstock.schema.words import Field, FieldKind, Message, Struct
 from penstock.wire.apis import APIS
 from penstock.wire.messages import request_type, response_type
 
@@ -49,7 +49,7 @@ def filled(shape: type[Struct], version: int) -> Struct:
     for name, field in shape.FIELDS.items():
         if not field.is_in(version):
             continue
-        if isinstance(field.type, Kind):
+        if isinstance(field.type, FieldKind):
             value: object = {
                 "string": "abc",
                 "bytes": b"abc",
@@ -75,13 +75,13 @@ def any_of(
 
 
 def _any_field(field: Field, version: int, special: Special) -> st.SearchStrategy[object]:
-    if isinstance(field.type, Kind):
+    if isinstance(field.type, FieldKind):
         value = PRIMITIVES[field.type.name]
     else:
         value = any_of(field.type, version, special)
     if field.is_array:
         value = st.lists(value, max_size=2)
-    elif not isinstance(field.type, Kind) and field.tag is not None:
+    elif not isinstance(field.type, FieldKind) and field.tag is not None:
         # A tagged struct that holds only defaults is not written, and reads as None.
         empty = field.type()
         return st.one_of(st.none(), value.filter(lambda struct: struct != empty))

@@ -13,7 +13,7 @@ import pytest
 
 from penstock.records.internal import group_shapes, transaction_shapes
 from penstock.records.internal.record import RecordKey, RecordValue
-from penstock.schema.words import UNSET, Field, Kind, Message, Struct, Versioned, version_range
+from penstock.schema.words import UNSET, Field, FieldKind, Message, Struct, Versioned, version_range
 from penstock.wire.apis import APIS
 from tests.wire.shapes import messages
 
@@ -87,7 +87,7 @@ def check_struct(shape: type[Struct], declared: list[dict[str, Any]], common: di
 def check_type(field: Field, expected: dict[str, Any], common: dict[str, Any]) -> None:
     assert field.is_array == expected["type"].startswith("[]")
     name = expected["type"].removeprefix("[]")
-    if isinstance(field.type, Kind):
+    if isinstance(field.type, FieldKind):
         assert field.type.name == name
     else:
         # Where request and response have different structs of one name, ours of the response says whose it is.

@@ -35,7 +35,7 @@ _MODULE_NAME = re.compile(r"k(\d+)_(\w+)\Z")
 Handler = Callable[[Call, Any], "Any | Coroutine[Any, Any, Any]"]
 
 
-class Api(NamedTuple):
+class ServedApi(NamedTuple):
     """One API as the connection needs it."""
 
     key: int
@@ -61,7 +61,7 @@ class ApiTable:
 
     def __init__(self, metrics: Metrics) -> None:
         self._apis = {api.key: api for api in _discover(metrics)}
-        self._unserved: dict[int, Api] = {}  # those that were asked for
+        self._unserved: dict[int, ServedApi] = {}  # those that were asked for
         self._unserved_seconds = _seconds(metrics, "unserved")
 
     @property
@@ -76,7 +76,7 @@ class ApiTable:
             for key, api in sorted(self._apis.items())
         }
 
-    def find(self, header: RequestHeader) -> Api:
+    def find(self, header: RequestHeader) -> ServedApi:
         """The API a request asks for, or one that refuses it.
 
         Raises PeerError for what is not in the protocol: Kafka closes the connection as well.
@@ -93,11 +93,11 @@ class ApiTable:
             raise PeerError(f"{APIS[key].name} has no version {version}")
         raise PeerError(f"there is no API key {key}")
 
-    def _refusing(self, key: int) -> Api:
+    def _refusing(self, key: int) -> ServedApi:
         if key not in self._unserved:
             declared = APIS[key]
             assert declared.versions is not None  # or no version of it is known
-            self._unserved[key] = Api(
+            self._unserved[key] = ServedApi(
                 key=key,
                 name=declared.name,
                 versions=declared.versions,
@@ -113,7 +113,7 @@ class ApiTable:
         return self._unserved[key]
 
 
-def _discover(metrics: Metrics) -> list[Api]:
+def _discover(metrics: Metrics) -> list[ServedApi]:
     apis = []
     for module_info in pkgutil.iter_modules(__path__):
         match = _MODULE_NAME.match(module_info.name)
@@ -122,7 +122,7 @@ def _discover(metrics: Metrics) -> list[Api]:
         module = importlib.import_module(f"{__name__}.{module_info.name}")
         name = match[2]
         apis.append(
-            Api(
+            ServedApi(
                 key=int(match[1]),
                 name=name,
                 versions=module.VERSIONS,

@@ -6,7 +6,7 @@ from typing import Any, Final, TypeVar
 from penstock.apis.context import Call
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.core.groups.consumer import ConsumerGroups
-from penstock.core.groups.requests import Client
+from penstock.core.groups.requests import ClientInfo
 from penstock.core.groups.shard import GroupShard
 
 Answered = TypeVar("Answered")
@@ -19,9 +19,9 @@ GROUP_OPERATIONS: Final = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
 MESSAGE_LENGTH_MAX: Final = 8_000
 
 
-def client_of(call: Call) -> Client:
+def client_of(call: Call) -> ClientInfo:
     """The client, as people see it who look at a group. The slash is Kafka's."""
-    return Client(call.header.client_id or "", f"/{call.client.host}")
+    return ClientInfo(call.header.client_id or "", f"/{call.client.host}")
 
 
 def new_uuid(call: Call) -> str:

@@ -14,7 +14,7 @@ from penstock.apis.context import Call, Late
 from penstock.apis.leader_hints import Hint, endpoints, hint
 from penstock.base.buffers import Buffer
 from penstock.base.errors import ErrorCode, PeerError, Refusal
-from penstock.core.transactions.transaction import Identity
+from penstock.core.transactions.transaction import ProducerIdAndEpoch
 from penstock.records.batch import CODEC_MASK, HEADER_SIZE, TRANSACTIONAL, read_header
 from penstock.records.compression import Codec
 from penstock.services.partition import Appended, Partition
@@ -87,7 +87,7 @@ async def _append_when_possible(
     call: Call,
     request: ProduceRequest,
     room: "asyncio.Future[None] | None",
-    beginning: dict[Identity, list[Beginning]],
+    beginning: dict[ProducerIdAndEpoch, list[Beginning]],
 ) -> ProduceResponse | None:
     if room is not None:
         await room
@@ -103,9 +103,9 @@ async def _append_when_possible(
 # Transactions.
 
 
-def _beginning_transactions(call: Call, request: ProduceRequest) -> dict[Identity, list[Beginning]]:
+def _beginning_transactions(call: Call, request: ProduceRequest) -> dict[ProducerIdAndEpoch, list[Beginning]]:
     """By producer, the batches that would be the first of a transaction in their partitions."""
-    found: dict[Identity, list[Beginning]] = {}
+    found: dict[ProducerIdAndEpoch, list[Beginning]] = {}
     if request.transactional_id is None:
         return found
     for topic in request.topic_data:
@@ -124,7 +124,7 @@ def _beginning_transactions(call: Call, request: ProduceRequest) -> dict[Identit
             ):
                 continue
             if call.version >= ADDING_SINCE or partition.topic_rules.verifies_transactions:
-                identity = Identity(header.producer_id, header.producer_epoch)
+                identity = ProducerIdAndEpoch(header.producer_id, header.producer_epoch)
                 found.setdefault(identity, []).append(Beginning(partition, header.base_sequence))
     return found
 

@@ -17,7 +17,7 @@ from penstock.base.broker_settings import FETCH_MAX_BYTES, PENSTOCK_FETCH_ANSWER
 from penstock.base.buffers import Buffer
 from penstock.base.cluster_settings import REPLICA_SELECTOR_CLASS
 from penstock.base.errors import ErrorCode, StorageError
-from penstock.core.fetch_sessions import Fetch, IncrementalFetch, Outcome, PartitionKey, Wanted
+from penstock.core.fetch_sessions import Fetch, FetchTarget, IncrementalFetch, PartitionKey, PartitionOutcome
 from penstock.core.partition import NO_EPOCH, fetch_offset_error
 from penstock.records.batch import headers
 from penstock.records.errors import CorruptBatchError
@@ -103,7 +103,7 @@ class _Read:
         "wanted",
     )
 
-    def __init__(self, key: PartitionKey, wanted: Wanted, reader: _Reader) -> None:
+    def __init__(self, key: PartitionKey, wanted: FetchTarget, reader: _Reader) -> None:
         self.key = key
         self.reader = reader
         self.wanted = wanted
@@ -149,11 +149,11 @@ class _Read:
         assert partition is not None  # else there was an error to tell, and no waiting
         return partition.log.failed is not None or self.limit_offset != self.upto_offset
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> PartitionOutcome:
         partition = self.partition
         if partition is None or self.error is not ErrorCode.NONE:
-            return Outcome(-1, -1, 0, self.error)
-        return Outcome(
+            return PartitionOutcome(-1, -1, 0, self.error)
+        return PartitionOutcome(
             partition.high_watermark,
             partition.log.start_offset,
             len(self.records or b""),
@@ -196,11 +196,11 @@ def _sends_elsewhere(call: Call) -> bool:
 
 def _begin(call: Call, request: FetchRequest, reader: _Reader) -> Fetch | ErrorCode:
     by_id = call.version >= TOPIC_IDS_SINCE
-    wanted: dict[PartitionKey, Wanted] = {}
+    wanted: dict[PartitionKey, FetchTarget] = {}
     for topic in request.topics:
         name: bytes | str = topic.topic_id if by_id else topic.topic
         for asked in topic.partitions:
-            wanted[name, asked.partition] = Wanted(
+            wanted[name, asked.partition] = FetchTarget(
                 asked.fetch_offset,
                 asked.partition_max_bytes,
                 asked.current_leader_epoch,
@@ -358,7 +358,7 @@ def _closest(call: Call, partition: Partition, read: _Read) -> int:
     return best[1]
 
 
-def _divergence(partition: Partition, wanted: Wanted) -> tuple[ErrorCode, EpochEndOffset | None]:
+def _divergence(partition: Partition, wanted: FetchTarget) -> tuple[ErrorCode, EpochEndOffset | None]:
     """Whether the reader's last record was of an epoch that ended, in our log, before its offset."""
     epoch, end_offset = partition.end_of_epoch(wanted.last_fetched_epoch)
     if epoch == NO_EPOCH:

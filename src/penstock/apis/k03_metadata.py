@@ -8,7 +8,7 @@ from penstock.base.broker_settings import AUTO_CREATE_TOPICS_ENABLE
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.base.ids import ZERO_ID, TopicId, topic_name_problem
 from penstock.cluster.metadata import NO_LEADER, PartitionState, Topic
-from penstock.cluster.new_topic import NewTopic
+from penstock.cluster.new_topic import TopicSpec
 from penstock.services.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from penstock.wire.messages.metadata import (
     MetadataRequest,
@@ -60,7 +60,7 @@ async def _create_then_answer(
 ) -> MetadataResponse:
     refusals: dict[str, ErrorCode] = {}
     for name in missing:
-        outcome = await call.services.controller_link.create_topic(NewTopic(name))
+        outcome = await call.services.controller_link.create_topic(TopicSpec(name))
         if isinstance(outcome, Refusal) and outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
             refusals[name] = outcome.code
     return _response(

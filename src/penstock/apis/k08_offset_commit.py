@@ -13,7 +13,7 @@ from penstock.apis.context import Call, Soon
 from penstock.apis.group_requests import code_of
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.cluster.metadata import Topic
-from penstock.core.groups.requests import Commit, OffsetToCommit
+from penstock.core.groups.requests import OffsetCommit, OffsetToCommit
 from penstock.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestTopic,
@@ -42,7 +42,7 @@ def handle(
     asked = _sort_out(call, request)
     if not asked.offsets:
         return asked.response
-    commit = Commit(
+    commit = OffsetCommit(
         group_id=request.group_id,
         offsets=asked.offsets,
         member_id=request.member_id,

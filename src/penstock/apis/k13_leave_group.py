@@ -6,7 +6,7 @@ from typing import Any
 from penstock.apis.context import Call
 from penstock.apis.group_requests import code_of, when_answered
 from penstock.base.errors import ErrorCode, Refusal
-from penstock.core.groups.requests import Leave, Leaving
+from penstock.core.groups.requests import Leave, LeavingMember
 from penstock.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
 
 REQUEST = LeaveGroupRequest
@@ -24,9 +24,9 @@ def handle(
         return LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID)
     several = call.version >= SEVERAL_MEMBERS_SINCE
     members = (
-        [Leaving(member.member_id, member.group_instance_id) for member in request.members]
+        [LeavingMember(member.member_id, member.group_instance_id) for member in request.members]
         if several
-        else [Leaving(request.member_id)]
+        else [LeavingMember(request.member_id)]
     )
     leave = Leave(group_id=request.group_id, members=members)
     codes = call.services.coordinators.groups.ask_at_once(
@@ -36,7 +36,7 @@ def handle(
 
 
 def _respond(
-    members: Sequence[Leaving], codes: tuple[ErrorCode, ...] | Refusal, *, several: bool
+    members: Sequence[LeavingMember], codes: tuple[ErrorCode, ...] | Refusal, *, several: bool
 ) -> LeaveGroupResponse:
     if isinstance(codes, Refusal):
         if codes.code is not ErrorCode.UNKNOWN_MEMBER_ID:

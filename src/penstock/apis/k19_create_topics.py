@@ -7,7 +7,7 @@ from typing import Any
 from penstock.apis.context import Call
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.cluster.metadata import Topic
-from penstock.cluster.new_topic import NewTopic
+from penstock.cluster.new_topic import TopicSpec
 from penstock.wire.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfigs,
@@ -49,7 +49,7 @@ async def _create(call: Call, asked: CreatableTopic, *, validate_only: bool) -> 
         return _refused(
             asked.name, Refusal(ErrorCode.INVALID_CONFIG, f"Null value not supported for {nulls[0]}")
         )
-    new = NewTopic(
+    new = TopicSpec(
         name=asked.name,
         partition_count=asked.num_partitions,
         replication_factor=asked.replication_factor,

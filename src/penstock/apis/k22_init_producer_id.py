@@ -7,7 +7,7 @@ from penstock.apis.context import Call
 from penstock.base.coordinator_settings import TRANSACTION_TWO_PHASE_COMMIT_ENABLE
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.core.transactions.requests import InitProducer
-from penstock.core.transactions.transaction import NO_EPOCH, NO_IDENTITY, NO_PRODUCER_ID, Identity
+from penstock.core.transactions.transaction import NO_EPOCH, NO_IDENTITY, NO_PRODUCER_ID, ProducerIdAndEpoch
 from penstock.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 REQUEST = InitProducerIdRequest
@@ -23,7 +23,7 @@ async def handle(call: Call, request: InitProducerIdRequest) -> InitProducerIdRe
     settings = call.services.configs.broker
     if call.version >= TWO_PHASE_SINCE and not settings[TRANSACTION_TWO_PHASE_COMMIT_ENABLE]:
         return _refuse(call, ErrorCode.UNSUPPORTED_VERSION)
-    current = Identity(request.producer_id, request.producer_epoch)
+    current = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
     is_half = NO_PRODUCER_ID in current and current != NO_IDENTITY
     if request.transactional_id == "" or is_half:
         return _refuse(call, ErrorCode.INVALID_REQUEST)
@@ -36,7 +36,7 @@ async def handle(call: Call, request: InitProducerIdRequest) -> InitProducerIdRe
 
 
 async def _initialize(
-    call: Call, request: InitProducerIdRequest, current: Identity, spare_producer_id: int
+    call: Call, request: InitProducerIdRequest, current: ProducerIdAndEpoch, spare_producer_id: int
 ) -> InitProducerIdResponse:
     assert request.transactional_id is not None
     wanted = InitProducer(

@@ -13,7 +13,7 @@ from penstock.apis.context import Call, Late
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.base.ids import TopicPartition
 from penstock.core.transactions.requests import AddPartitions
-from penstock.core.transactions.transaction import VERSION_2, Identity, by_topic
+from penstock.core.transactions.transaction import VERSION_2, ProducerIdAndEpoch, by_topic
 from penstock.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
@@ -78,7 +78,7 @@ async def _ask(
     call: Call, transaction: AddPartitionsToTxnTransaction, partitions: frozenset[TopicPartition]
 ) -> dict[TopicPartition, ErrorCode]:
     transactional_id = transaction.transactional_id
-    identity = Identity(transaction.producer_id, transaction.producer_epoch)
+    identity = ProducerIdAndEpoch(transaction.producer_id, transaction.producer_epoch)
     if not transactional_id:
         return dict.fromkeys(sorted(partitions), ErrorCode.INVALID_REQUEST)
     if transaction.verify_only:

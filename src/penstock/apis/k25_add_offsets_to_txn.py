@@ -7,7 +7,7 @@ from penstock.apis.context import Call
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.base.ids import CONSUMER_OFFSETS, TopicPartition
 from penstock.core.transactions.requests import AddPartitions
-from penstock.core.transactions.transaction import Identity
+from penstock.core.transactions.transaction import ProducerIdAndEpoch
 from penstock.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 
 REQUEST = AddOffsetsToTxnRequest
@@ -36,7 +36,7 @@ async def _add(call: Call, request: AddOffsetsToTxnRequest) -> ErrorCode:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     wanted = AddPartitions(
         request.transactional_id,
-        Identity(request.producer_id, request.producer_epoch),
+        ProducerIdAndEpoch(request.producer_id, request.producer_epoch),
         frozenset({TopicPartition(CONSUMER_OFFSETS, index)}),
     )
     answer = await coordinators.transactions.ask(

@@ -15,7 +15,7 @@ from penstock.core.transactions.requests import EndTransaction
 from penstock.core.transactions.transaction import (
     NO_PRODUCER_ID,
     VERSION_2,
-    Identity,
+    ProducerIdAndEpoch,
     is_exhausted,
 )
 from penstock.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
@@ -47,16 +47,16 @@ async def _end_with_another_producer_id(call: Call, request: EndTxnRequest) -> E
     return _response(call.version, await answer if isinstance(answer, Awaitable) else answer)
 
 
-async def _when_answered(call: Call, answer: Awaitable[Identity | Refusal]) -> EndTxnResponse:
+async def _when_answered(call: Call, answer: Awaitable[ProducerIdAndEpoch | Refusal]) -> EndTxnResponse:
     return _response(call.version, await answer)
 
 
 def _ask(
     call: Call, request: EndTxnRequest, *, spare_producer_id: int
-) -> Identity | Refusal | Awaitable[Identity | Refusal]:
+) -> ProducerIdAndEpoch | Refusal | Awaitable[ProducerIdAndEpoch | Refusal]:
     wanted = EndTransaction(
         request.transactional_id,
-        Identity(request.producer_id, request.producer_epoch),
+        ProducerIdAndEpoch(request.producer_id, request.producer_epoch),
         commit=request.committed,
         client_version=VERSION_2 if call.version >= EPOCHS_SINCE else 0,
         spare_producer_id=spare_producer_id,
@@ -66,7 +66,7 @@ def _ask(
     )
 
 
-def _response(version: int, answer: Identity | Refusal) -> EndTxnResponse:
+def _response(version: int, answer: ProducerIdAndEpoch | Refusal) -> EndTxnResponse:
     if isinstance(answer, Refusal):
         fenced = answer.code is ErrorCode.PRODUCER_FENCED and version < FENCED_SINCE
         return EndTxnResponse(error_code=ErrorCode.INVALID_PRODUCER_EPOCH if fenced else answer.code)

@@ -7,10 +7,10 @@ verified that AddOffsetsToTxn did. Leaves out what a group checks of members and
 from penstock.apis.context import Call
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.base.ids import CONSUMER_OFFSETS
-from penstock.core.coordination import Decision, Producer
-from penstock.core.groups.requests import NO_TOPIC_ID, Commit, OffsetToCommit
+from penstock.core.coordination import BatchProducer, Decision
+from penstock.core.groups.requests import NO_TOPIC_ID, OffsetCommit, OffsetToCommit
 from penstock.core.groups.shard import GroupShard
-from penstock.core.transactions.transaction import Identity
+from penstock.core.transactions.transaction import ProducerIdAndEpoch
 from penstock.core.verification import Verification
 from penstock.services.partition import Partition
 from penstock.services.transactions.verifying import Beginning, produce_refusal
@@ -37,7 +37,7 @@ async def handle(call: Call, request: TxnOffsetCommitRequest) -> TxnOffsetCommit
         _offset(call, topic.name, partition) for topic in request.topics for partition in topic.partitions
     ]
     known = [_exists(call, offset) for offset in offsets]
-    commit = Commit(
+    commit = OffsetCommit(
         group_id=request.group_id,
         offsets=[offset for offset, is_known in zip(offsets, known, strict=True) if is_known],
         member_id=request.member_id,
@@ -79,7 +79,7 @@ def _exists(call: Call, offset: OffsetToCommit) -> bool:
     return topic is not None and 0 <= offset.partition < len(topic.partitions)
 
 
-async def _commit(call: Call, request: TxnOffsetCommitRequest, commit: Commit) -> list[ErrorCode]:
+async def _commit(call: Call, request: TxnOffsetCommitRequest, commit: OffsetCommit) -> list[ErrorCode]:
     """One code per offset, in order."""
     groups = call.services.coordinators.groups
     index = groups.index_for(commit.group_id)
@@ -88,7 +88,7 @@ async def _commit(call: Call, request: TxnOffsetCommitRequest, commit: Commit) -
     )
     if isinstance(partition, ErrorCode):
         return [ErrorCode.NOT_COORDINATOR] * len(commit.offsets)
-    identity = Identity(request.producer_id, request.producer_epoch)
+    identity = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
     verification = await _verify(call, request.transactional_id, identity, partition)
     if isinstance(verification, ErrorCode):
         refusal = produce_refusal(verification, knows_abortable=call.version >= ABORTABLE_SINCE)
@@ -97,7 +97,7 @@ async def _commit(call: Call, request: TxnOffsetCommitRequest, commit: Commit) -
     def decide(shard: GroupShard, now_ms: int) -> Decision[tuple[ErrorCode, ...]]:
         if not _is_verified(partition, identity, verification):
             return Decision.refused(ErrorCode.INVALID_TXN_STATE)
-        return shard.commit_in_transaction(commit, Producer(*identity), now_ms)
+        return shard.commit_in_transaction(commit, BatchProducer(*identity), now_ms)
 
     answer = await groups.ask(commit.group_id, decide)
     if isinstance(answer, Refusal):
@@ -106,7 +106,7 @@ async def _commit(call: Call, request: TxnOffsetCommitRequest, commit: Commit) -
 
 
 async def _verify(
-    call: Call, transactional_id: str, identity: Identity, partition: Partition
+    call: Call, transactional_id: str, identity: ProducerIdAndEpoch, partition: Partition
 ) -> Verification | ErrorCode | None:
     """What it takes for the transaction to begin in this partition of __consumer_offsets; None: it has begun."""
     adds = call.version >= ADDING_SINCE
@@ -119,7 +119,9 @@ async def _verify(
     return (await verifier.ask(transactional_id, identity, [beginning], adds=adds))[partition]
 
 
-def _is_verified(partition: Partition, identity: Identity, verification: Verification | None) -> bool:
+def _is_verified(
+    partition: Partition, identity: ProducerIdAndEpoch, verification: Verification | None
+) -> bool:
     """Whether the transaction goes on here, or may begin: no marker has come since the coordinator was asked."""
     producers = partition.producers
     if producers.is_in_transaction(*identity) or not partition.topic_rules.verifies_transactions:

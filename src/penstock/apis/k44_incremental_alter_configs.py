@@ -9,7 +9,7 @@ from penstock.apis.context import Call
 from penstock.base.broker_settings import BROKER_SETTINGS
 from penstock.base.errors import ErrorCode, Refusal, SettingError
 from penstock.base.group_settings import GROUP_SETTINGS
-from penstock.base.settings import Kind
+from penstock.base.settings import SettingKind
 from penstock.base.topic_settings import TOPIC_SETTINGS
 from penstock.wire.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -105,7 +105,7 @@ def _change_list(
         setting = catalogue[config.name]
     except SettingError as error:
         return Refusal(ErrorCode.INVALID_CONFIG, str(error))
-    if setting.kind is not Kind.LIST:
+    if setting.kind is not SettingKind.LIST:
         return Refusal(
             ErrorCode.INVALID_CONFIG, f"{config.name} is not a list; nothing can be appended or subtracted"
         )

@@ -3,7 +3,7 @@
 from penstock.apis.context import Call
 from penstock.base.errors import Refusal
 from penstock.base.ids import TopicPartition
-from penstock.controller.reassignment import Exchange
+from penstock.controller.reassignment import RequestedReplicas
 from penstock.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -20,7 +20,7 @@ async def handle(
     call: Call, request: AlterPartitionReassignmentsRequest
 ) -> AlterPartitionReassignmentsResponse:
     asked_for = [
-        Exchange(
+        RequestedReplicas(
             TopicPartition(topic.name, each.partition_index),
             None if each.replicas is None else tuple(each.replicas),
         )

@@ -11,8 +11,8 @@ from penstock.base.settings import (
     HOUR_MS,
     MINUTE_MS,
     SECOND_MS,
-    Kind,
     Setting,
+    SettingKind,
     boolean,
     integer,
     long,
@@ -68,7 +68,7 @@ OFFSETS_TOPIC_NUM_PARTITIONS = integer(
 )
 OFFSETS_TOPIC_REPLICATION_FACTOR = Setting(
     "offsets.topic.replication.factor",
-    Kind.SHORT,
+    SettingKind.SHORT,
     3,
     "Replicas of `__consumer_offsets`; as many as there are brokers, if that is fewer. It gets the others when more "
     "brokers come.",
@@ -228,7 +228,7 @@ TRANSACTION_STATE_LOG_NUM_PARTITIONS = integer(
 )
 TRANSACTION_STATE_LOG_REPLICATION_FACTOR = Setting(
     "transaction.state.log.replication.factor",
-    Kind.SHORT,
+    SettingKind.SHORT,
     3,
     "Replicas of `__transaction_state`; as many as there are brokers, if that is fewer. It gets the others when more "
     "brokers come.",

@@ -37,7 +37,7 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 
-class Kind(IntEnum):
+class SettingKind(IntEnum):
     """The kinds of value; the numbers are those of DescribeConfigs."""
 
     BOOLEAN = 1
@@ -78,7 +78,7 @@ class Setting(Generic[T_co]):
     """One setting. Made by `boolean`, `integer`, `long`, … below, which fix the type."""
 
     name: str
-    kind: Kind
+    kind: SettingKind
     default: T_co
     doc: str
     allowed: Allowed | None = None
@@ -97,7 +97,7 @@ class Setting(Generic[T_co]):
 
     @property
     def sensitive(self) -> bool:
-        return self.kind is Kind.PASSWORD
+        return self.kind is SettingKind.PASSWORD
 
     def parse(self, raw: object) -> T_co:
         """The value that `raw` (text, or what TOML gives) stands for; SettingError if it is not allowed."""
@@ -131,43 +131,43 @@ class Setting(Generic[T_co]):
 
 
 def boolean(name: str, default: bool, doc: str, **more: Any) -> Setting[bool]:
-    return Setting(name, Kind.BOOLEAN, default, doc, **more)
+    return Setting(name, SettingKind.BOOLEAN, default, doc, **more)
 
 
 def text(name: str, default: str, doc: str, **more: Any) -> Setting[str]:
-    return Setting(name, Kind.STRING, default, doc, **more)
+    return Setting(name, SettingKind.STRING, default, doc, **more)
 
 
 def optional_text(name: str, doc: str, **more: Any) -> Setting[str | None]:
-    return Setting(name, Kind.STRING, None, doc, optional=True, **more)
+    return Setting(name, SettingKind.STRING, None, doc, optional=True, **more)
 
 
 def optional_secret(name: str, doc: str, **more: Any) -> Setting[Secret | None]:
-    return Setting(name, Kind.PASSWORD, None, doc, optional=True, **more)
+    return Setting(name, SettingKind.PASSWORD, None, doc, optional=True, **more)
 
 
 def integer(name: str, default: int, doc: str, **more: Any) -> Setting[int]:
-    return Setting(name, Kind.INT, default, doc, **more)
+    return Setting(name, SettingKind.INT, default, doc, **more)
 
 
 def optional_integer(name: str, doc: str, **more: Any) -> Setting[int | None]:
-    return Setting(name, Kind.INT, None, doc, optional=True, **more)
+    return Setting(name, SettingKind.INT, None, doc, optional=True, **more)
 
 
 def long(name: str, default: int, doc: str, **more: Any) -> Setting[int]:
-    return Setting(name, Kind.LONG, default, doc, **more)
+    return Setting(name, SettingKind.LONG, default, doc, **more)
 
 
 def optional_long(name: str, doc: str, **more: Any) -> Setting[int | None]:
-    return Setting(name, Kind.LONG, None, doc, optional=True, **more)
+    return Setting(name, SettingKind.LONG, None, doc, optional=True, **more)
 
 
 def double(name: str, default: float, doc: str, **more: Any) -> Setting[float]:
-    return Setting(name, Kind.DOUBLE, default, doc, **more)
+    return Setting(name, SettingKind.DOUBLE, default, doc, **more)
 
 
 def words(name: str, default: tuple[str, ...], doc: str, **more: Any) -> Setting[tuple[str, ...]]:
-    return Setting(name, Kind.LIST, default, doc, **more)
+    return Setting(name, SettingKind.LIST, default, doc, **more)
 
 
 # Python's int() and float() take more than Kafka does: underscores, other alphabets' digits, 'nan'. Thousands
@@ -175,7 +175,7 @@ def words(name: str, default: tuple[str, ...], doc: str, **more: Any) -> Setting
 _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,100}\Z")
 _DECIMAL_NUMBER = re.compile(r"[+-]?([0-9]{1,400}\.?[0-9]{0,400}|\.[0-9]{1,400})([eE][+-]?[0-9]{1,5})?\Z")
 
-_BITS = {Kind.SHORT: 16, Kind.INT: 32, Kind.LONG: 64}
+_BITS = {SettingKind.SHORT: 16, SettingKind.INT: 32, SettingKind.LONG: 64}
 
 
 def _read_boolean(setting: Setting[Any], raw: object) -> object:
@@ -226,16 +226,16 @@ def _read_list(setting: Setting[Any], raw: object) -> object:
     return tuple(word.strip() for word in raw)
 
 
-_READERS: dict[Kind, Callable[[Setting[Any], object], object]] = {
-    Kind.BOOLEAN: _read_boolean,
-    Kind.STRING: _read_text,
-    Kind.INT: _read_whole_number,
-    Kind.SHORT: _read_whole_number,
-    Kind.LONG: _read_whole_number,
-    Kind.DOUBLE: _read_double,
-    Kind.LIST: _read_list,
-    Kind.CLASS: _read_text,
-    Kind.PASSWORD: _read_password,
+_READERS: dict[SettingKind, Callable[[Setting[Any], object], object]] = {
+    SettingKind.BOOLEAN: _read_boolean,
+    SettingKind.STRING: _read_text,
+    SettingKind.INT: _read_whole_number,
+    SettingKind.SHORT: _read_whole_number,
+    SettingKind.LONG: _read_whole_number,
+    SettingKind.DOUBLE: _read_double,
+    SettingKind.LIST: _read_list,
+    SettingKind.CLASS: _read_text,
+    SettingKind.PASSWORD: _read_password,
 }
 
 

@@ -41,11 +41,11 @@ from penstock.broker.background import Background
 from penstock.broker.cluster_member import ClusterMember
 from penstock.broker.connections import Connections
 from penstock.broker.http import HttpConnections
-from penstock.broker.leaving import Leaving
+from penstock.broker.leaving import ShutdownDeadline
 from penstock.broker.listening import listen_error
 from penstock.cluster.features import refusal_to_join, unsupported
 from penstock.cluster.image import load_image, set_up
-from penstock.cluster.metadata import Broker as BrokerMetadata
+from penstock.cluster.metadata import BrokerRegistration as BrokerMetadata
 from penstock.cluster.metadata import MetadataImage
 from penstock.cluster.metadata_loader import MetadataLoader
 from penstock.cluster.peers import Peers
@@ -102,7 +102,7 @@ class Broker:
         self._log_dir = log_dir
         self._sessions = sessions
         self._member: ClusterMember | None = None
-        self._leaving: Leaving | None = None
+        self._leaving: ShutdownDeadline | None = None
         self._broker_view = BrokerView()
         self._replication: Replication | None = None
         self._balancer: Balancer | None = None
@@ -334,7 +334,7 @@ class Broker:
             self._broker_view,
             node_id=node_id,
         )
-        self._leaving = Leaving(world, self._member)
+        self._leaving = ShutdownDeadline(world, self._member)
         return link
 
     async def _listen(self, connections: Connections) -> None:

@@ -12,7 +12,7 @@ from penstock.base.errors import UserError
 from penstock.client.errors import ClientError
 from penstock.cluster.features import refusal_to_join, unsupported
 from penstock.cluster.membership import register
-from penstock.cluster.metadata import LIVE, Broker, MetadataImage
+from penstock.cluster.metadata import LIVE, BrokerRegistration, MetadataImage
 from penstock.cluster.metadata_loader import MetadataLoader
 from penstock.cluster.peers import Peers
 from penstock.cluster.sessions import RenewableStore
@@ -75,7 +75,7 @@ class ClusterMember:
         self._pulse = ConnectionProbe(
             world, image, peers, node_id=node_id, broker_view=broker_view, report=self._suspicions.report
         )
-        self._broker: Broker | None = None
+        self._broker: BrokerRegistration | None = None
         self._epoch = 0
         self._admitted: asyncio.Future[None] | None = None
         self._tasks: dict[asyncio.Task[None], None] = {}
@@ -90,7 +90,7 @@ class ClusterMember:
         applier.on_brokers.append(self._brokers_changed)
         applier.on_features.append(self._features_changed)
 
-    async def join(self, broker: Broker, *, timeout_ms: int) -> None:
+    async def join(self, broker: BrokerRegistration, *, timeout_ms: int) -> None:
         """Become part of the cluster; returns when the controller has acted on it. UserError if it does not in time."""
         self._broker = broker
         await self._register()

@@ -20,7 +20,7 @@ from functools import partial
 from types import CoroutineType
 from typing import Any, TypeVar, cast
 
-from penstock.apis import Api, ApiTable
+from penstock.apis import ApiTable, ServedApi
 from penstock.apis.context import Call, ConnectedClient, Held, Late, Services, Soon
 from penstock.base.buffers import Buffer
 from penstock.base.errors import PeerError
@@ -55,7 +55,7 @@ class _Answer:
         self.chunks: list[Buffer] | None = None
 
 
-class Connection(asyncio.BufferedProtocol):
+class ServerConnection(asyncio.BufferedProtocol):
     """The server's side of one connection."""
 
     def __init__(
@@ -75,10 +75,10 @@ class Connection(asyncio.BufferedProtocol):
         reading: Turns,
         lease_guard: LeaseGuard,
         lines: ScarceLines,
-        on_made: Callable[["Connection"], bool],
+        on_made: Callable[["ServerConnection"], bool],
         on_waiting: Callable[[], None],
-        on_unsent: Callable[["Connection"], None],
-        on_lost: Callable[["Connection"], None],
+        on_unsent: Callable[["ServerConnection"], None],
+        on_lost: Callable[["ServerConnection"], None],
     ) -> None:
         self._services = services
         self._loop = services.world.loop
@@ -299,7 +299,7 @@ class Connection(asyncio.BufferedProtocol):
         was_granted: bool,
         header: RequestHeader,
         position: int,
-        api: Api,
+        api: ServedApi,
         started_at: float,
     ) -> None:
         waits = False
@@ -321,7 +321,7 @@ class Connection(asyncio.BufferedProtocol):
         was_granted: bool,
         header: RequestHeader,
         position: int,
-        api: Api,
+        api: ServedApi,
         started_at: float,
     ) -> bool:
         """Whether the request waits for something; its memory is given back when that is over."""
@@ -356,7 +356,7 @@ class Connection(asyncio.BufferedProtocol):
     def _finish_soon(
         self,
         outcome: Soon,
-        api: Api,
+        api: ServedApi,
         header: RequestHeader,
         started_at: float,
         let_go_of: Callable[[], None],
@@ -387,7 +387,7 @@ class Connection(asyncio.BufferedProtocol):
     def _finish_later(
         self,
         outcome: Coroutine[Any, Any, Any],
-        api: Api,
+        api: ServedApi,
         header: RequestHeader,
         started_at: float,
         let_go_of: Callable[[], None],
@@ -412,7 +412,7 @@ class Connection(asyncio.BufferedProtocol):
         self,
         outcome: Coroutine[Any, Any, Any],
         answer: _Answer,
-        api: Api,
+        api: ServedApi,
         header: RequestHeader,
         started_at: float,
         *,
@@ -434,7 +434,7 @@ class Connection(asyncio.BufferedProtocol):
     def _answer_and_go_on(
         self,
         answer: _Answer,
-        api: Api,
+        api: ServedApi,
         header: RequestHeader,
         response: Any,
         started_at: float,
@@ -461,7 +461,7 @@ class Connection(asyncio.BufferedProtocol):
     # Answers out.
 
     def _answer(
-        self, answer: _Answer | None, api: Api, header: RequestHeader, response: Any, started_at: float
+        self, answer: _Answer | None, api: ServedApi, header: RequestHeader, response: Any, started_at: float
     ) -> None:
         chunks: list[Buffer] | None = None
         if response is not None:

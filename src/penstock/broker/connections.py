@@ -22,7 +22,7 @@ from penstock.base.broker_settings import (
 )
 from penstock.base.errors import PeerError
 from penstock.base.settings import Settings
-from penstock.broker.connection import TURN_MS_MAX, Connection
+from penstock.broker.connection import TURN_MS_MAX, ServerConnection
 from penstock.broker.lease_guard import LeaseGuard
 from penstock.broker.request_memory import RequestMemory
 from penstock.broker.scarce_lines import ScarceLines
@@ -41,7 +41,7 @@ class Connections:
     def __init__(self, services: Services, apis: ApiTable) -> None:
         self._services = services
         self._apis = apis
-        self._open: dict[Connection, None] = {}
+        self._open: dict[ServerConnection, None] = {}
         self._per_address: Counter[str] = Counter()
         settings = services.configs.broker
         self._memory = RequestMemory(
@@ -49,7 +49,7 @@ class Connections:
             progress_timeout_s=settings[PENSTOCK_REQUEST_PROGRESS_TIMEOUT_MS] / 1000,
         )
         self._unsent: dict[
-            Connection, None
+            ServerConnection, None
         ] = {}  # whose clients do not take their answers, for longest first
         self._progress_timer: Timer | None = None  # while requests wait for memory
         self._lines = ScarceLines(log, services.world.loop.time)
@@ -83,10 +83,10 @@ class Connections:
     def _settings(self) -> Settings:
         return self._services.configs.broker
 
-    def make(self, listener: str) -> Connection:
+    def make(self, listener: str) -> ServerConnection:
         """A protocol for one more connection; whether it may stay is decided when its address is known."""
         settings = self._settings
-        return Connection(
+        return ServerConnection(
             self._services,
             self._apis,
             listener=listener,
@@ -107,7 +107,7 @@ class Connections:
             on_lost=self._forget,
         )
 
-    def _admit(self, connection: Connection) -> bool:
+    def _admit(self, connection: ServerConnection) -> bool:
         host = connection.client.host
         reason = None
         if len(self._open) >= self._settings[MAX_CONNECTIONS]:
@@ -131,7 +131,7 @@ class Connections:
         )
         return True
 
-    def _bound_unsent(self, connection: Connection) -> None:
+    def _bound_unsent(self, connection: ServerConnection) -> None:
         """A client takes its answers no longer, or again. Where all of them leave too much, the longest go."""
         self._unsent.pop(connection, None)
         if not connection.unsent_bytes:
@@ -150,7 +150,7 @@ class Connections:
                 )
             )
 
-    def _forget(self, connection: Connection) -> None:
+    def _forget(self, connection: ServerConnection) -> None:
         self._unsent.pop(connection, None)
         if connection not in self._open:
             return

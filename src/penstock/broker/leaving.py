@@ -12,7 +12,7 @@ from penstock.world.loop import Timer
 log = logging.getLogger("penstock.broker")
 
 
-class Leaving:
+class ShutdownDeadline:
     """What a stopping broker still asks of ZooKeeper and of the controller, until that is given up.
 
     Then its session is closed on this side: every call of the store fails, so that nothing waits for it any more. What

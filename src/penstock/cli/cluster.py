@@ -13,7 +13,7 @@ from penstock.cli.output import count_of, print_json, print_lines, table
 from penstock.cli.parsing import Parser, add_verb, add_verbs, finish_verb, positive, run_verb
 from penstock.cli.session import connected
 from penstock.client.client import Client
-from penstock.client.cluster import NO_NODE, Partition, Topic
+from penstock.client.cluster import NO_NODE, KnownPartition, KnownTopic
 from penstock.client.features import describe_features
 from penstock.client.topics import ClusterDescription, describe_cluster, with_eligible
 
@@ -66,7 +66,7 @@ class Lacking(NamedTuple):
     """A partition that has fewer replicas in sync than it should."""
 
     topic: str
-    partition: Partition
+    partition: KnownPartition
     reasons: tuple[str, ...]
 
 
@@ -95,11 +95,11 @@ def _up(arguments: Namespace) -> int:
     )
 
 
-async def look(client: Client) -> tuple[ClusterDescription, list[Topic]]:
+async def look(client: Client) -> tuple[ClusterDescription, list[KnownTopic]]:
     return await describe_cluster(client), await with_eligible(client, await client.refresh(None))
 
 
-def find_lacking(topics: Sequence[Topic], alive: set[int]) -> Iterator[Lacking]:
+def find_lacking(topics: Sequence[KnownTopic], alive: set[int]) -> Iterator[Lacking]:
     """The partitions without a leader or without all their replicas in sync, and what each of them lacks."""
     for topic in topics:
         for partition in topic.partitions:
@@ -116,7 +116,7 @@ def find_lacking(topics: Sequence[Topic], alive: set[int]) -> Iterator[Lacking]:
 
 
 def as_text(
-    cluster: ClusterDescription, topics: Sequence[Topic], lacking: Sequence[Lacking]
+    cluster: ClusterDescription, topics: Sequence[KnownTopic], lacking: Sequence[Lacking]
 ) -> Iterator[str]:
     leads, holds, isr = _counts(topics)
     partitions = sum(len(topic.partitions) for topic in topics)
@@ -162,7 +162,7 @@ def as_text(
 
 
 def _as_json(
-    cluster: ClusterDescription, topics: Sequence[Topic], lacking: Sequence[Lacking]
+    cluster: ClusterDescription, topics: Sequence[KnownTopic], lacking: Sequence[Lacking]
 ) -> dict[str, object]:
     leads, holds, isr = _counts(topics)
     return {
@@ -196,7 +196,7 @@ def _as_json(
     }
 
 
-def _counts(topics: Sequence[Topic]) -> tuple[Counter[int], Counter[int], Counter[int]]:
+def _counts(topics: Sequence[KnownTopic]) -> tuple[Counter[int], Counter[int], Counter[int]]:
     """By broker: partitions it leads, has a replica of, and is in sync for."""
     partitions = [partition for topic in topics for partition in topic.partitions]
     return (

@@ -24,7 +24,7 @@ class Option(NamedTuple):
     values: tuple[str, ...]
 
 
-class Node(NamedTuple):
+class CommandNode(NamedTuple):
     """What may follow the words of `path`: other words, with their help, or options."""
 
     path: tuple[str, ...]
@@ -48,9 +48,9 @@ def run(arguments: Namespace) -> int:
     return 0
 
 
-def nodes() -> Iterator[Node]:
+def nodes() -> Iterator[CommandNode]:
     """All places where something can be completed, the shortest first."""
-    yield Node((), dict(COMMANDS), (Option(("--help",), "tell more", False, ()), _VERSION))
+    yield CommandNode((), dict(COMMANDS), (Option(("--help",), "tell more", False, ()), _VERSION))
     for command in COMMANDS:
         parser = new_parser(f"penstock {command}")
         import_module(f"penstock.cli.{command}").add_arguments(parser)
@@ -60,7 +60,7 @@ def nodes() -> Iterator[Node]:
 _VERSION: Final = Option(("--version",), "print the version", False, ())
 
 
-def _below(path: tuple[str, ...], parser: argparse.ArgumentParser) -> Iterator[Node]:
+def _below(path: tuple[str, ...], parser: argparse.ArgumentParser) -> Iterator[CommandNode]:
     words: dict[str, str] = {}
     options = []
     verbs: dict[str, argparse.ArgumentParser] = {}
@@ -79,7 +79,7 @@ def _below(path: tuple[str, ...], parser: argparse.ArgumentParser) -> Iterator[N
             )
         elif action.choices:
             words |= dict.fromkeys(map(str, action.choices), "")
-    yield Node(path, words, tuple(options))
+    yield CommandNode(path, words, tuple(options))
     for name, verb in verbs.items():
         yield from _below((*path, name), verb)
 
@@ -87,7 +87,7 @@ def _below(path: tuple[str, ...], parser: argparse.ArgumentParser) -> Iterator[N
 # bash: the path is found by walking the words before the cursor; words that name nothing are arguments or values.
 
 
-def _bash(found: Sequence[Node]) -> Iterator[str]:
+def _bash(found: Sequence[CommandNode]) -> Iterator[str]:
     yield "# penstock's completion for bash, written by `penstock completion bash`."
     yield "_penstock() {"
     yield '  local current="${COMP_WORDS[COMP_CWORD]}" previous="${COMP_WORDS[COMP_CWORD-1]}" place="" words="" word'
@@ -118,15 +118,15 @@ def _bash(found: Sequence[Node]) -> Iterator[str]:
     yield "complete -o default -F _penstock penstock"
 
 
-def _path(node: Node) -> str:
+def _path(node: CommandNode) -> str:
     return "".join(f"/{word}" for word in node.path)
 
 
-def _walk(found: Sequence[Node]) -> list[str]:
+def _walk(found: Sequence[CommandNode]) -> list[str]:
     return [f'"{_path(node)}"' for node in found if node.path]
 
 
-def _values(found: Sequence[Node]) -> Iterator[tuple[str, str]]:
+def _values(found: Sequence[CommandNode]) -> Iterator[tuple[str, str]]:
     for node in found:
         for option in node.options:
             if option.values:
@@ -136,7 +136,7 @@ def _values(found: Sequence[Node]) -> Iterator[tuple[str, str]]:
 # zsh: the same walk; words come with their help. (A variable called `path` would be zsh's PATH.)
 
 
-def _zsh(found: Sequence[Node]) -> Iterator[str]:
+def _zsh(found: Sequence[CommandNode]) -> Iterator[str]:
     yield "#compdef penstock"
     yield "# penstock's completion for zsh, written by `penstock completion zsh`."
     yield "_penstock() {"
@@ -171,7 +171,7 @@ def _described(name: str, text: str) -> str:
 # fish: one rule per word and option, each with the words that have to be there.
 
 
-def _fish(found: Sequence[Node]) -> Iterator[str]:
+def _fish(found: Sequence[CommandNode]) -> Iterator[str]:
     yield "# penstock's completion for fish, written by `penstock completion fish`."
     yield "complete -c penstock -n __fish_use_subcommand -f"
     for node in found:
@@ -188,7 +188,7 @@ def _fish(found: Sequence[Node]) -> Iterator[str]:
             yield f"{rule} {names} -d {_quoted(option.help)}{value}"
 
 
-def _condition(node: Node) -> str:
+def _condition(node: CommandNode) -> str:
     if not node.path:
         return "__fish_use_subcommand"
     seen = [f"__fish_seen_subcommand_from {word}" for word in node.path]
@@ -201,7 +201,7 @@ def _quoted(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "'\\''") + "'"
 
 
-_SCRIPTS: Final[dict[str, Callable[[Sequence[Node]], Iterator[str]]]] = {
+_SCRIPTS: Final[dict[str, Callable[[Sequence[CommandNode]], Iterator[str]]]] = {
     "bash": _bash,
     "zsh": _zsh,
     "fish": _fish,

@@ -20,13 +20,13 @@ from penstock.cli.parsing import (
     positive,
     unescaped,
 )
-from penstock.cli.positions import AtOffset, AtTime, End, Position, parse_position, resolve
+from penstock.cli.positions import End, Position, parse_position, resolve
 from penstock.cli.session import connected, find_partitions, find_topics, tell_of_outages
 from penstock.cli.signals import run_until_ended
 from penstock.client.client import Client
 from penstock.client.fetch import Fetched, read_batches
 from penstock.client.fetcher import Fetcher
-from penstock.client.offsets import EARLIEST, LATEST, NO_OFFSET, find_offsets
+from penstock.client.offsets import EARLIEST, LATEST, NO_OFFSET, AtOffset, AtTime, find_offsets
 from penstock.client.outages import Outages
 
 _EMPTY_ANSWERS_MAX = 2

@@ -6,19 +6,19 @@ from typing import NamedTuple
 from penstock.base.ids import TopicPartition
 from penstock.cli.output import count_of, print_lines, table
 from penstock.client.client import Client
-from penstock.client.group_offsets import Committed, committed_offsets
-from penstock.client.groups import GroupDescription, Member
+from penstock.client.group_offsets import GroupOffset, committed_offsets
+from penstock.client.groups import DescribedMember, GroupDescription
 from penstock.client.offsets import EARLIEST, LATEST, FoundOffset, list_offsets
 
 
-class Place(NamedTuple):
+class GroupPartitionRow(NamedTuple):
     """A group in one partition; None where there is nothing to tell."""
 
     partition: TopicPartition
-    committed: Committed | None
+    committed: GroupOffset | None
     start_offset: int | None
     end_offset: int | None
-    member: Member | None
+    member: DescribedMember | None
 
     @property
     def lag(self) -> int | None:
@@ -29,29 +29,29 @@ class Place(NamedTuple):
         return max(0, self.end_offset - max(position, self.start_offset))
 
 
-class Description(NamedTuple):
+class GroupReport(NamedTuple):
     group: GroupDescription
-    places: tuple[Place, ...]
+    places: tuple[GroupPartitionRow, ...]
 
     @property
     def lag(self) -> int:
         return sum(place.lag or 0 for place in self.places)
 
 
-async def describe(client: Client, groups: Sequence[GroupDescription]) -> list[Description]:
+async def describe(client: Client, groups: Sequence[GroupDescription]) -> list[GroupReport]:
     return [await _describe(client, group) for group in groups]
 
 
-async def _describe(client: Client, group: GroupDescription) -> Description:
+async def _describe(client: Client, group: GroupDescription) -> GroupReport:
     owners = {partition: member for member in group.members for partition in member.partitions}
     committed = await committed_offsets(client, group.group_id)
     partitions = sorted({*committed, *owners})
     starts = await offsets_that_exist(client, partitions, EARLIEST)
     ends = await offsets_that_exist(client, partitions, LATEST)
-    return Description(
+    return GroupReport(
         group,
         tuple(
-            Place(
+            GroupPartitionRow(
                 each,
                 committed.get(each),
                 starts.get(each),
@@ -76,7 +76,7 @@ async def offsets_that_exist(
     return {partition: each.offset for partition, each in found.items() if isinstance(each, FoundOffset)}
 
 
-def print_description(descriptions: Sequence[Description]) -> None:
+def print_description(descriptions: Sequence[GroupReport]) -> None:
     for number, description in enumerate(descriptions):
         group = description.group
         print_lines(["", group.group_id] if number else [group.group_id])
@@ -101,7 +101,7 @@ def print_description(descriptions: Sequence[Description]) -> None:
             print_lines([f"  without partitions: {', '.join(_name(member) for member in idle)}"])
 
 
-def description_as_json(description: Description) -> dict[str, object]:
+def description_as_json(description: GroupReport) -> dict[str, object]:
     group = description.group
     return {
         "group": group.group_id,
@@ -138,7 +138,7 @@ def description_as_json(description: Description) -> dict[str, object]:
     }
 
 
-def _row(place: Place) -> tuple[object, ...]:
+def _row(place: GroupPartitionRow) -> tuple[object, ...]:
     return (
         place.partition.topic,
         place.partition.partition,
@@ -149,5 +149,5 @@ def _row(place: Place) -> tuple[object, ...]:
     )
 
 
-def _name(member: Member) -> str:
+def _name(member: DescribedMember) -> str:
     return f"{member.instance_id or member.client_id} ({member.client_host.lstrip('/')})"

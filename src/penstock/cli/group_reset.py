@@ -10,7 +10,7 @@ from penstock.cli.output import count_of, print_lines, table
 from penstock.cli.positions import Position, resolve
 from penstock.client.client import Client
 from penstock.client.errors import AnsweredError
-from penstock.client.group_offsets import Committed, commit_offsets, committed_offsets
+from penstock.client.group_offsets import GroupOffset, commit_offsets, committed_offsets
 from penstock.client.offsets import EARLIEST, LATEST
 
 
@@ -69,7 +69,7 @@ async def plan(
 
 async def apply(client: Client, group_id: str, moves: Sequence[Move]) -> None:
     results = await commit_offsets(
-        client, group_id, {move.partition: Committed(move.after) for move in moves}
+        client, group_id, {move.partition: GroupOffset(move.after) for move in moves}
     )
     for partition, refusal in results.items():
         if refusal is not None:
@@ -89,7 +89,7 @@ def print_plan(moves: Sequence[Move]) -> None:
 
 
 def _shifted(
-    partition: TopicPartition, committed: dict[TopicPartition, Committed], shift: int, start: int, end: int
+    partition: TopicPartition, committed: dict[TopicPartition, GroupOffset], shift: int, start: int, end: int
 ) -> int:
     if partition not in committed:
         raise UserError(f"the group has no place in {partition} to move from; use --to")

@@ -48,7 +48,7 @@ class OffsetEntry(NamedTuple):
     position: int
 
 
-class TimeEntry(NamedTuple):
+class TimeIndexRow(NamedTuple):
     timestamp: int
     offset: int
 
@@ -118,11 +118,11 @@ def read_offset_index(path: Path) -> tuple[list[OffsetEntry], list[Trouble]]:
     return entries, troubles
 
 
-def read_time_index(path: Path) -> tuple[list[TimeEntry], list[Trouble]]:
+def read_time_index(path: Path) -> tuple[list[TimeIndexRow], list[Trouble]]:
     """The entries, with absolute offsets, and what is wrong with them."""
     base_offset = base_offset_of(path)
     content, troubles = _entries(path, _TIME_ENTRY)
-    entries = [TimeEntry(time, base_offset + delta) for time, delta in _TIME_ENTRY.iter_unpack(content)]
+    entries = [TimeIndexRow(time, base_offset + delta) for time, delta in _TIME_ENTRY.iter_unpack(content)]
     return entries, troubles + _order_troubles(entries, _TIME_ENTRY.size)
 
 

@@ -18,7 +18,7 @@ from penstock.cli.parsing import (
     add_verbs,
     run_verb,
 )
-from penstock.spark.pipelines.description import Description, describe_project, description_as_json
+from penstock.spark.pipelines.description import PipelineDescription, describe_project, description_as_json
 from penstock.spark.pipelines.display import Display
 from penstock.spark.pipelines.paths import spark_log
 from penstock.spark.pipelines.project import FILE_NAME, Project, read_project
@@ -164,7 +164,7 @@ def _project(arguments: Namespace) -> Project:
     return read_project(Path(arguments.directory), bootstrap_servers=arguments.bootstrap_server)
 
 
-def _print_description(description: Description) -> None:
+def _print_description(description: PipelineDescription) -> None:
     project = description.project
     state = f"running as process {description.running_as}" if description.running_as else "not running"
     answers = "" if description.broker_answers else ", which does not answer"

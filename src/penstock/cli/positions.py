@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeAlias
 from penstock.base.ids import TopicPartition
 from penstock.cli.parsing import UsageError
 from penstock.client.client import Client
-from penstock.client.offsets import EARLIEST, LATEST, NO_OFFSET, find_offsets
+from penstock.client.offsets import EARLIEST, LATEST, NO_OFFSET, AtOffset, AtTime, find_offsets
 
 
 class End(Enum):
@@ -25,16 +25,8 @@ class End(Enum):
     END = "end"
 
 
-class AtOffset(NamedTuple):
-    offset: int
-
-
 class BeforeEnd(NamedTuple):
     record_count: int
-
-
-class AtTime(NamedTuple):
-    timestamp_ms: int
 
 
 Position: TypeAlias = End | AtOffset | BeforeEnd | AtTime

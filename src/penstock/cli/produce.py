@@ -27,7 +27,7 @@ from penstock.cli.session import connected, find_topics
 from penstock.cli.spool import Spool
 from penstock.client.batch_limits import MESSAGE_MAX, Limit, find_limit
 from penstock.client.blocking import BlockingClient
-from penstock.client.cluster import Topic
+from penstock.client.cluster import KnownTopic
 from penstock.client.errors import AnsweredError
 from penstock.client.produce import ACKS_ALL, ACKS_LEADER, ACKS_NONE
 from penstock.client.producer import NewRecord, Producer, RecordTooLargeError, Tally
@@ -143,7 +143,7 @@ class _Given(NamedTuple):
         return f"line {self.first_line + number} of {self.name}"
 
 
-def _send(blocking: BlockingClient, producer: Producer, topic: Topic, given: _Given) -> None:
+def _send(blocking: BlockingClient, producer: Producer, topic: KnownTopic, given: _Given) -> None:
     for record in given.records:
         _require_partition(topic, record.partition)
     try:
@@ -166,7 +166,7 @@ def _too_large(error: RecordTooLargeError, limit: Limit | None) -> str:
     )
 
 
-def _require_partition(topic: Topic, partition: int | None) -> None:
+def _require_partition(topic: KnownTopic, partition: int | None) -> None:
     if partition is not None and partition >= len(topic.partitions):
         raise LineError(
             f"topic {topic.name} has no partition {partition}; the last one is {len(topic.partitions) - 1}"

@@ -11,7 +11,7 @@ from penstock.base.ids import TopicPartition
 from penstock.cli.command_config import read_security
 from penstock.client.blocking import BlockingClient
 from penstock.client.client import Client, ClientSettings
-from penstock.client.cluster import Topic
+from penstock.client.cluster import KnownTopic
 from penstock.client.errors import AnsweredError, UnreachableError
 from penstock.client.outages import Outages
 from penstock.client.security import Security
@@ -47,7 +47,9 @@ def tell_of_outages(client: Client) -> Outages:
     return outages
 
 
-async def find_topics(client: Client, names: Sequence[str], *, could_be_made: bool = False) -> list[Topic]:
+async def find_topics(
+    client: Client, names: Sequence[str], *, could_be_made: bool = False
+) -> list[KnownTopic]:
     """The topics of these names; UserError for the first that does not exist, with what may have been meant, and with
     the command that makes it where a new one would do.
     """

@@ -19,7 +19,7 @@ from penstock.sim.cluster_plan import make_cluster_plan
 from penstock.sim.coordination_plan import make_coordination_plan
 from penstock.sim.entries import describe
 from penstock.sim.plan import Plan, make_plan
-from penstock.sim.run import Outcome, run_plan
+from penstock.sim.run import RunOutcome, run_plan
 from penstock.sim.shrink import shrink
 from penstock.sim.summary import Summary
 
@@ -145,7 +145,7 @@ def _run_one(plan: Plan, arguments: Namespace, *, smaller: bool) -> int:
     return FAILED
 
 
-def _tell(plan: Plan, outcome: Outcome, arguments: Namespace, cpu_seconds: float) -> None:
+def _tell(plan: Plan, outcome: RunOutcome, arguments: Namespace, cpu_seconds: float) -> None:
     summary = Summary()
     summary.add(plan.seed, outcome)
     if arguments.json:
@@ -162,7 +162,7 @@ def _tell(plan: Plan, outcome: Outcome, arguments: Namespace, cpu_seconds: float
     print(f"history {outcome.hash}")
 
 
-def _problem_lines(outcome: Outcome) -> list[str]:
+def _problem_lines(outcome: RunOutcome) -> list[str]:
     shown = [f"  {problem}" for problem in outcome.problems[:_PROBLEMS_SHOWN_MAX]]
     more = len(outcome.problems) - len(shown)
     return [*shown, f"  and {more:,} more"] if more else shown

@@ -11,7 +11,7 @@ from penstock.cli.parsing import Parser, UsageError, not_negative
 from penstock.spark.tables.conditions import parse_condition
 from penstock.spark.tables.declaration import open_table, table_names
 from penstock.spark.tables.manifest import read_manifest
-from penstock.spark.tables.querying import Query, Rows, parse_order, plain, query
+from penstock.spark.tables.querying import Query, QueryResult, parse_order, plain, query
 
 _LIMIT_DEFAULT = 100
 _CELL_MAX = 60  # characters
@@ -63,7 +63,7 @@ def run_query(arguments: Namespace) -> int:
     return 0
 
 
-def _on_spark(arguments: Namespace, limit: int | None) -> Rows:
+def _on_spark(arguments: Namespace, limit: int | None) -> QueryResult:
     first = (arguments.sql.split() or [""])[0]
     if first.lstrip("(").upper() not in _READING:
         raise UsageError(f"only queries are run, and {first!r} begins none")
@@ -84,10 +84,10 @@ def _on_spark(arguments: Namespace, limit: int | None) -> Rows:
             told = (str(error).splitlines() or ["it failed"])[0]
             raise UserError(f"Spark does not take the query: {told}") from error
         rows = [tuple(row) for row in found[:limit]]
-        return Rows(tuple(frame.columns), rows, limit is None or len(found) <= limit)
+        return QueryResult(tuple(frame.columns), rows, limit is None or len(found) <= limit)
 
 
-def _print(rows: Rows, *, as_json: bool) -> None:
+def _print(rows: QueryResult, *, as_json: bool) -> None:
     if as_json:
         print_json([dict(zip(rows.columns, map(_as_json, row), strict=True)) for row in rows.rows])
     else:

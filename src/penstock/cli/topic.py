@@ -23,7 +23,7 @@ from penstock.cli.topic_description import describe, description_as_json, print_
 from penstock.cli.topic_move import broker_list, move, topic_and_partitions
 from penstock.cli.topic_purge import purge
 from penstock.client.client import Client
-from penstock.client.cluster import Topic
+from penstock.client.cluster import KnownTopic
 from penstock.client.configs import Resource, ResourceType, alter_configs
 from penstock.client.errors import AnsweredError
 from penstock.client.topics import BROKER_DEFAULT, NewTopic, create_partitions, create_topics, delete_topics
@@ -288,10 +288,10 @@ def _report(arguments: Namespace, sentence: str, **facts: object) -> int:
     return 0
 
 
-async def _visible_topics(client: Client, *, internal: bool) -> list[Topic]:
+async def _visible_topics(client: Client, *, internal: bool) -> list[KnownTopic]:
     topics = await client.refresh(None)
     return sorted(topic for topic in topics if internal or not topic.is_internal)
 
 
-def _replication_factor(topic: Topic) -> int:
+def _replication_factor(topic: KnownTopic) -> int:
     return max((len(each.replicas) for each in topic.partitions), default=0)

@@ -7,7 +7,7 @@ from penstock.base.errors import Refusal
 from penstock.base.ids import TopicPartition, format_id
 from penstock.cli.output import format_bytes, print_lines, table
 from penstock.client.client import Client
-from penstock.client.cluster import Partition, Topic
+from penstock.client.cluster import KnownPartition, KnownTopic
 from penstock.client.configs import Config, Resource, ResourceType, describe_configs
 from penstock.client.errors import AnsweredError, UnsupportedError
 from penstock.client.offsets import EARLIEST, LATEST, FoundOffset, list_offsets
@@ -17,19 +17,19 @@ from penstock.client.topics import replica_sizes, with_eligible
 class PartitionDescription(NamedTuple):
     """A partition; None where nobody could tell."""
 
-    known: Partition
+    known: KnownPartition
     start_offset: int | None
     end_offset: int | None
     size: int | None  # bytes of the largest replica
 
 
 class TopicDescription(NamedTuple):
-    topic: Topic
+    topic: KnownTopic
     partitions: tuple[PartitionDescription, ...]
     own_configs: tuple[Config, ...]
 
 
-async def describe(client: Client, topics: Sequence[Topic]) -> list[TopicDescription]:
+async def describe(client: Client, topics: Sequence[KnownTopic]) -> list[TopicDescription]:
     """Ask for everything about these topics, all of them in the same few requests."""
     if not topics:
         return []
@@ -130,7 +130,7 @@ async def _offsets(
     return {partition: each.offset for partition, each in found.items() if isinstance(each, FoundOffset)}
 
 
-async def _sizes(client: Client, topics: Sequence[Topic]) -> dict[TopicPartition, int]:
+async def _sizes(client: Client, topics: Sequence[KnownTopic]) -> dict[TopicPartition, int]:
     partitions = [TopicPartition(topic.name, each.partition) for topic in topics for each in topic.partitions]
     try:
         replicas = await replica_sizes(client, partitions)
@@ -139,7 +139,7 @@ async def _sizes(client: Client, topics: Sequence[Topic]) -> dict[TopicPartition
     return {partition: max(each.size for each in sizes) for partition, sizes in replicas.items()}
 
 
-async def _own_configs(client: Client, topics: Sequence[Topic]) -> dict[str, tuple[Config, ...]]:
+async def _own_configs(client: Client, topics: Sequence[KnownTopic]) -> dict[str, tuple[Config, ...]]:
     resources = [Resource(ResourceType.TOPIC, topic.name) for topic in topics]
     own: dict[str, tuple[Config, ...]] = {}
     for resource, configs in (await describe_configs(client, resources)).items():

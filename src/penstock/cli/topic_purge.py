@@ -16,7 +16,7 @@ from penstock.client.errors import AnsweredError
 from penstock.client.topics import delete_records
 
 
-class Cut(NamedTuple):
+class PurgedPartition(NamedTuple):
     """One partition: where it begins, and where it will begin."""
 
     partition: TopicPartition
@@ -55,13 +55,17 @@ def purge(arguments: Namespace) -> int:
     return 0
 
 
-async def _plan(client: Client, partitions: Sequence[TopicPartition], place: Position) -> list[Cut]:
+async def _plan(
+    client: Client, partitions: Sequence[TopicPartition], place: Position
+) -> list[PurgedPartition]:
     starts = await resolve(client, partitions, End.BEGINNING)
     ends = await resolve(client, partitions, place)
-    return [Cut(each, starts[each], ends[each]) for each in partitions if ends[each] > starts[each]]
+    return [
+        PurgedPartition(each, starts[each], ends[each]) for each in partitions if ends[each] > starts[each]
+    ]
 
 
-async def _cut(client: Client, cuts: Sequence[Cut]) -> None:
+async def _cut(client: Client, cuts: Sequence[PurgedPartition]) -> None:
     results = await delete_records(client, {cut.partition: cut.after for cut in cuts})
     for partition, result in results.items():
         if isinstance(result, Refusal):
@@ -71,12 +75,12 @@ async def _cut(client: Client, cuts: Sequence[Cut]) -> None:
             raise AnsweredError(Refusal(result.code, message), f"cannot delete records of {partition}")
 
 
-def _print(cuts: Sequence[Cut]) -> None:
+def _print(cuts: Sequence[PurgedPartition]) -> None:
     rows = [(cut.partition.partition, cut.before, cut.after, cut.records) for cut in cuts]
     print_lines(table(("PARTITION", "FROM", "TO", "RECORDS"), rows))
 
 
-def _as_json(topic: str, cuts: Sequence[Cut], *, done: bool) -> dict[str, object]:
+def _as_json(topic: str, cuts: Sequence[PurgedPartition], *, done: bool) -> dict[str, object]:
     return {
         "topic": topic,
         "done": done,

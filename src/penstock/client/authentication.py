@@ -13,7 +13,7 @@ from penstock.base.secret import Secret
 from penstock.client.addresses import Address
 from penstock.client.errors import AuthenticationError, refusal_of
 from penstock.client.errors import describe as describe_refusal
-from penstock.client.sasl import Exchange, OAuthBearer, Plain
+from penstock.client.sasl import OAuthBearer, Plain, SaslExchange
 from penstock.client.scram import Scram
 from penstock.client.security import Mechanism, Sasl
 from penstock.client.versions import Versions
@@ -90,7 +90,7 @@ def _who(sasl: Sasl) -> str:
     return f"{sasl.mechanism.value} of user {sasl.user!r}" if sasl.user else sasl.mechanism.value
 
 
-def _refused(sasl: Sasl, exchange: Exchange, refusal: Refusal) -> str:
+def _refused(sasl: Sasl, exchange: SaslExchange, refusal: Refusal) -> str:
     said = describe_refusal(refusal)
     problem = exchange.problem if isinstance(exchange, OAuthBearer) else None
     if problem is not None and problem not in said:
@@ -98,7 +98,7 @@ def _refused(sasl: Sasl, exchange: Exchange, refusal: Refusal) -> str:
     return f"refused {_who(sasl)}: {said}"
 
 
-async def _exchange(sasl: Sasl, entropy: Entropy) -> Exchange:
+async def _exchange(sasl: Sasl, entropy: Entropy) -> SaslExchange:
     if sasl.mechanism is Mechanism.PLAIN:
         return Plain(user=sasl.user, password=sasl.password)
     if sasl.mechanism is Mechanism.OAUTHBEARER:

@@ -10,7 +10,7 @@ from penstock.base.errors import Refusal
 from penstock.base.ids import TopicPartition
 from penstock.client.addresses import Address
 from penstock.client.client import Client
-from penstock.client.cluster import Partition
+from penstock.client.cluster import KnownPartition
 from penstock.client.configs import Resource, ResourceType, alter_configs, describe_configs
 from penstock.client.errors import ClientError
 from penstock.client.reassignments import list_reassignments
@@ -21,7 +21,7 @@ DRAIN = "penstock.broker.drain"
 BALANCE = "penstock.balance.enable"
 
 
-class Disk(NamedTuple):
+class LogDirUsage(NamedTuple):
     """What a broker has on its disks; the room is -1 where an old broker does not tell."""
 
     size: int  # bytes of all its replicas
@@ -33,7 +33,7 @@ class Replica(NamedTuple):
     """A partition that a broker has; `is_moving` while its replicas are being exchanged, here or elsewhere."""
 
     topic: str
-    partition: Partition
+    partition: KnownPartition
     is_moving: bool
 
 
@@ -47,7 +47,7 @@ class BrokerState(NamedTuple):
     is_draining: bool
     balances: bool  # whether its cluster moves leaders and replicas by itself
     replicas: tuple[Replica, ...]
-    disk: Disk | None
+    disk: LogDirUsage | None
 
     @property
     def is_alive(self) -> bool:
@@ -122,12 +122,12 @@ async def _configs(client: Client, node_id: int) -> dict[str, str | None]:
     return {} if isinstance(found, Refusal) else {config.name: config.value for config in found}
 
 
-async def _disk(client: Client, node_id: int) -> Disk | None:
+async def _disk(client: Client, node_id: int) -> LogDirUsage | None:
     try:
         answer = await client.ask_node(node_id, DescribeLogDirsRequest(topics=None), DescribeLogDirsResponse)
     except ClientError:
         return None
-    return Disk(
+    return LogDirUsage(
         sum(
             partition.partition_size
             for result in answer.results

@@ -53,7 +53,7 @@ _AGAIN = frozenset(
 )
 
 
-class ClassicMember:
+class ClassicProtocolMember:
     """One member. `client` is its own: a join is held back until the group is complete, and nobody else
     should have to wait behind it.
     """

@@ -14,7 +14,7 @@ from typing import Self, TypeVar
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.base.ids import TopicPartition
 from penstock.client.addresses import Address, parse_addresses
-from penstock.client.cluster import Broker, Cluster, Topic
+from penstock.client.cluster import ClusterMetadata, KnownBroker, KnownTopic
 from penstock.client.connection import Connection, ConnectionLimits, open_connection
 from penstock.client.errors import AnsweredError, ClientError, ConnectionLostError, UnreachableError
 from penstock.client.retries import Backoff, is_stale_metadata
@@ -54,7 +54,7 @@ class Client:
         self.loop = loop
         self.entropy = entropy
         self.settings = settings or ClientSettings()
-        self.cluster = Cluster()
+        self.cluster = ClusterMetadata()
         self.bootstrap_servers = bootstrap_servers
         # Told of each attempt that failed and is followed by another: the error, and how many failed before.
         self.retrying: Callable[[ClientError, int], None] | None = None
@@ -178,13 +178,13 @@ class Client:
 
     # Metadata.
 
-    async def brokers(self) -> list[Broker]:
+    async def brokers(self) -> list[KnownBroker]:
         """All brokers, in the order of their ids."""
         if not self.cluster.brokers:
             await self.refresh()
         return [self.cluster.brokers[node_id] for node_id in sorted(self.cluster.brokers)]
 
-    async def refresh(self, topics: Iterable[str] | None = (), *, create: bool = False) -> list[Topic]:
+    async def refresh(self, topics: Iterable[str] | None = (), *, create: bool = False) -> list[KnownTopic]:
         """Ask for metadata: of these topics, of all (None), or of the brokers only (the default).
 
         The result has a topic for each name; those that do not exist say so in their `refusal`. With
@@ -196,7 +196,7 @@ class Client:
         )
         return self.cluster.learn(await self.ask_any(request, MetadataResponse), everything=topics is None)
 
-    async def topic(self, name: str) -> Topic:
+    async def topic(self, name: str) -> KnownTopic:
         """What is known about a topic; asked for if nothing is. AnsweredError if there is none."""
         known = self.cluster.topics.get(name)
         if known is None:

@@ -16,13 +16,13 @@ from penstock.wire.messages.metadata import MetadataResponse, MetadataResponsePa
 NO_NODE = -1
 
 
-class Broker(NamedTuple):
+class KnownBroker(NamedTuple):
     node_id: int
     address: Address
     rack: str | None = None
 
 
-class Partition(NamedTuple):
+class KnownPartition(NamedTuple):
     """One partition; `leader` is NO_NODE while it has none."""
 
     partition: int
@@ -36,11 +36,11 @@ class Partition(NamedTuple):
     ] = ()  # not in sync, and able to lead; metadata does not tell, `topics.with_eligible` does
 
 
-class Topic(NamedTuple):
+class KnownTopic(NamedTuple):
     name: str
     topic_id: TopicId
     is_internal: bool
-    partitions: tuple[Partition, ...]  # by index, without gaps
+    partitions: tuple[KnownPartition, ...]  # by index, without gaps
     refusal: Refusal | None = None
 
 
@@ -51,22 +51,22 @@ class CoordinatorKind(IntEnum):
     TRANSACTION = 1
 
 
-class Cluster:
+class ClusterMetadata:
     """The newest that is known."""
 
     def __init__(self) -> None:
         self.cluster_id: str | None = None
         self.controller_id = NO_NODE
-        self.brokers: dict[int, Broker] = {}
-        self.topics: dict[str, Topic] = {}
+        self.brokers: dict[int, KnownBroker] = {}
+        self.topics: dict[str, KnownTopic] = {}
         self.coordinators: dict[tuple[CoordinatorKind, str], int] = {}  # by group or transactional id
 
-    def learn(self, response: MetadataResponse, *, everything: bool = False) -> list[Topic]:
+    def learn(self, response: MetadataResponse, *, everything: bool = False) -> list[KnownTopic]:
         """Take in an answer; `everything` if all topics were asked for. Returns the answer's topics."""
         self.cluster_id = response.cluster_id
         self.controller_id = response.controller_id
         self.brokers = {
-            broker.node_id: Broker(broker.node_id, Address(broker.host, broker.port), broker.rack)
+            broker.node_id: KnownBroker(broker.node_id, Address(broker.host, broker.port), broker.rack)
             for broker in response.brokers
         }
         answered = [self._merge(topic) for topic in response.topics if topic.name is not None]
@@ -90,7 +90,7 @@ class Cluster:
         self.topics[topic] = before._replace(partitions=tuple(changed))
         return True
 
-    def partition(self, topic: str, partition: int) -> Partition | None:
+    def partition(self, topic: str, partition: int) -> KnownPartition | None:
         known = self.topics.get(topic)
         if known is None or not 0 <= partition < len(known.partitions):
             return None
@@ -112,7 +112,7 @@ class Cluster:
         self.topics.clear()
         self.coordinators.clear()
 
-    def _merge(self, answer: MetadataResponseTopic) -> Topic:
+    def _merge(self, answer: MetadataResponseTopic) -> KnownTopic:
         assert answer.name is not None
         known = self.topics.get(answer.name)
         if known is not None and known.topic_id != answer.topic_id:
@@ -122,7 +122,7 @@ class Cluster:
             new = _partition(index, each)
             old = known.partitions[index] if known is not None and index < len(known.partitions) else None
             partitions.append(old if old is not None and old.leader_epoch > new.leader_epoch else new)
-        return Topic(
+        return KnownTopic(
             answer.name,
             TopicId(answer.topic_id),
             answer.is_internal,
@@ -131,9 +131,9 @@ class Cluster:
         )
 
 
-def _partition(index: int, answer: MetadataResponsePartition) -> Partition:
+def _partition(index: int, answer: MetadataResponsePartition) -> KnownPartition:
     leaderless = answer.error_code == ErrorCode.LEADER_NOT_AVAILABLE
-    return Partition(
+    return KnownPartition(
         index,
         NO_NODE if leaderless else answer.leader_id,
         answer.leader_epoch,

@@ -32,7 +32,7 @@ _LEAVING_FOR_A_WHILE: Final = -2  # a static member, that is expected back
 _LOST = frozenset({ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID})
 
 
-class ConsumerMember:
+class ConsumerProtocolMember:
     """One member. `client` is its own, so that heartbeats never wait behind a fetch."""
 
     def __init__(self, client: Client, settings: MemberSettings) -> None:

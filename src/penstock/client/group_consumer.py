@@ -17,21 +17,21 @@ from typing import Any
 
 from penstock.base.errors import ErrorCode
 from penstock.base.ids import TopicPartition
-from penstock.client.classic_member import ClassicMember
+from penstock.client.classic_member import ClassicProtocolMember
 from penstock.client.client import Client
-from penstock.client.consumer_member import ConsumerMember
+from penstock.client.consumer_member import ConsumerProtocolMember
 from penstock.client.errors import AnsweredError, ClientError
 from penstock.client.fetch import Fetched, FetchLimits
 from penstock.client.fetcher import Fetcher
 from penstock.client.group_offsets import (
     GONE_ON,
-    Committed,
+    GroupOffset,
     Membership,
     commit_offsets,
     committed_offsets,
 )
 from penstock.client.groups import GroupProtocol
-from penstock.client.membership import Member, MemberSettings
+from penstock.client.membership import GroupMembership, MemberSettings
 from penstock.client.offsets import EARLIEST, find_offsets
 from penstock.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
@@ -45,7 +45,7 @@ class GroupConsumer:
         self,
         client: Client,
         member_client: Client,
-        member: Member,
+        member: GroupMembership,
         settings: MemberSettings,
         *,
         begin_at: int,
@@ -78,15 +78,15 @@ class GroupConsumer:
         `begin_at` (EARLIEST or LATEST) is where it reads partitions that the group has not committed.
         """
         member_client = client.sibling()
-        member: Member
+        member: GroupMembership
         if protocol is None:
             connection = await client.any_connection()
             offered = connection.versions.offers(ConsumerGroupHeartbeatRequest)
             protocol = GroupProtocol.CONSUMER if offered else GroupProtocol.CLASSIC
         if protocol is GroupProtocol.CONSUMER:
-            member = ConsumerMember(member_client, settings)
+            member = ConsumerProtocolMember(member_client, settings)
         else:
-            member = ClassicMember(member_client, settings)
+            member = ClassicProtocolMember(member_client, settings)
         return cls(
             client,
             member_client,
@@ -180,7 +180,7 @@ class GroupConsumer:
         results = await commit_offsets(
             self._member_client,
             self._settings.group_id,
-            {partition: Committed(offset) for partition, offset in asked.items()},
+            {partition: GroupOffset(offset) for partition, offset in asked.items()},
             membership=self._member.membership,
             patience_ms=patience_ms,
         )

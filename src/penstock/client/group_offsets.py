@@ -52,7 +52,7 @@ _LAST_FETCH_BY_NAME = 9
 _LAST_COMMIT_BY_NAME = 9
 
 
-class Committed(NamedTuple):
+class GroupOffset(NamedTuple):
     """A group's place in a partition: the next offset to read."""
 
     offset: int
@@ -75,13 +75,13 @@ async def committed_offsets(
     *,
     stable: bool = False,
     membership: Membership | None = None,
-) -> dict[TopicPartition, Committed]:
+) -> dict[TopicPartition, GroupOffset]:
     """What the group has committed, of these partitions or of all; those without a commit are not in it.
 
     With `stable`, waits for transactions that are about to commit offsets.
     """
 
-    async def attempt() -> dict[TopicPartition, Committed]:
+    async def attempt() -> dict[TopicPartition, GroupOffset]:
         (node_id,) = await find_coordinators(client, CoordinatorKind.GROUP, [group_id])
         connection = await client.node_connection(node_id)
         version = connection.versions.pick(OffsetFetchRequest, at_most=_LAST_FETCH_BY_NAME)
@@ -95,7 +95,7 @@ async def committed_offsets(
 async def commit_offsets(
     client: Client,
     group_id: str,
-    offsets: Mapping[TopicPartition, Committed],
+    offsets: Mapping[TopicPartition, GroupOffset],
     *,
     membership: Membership | None = None,
     patience_ms: int | None = None,
@@ -202,7 +202,7 @@ def _fetch_request(
     return OffsetFetchRequest(groups=[group], require_stable=stable)
 
 
-def _committed(answer: OffsetFetchResponse, version: int) -> dict[TopicPartition, Committed]:
+def _committed(answer: OffsetFetchResponse, version: int) -> dict[TopicPartition, GroupOffset]:
     code, topics = answer.error_code, answer.topics
     if version >= _SEVERAL_GROUPS_SINCE:
         (group,) = answer.groups
@@ -215,13 +215,13 @@ def _committed(answer: OffsetFetchResponse, version: int) -> dict[TopicPartition
             if each.error_code:
                 raise AnsweredError(Refusal(error_code(each.error_code)), f"committed offset of {partition}")
             if each.committed_offset != NO_OFFSET:
-                found[partition] = Committed(
+                found[partition] = GroupOffset(
                     each.committed_offset, each.committed_leader_epoch, each.metadata or ""
                 )
     return found
 
 
-def _commit(index: int, committed: Committed) -> OffsetCommitRequestPartition:
+def _commit(index: int, committed: GroupOffset) -> OffsetCommitRequestPartition:
     return OffsetCommitRequestPartition(
         partition_index=index,
         committed_offset=committed.offset,

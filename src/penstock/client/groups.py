@@ -41,14 +41,14 @@ class GroupProtocol(StrEnum):
     UNKNOWN = "unknown"
 
 
-class ListedGroup(NamedTuple):
+class GroupListing(NamedTuple):
     group_id: str
     protocol: GroupProtocol
     state: str  # empty where an old broker does not tell
     protocol_type: str
 
 
-class Member(NamedTuple):
+class DescribedMember(NamedTuple):
     member_id: str
     instance_id: str | None
     client_id: str
@@ -64,15 +64,15 @@ class GroupDescription(NamedTuple):
     state: str
     assignor: str
     epoch: int  # -1 for classic groups, which do not tell theirs
-    members: tuple[Member, ...]
+    members: tuple[DescribedMember, ...]
 
 
 async def list_groups(
     client: Client, *, states: Sequence[str] = (), types: Sequence[str] = ()
-) -> list[ListedGroup]:
+) -> list[GroupListing]:
     """The groups of all coordinators, sorted by id."""
 
-    async def ask(node_id: int) -> list[ListedGroup]:
+    async def ask(node_id: int) -> list[GroupListing]:
         connection = await client.node_connection(node_id)
         version = connection.versions.pick(ListGroupsRequest)
         request = ListGroupsRequest(
@@ -82,11 +82,11 @@ async def list_groups(
         answer = await connection.ask(request, ListGroupsResponse)
         raise_if_refused(answer.error_code, None, f"list the groups of broker {node_id}")
         return [
-            ListedGroup(each.group_id, _protocol(each.group_type), each.group_state, each.protocol_type)
+            GroupListing(each.group_id, _protocol(each.group_type), each.group_state, each.protocol_type)
             for each in answer.groups
         ]
 
-    async def attempt() -> list[ListedGroup]:
+    async def attempt() -> list[GroupListing]:
         found = await asyncio.gather(*(ask(broker.node_id) for broker in await client.brokers()))
         return sorted(group for groups in found for group in groups)
 
@@ -170,7 +170,7 @@ async def _describe_as_classic_groups(
 
 def _consumer_group(each: DescribedConsumerGroup) -> GroupDescription:
     members = (
-        Member(
+        DescribedMember(
             member.member_id,
             member.instance_id,
             member.client_id,
@@ -194,7 +194,7 @@ def _consumer_group(each: DescribedConsumerGroup) -> GroupDescription:
 def _classic_group(each: DescribedGroup) -> GroupDescription:
     reads_topics = each.protocol_type == _CONSUMER
     members = (
-        Member(
+        DescribedMember(
             member.member_id,
             member.group_instance_id,
             member.client_id,

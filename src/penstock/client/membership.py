@@ -23,7 +23,7 @@ class MemberSettings(NamedTuple):
     rebalance_timeout_ms: int = 300_000
 
 
-class Member(Protocol):
+class GroupMembership(Protocol):
     """A place in a group."""
 
     @property

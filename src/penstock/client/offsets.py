@@ -26,6 +26,18 @@ NO_OFFSET: Final = -1
 _TIMEOUT_MS = 30_000
 
 
+class AtOffset(NamedTuple):
+    """A position by its offset."""
+
+    offset: int
+
+
+class AtTime(NamedTuple):
+    """A position by its time: the first record that is not older."""
+
+    timestamp_ms: int
+
+
 class FoundOffset(NamedTuple):
     """An offset; NO_OFFSET if no record is that young."""
 

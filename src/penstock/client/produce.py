@@ -35,7 +35,7 @@ _TIMEOUT_MS = 30_000
 _LAST_VERSION_BY_NAME = 12
 
 
-class Appended(NamedTuple):
+class ProduceResult(NamedTuple):
     """Where a batch went; the offset is NO_OFFSET if nobody told (acks=0)."""
 
     base_offset: int
@@ -50,9 +50,9 @@ async def produce(
     acks: int = ACKS_ALL,
     transactional_id: str | None = None,
     version_max: int | None = None,
-) -> dict[TopicPartition, Appended | Refusal]:
+) -> dict[TopicPartition, ProduceResult | Refusal]:
     """Append one batch to each partition. Raises only if no broker can be reached."""
-    results: dict[TopicPartition, Appended | Refusal] = {}
+    results: dict[TopicPartition, ProduceResult | Refusal] = {}
 
     async def attempt() -> None:
         for partition, batch in batches.items():
@@ -102,7 +102,7 @@ async def _produce_to(
     acks: int,
     transactional_id: str | None,
     version_max: int | None,
-) -> dict[TopicPartition, Appended | Refusal]:
+) -> dict[TopicPartition, ProduceResult | Refusal]:
     connection = await client.node_connection(node_id)
     return await produce_on(
         client,
@@ -122,7 +122,7 @@ async def produce_on(
     acks: int = ACKS_ALL,
     transactional_id: str | None = None,
     version_max: int | None = None,
-) -> dict[TopicPartition, Appended | Refusal]:
+) -> dict[TopicPartition, ProduceResult | Refusal]:
     """One request, sent once, behind whatever else was sent on the connection."""
     request = ProduceRequest(
         transactional_id=transactional_id,
@@ -144,7 +144,7 @@ async def produce_on(
         version_max = min(version_max or _LAST_VERSION_BY_NAME, _LAST_VERSION_BY_NAME)
     if acks == ACKS_NONE:
         await connection.tell(request, version_max=version_max)
-        return dict.fromkeys(batches, Appended(NO_OFFSET))
+        return dict.fromkeys(batches, ProduceResult(NO_OFFSET))
     # The broker may take the request's own timeout for its replicas, and is given time to answer after that.
     timeout_ms = _TIMEOUT_MS + client.settings.limits.request_timeout_ms
     response = await connection.ask(request, ProduceResponse, timeout_ms=timeout_ms, version_max=version_max)
@@ -153,9 +153,9 @@ async def produce_on(
 
 def _results(
     client: Client, asked: Sequence[TopicProduceData], response: ProduceResponse
-) -> dict[TopicPartition, Appended | Refusal]:
+) -> dict[TopicPartition, ProduceResult | Refusal]:
     names = {topic.topic_id: topic.name for topic in asked}
-    results: dict[TopicPartition, Appended | Refusal] = {}
+    results: dict[TopicPartition, ProduceResult | Refusal] = {}
     for topic in response.responses:
         name = topic.name or names.get(topic.topic_id, "")
         for each in topic.partition_responses:
@@ -165,7 +165,7 @@ def _results(
                 client.cluster.learn_leader(
                     name, each.index, leader=leader.leader_id, leader_epoch=leader.leader_epoch
                 )
-            results[partition] = _refusal(each) or Appended(
+            results[partition] = _refusal(each) or ProduceResult(
                 each.base_offset, each.log_append_time_ms, each.log_start_offset
             )
     return results

@@ -14,7 +14,7 @@ from penstock.base.ids import TopicPartition
 from penstock.client.client import Client
 from penstock.client.errors import AnsweredError
 from penstock.client.partitioner import Partitioner
-from penstock.client.produce import ACKS_ALL, Appended, produce
+from penstock.client.produce import ACKS_ALL, ProduceResult, produce
 from penstock.client.transaction_steps import NOBODY, new_identity
 from penstock.records.batch import NO_PRODUCER, NO_SEQUENCE
 from penstock.records.builder import build_batch
@@ -68,7 +68,7 @@ class Tally:
             self.last_offset = base_offset + len(batch.records) - 1
 
 
-class Transaction(NamedTuple):
+class TransactionContext(NamedTuple):
     """In whose name records are sent; `announce` is called with the partitions before anything goes to them."""
 
     transactional_id: str
@@ -101,9 +101,9 @@ class Producer:
         self._producer: tuple[int, int] | None = None  # id and epoch
         self._sequences: dict[TopicPartition, int] = {}
         self._partitioners: dict[str, Partitioner] = {}
-        self._transaction: Transaction | None = None
+        self._transaction: TransactionContext | None = None
 
-    def begin(self, transaction: Transaction) -> None:
+    def begin(self, transaction: TransactionContext) -> None:
         """Send what comes now as part of a transaction; sequences start anew where id or epoch is another."""
         identity = (transaction.producer_id, transaction.producer_epoch)
         if identity != self._producer:
@@ -192,12 +192,12 @@ class Producer:
         self,
         partition: TopicPartition,
         batch: _Batch,
-        result: Appended | Refusal,
+        result: ProduceResult | Refusal,
         waiting: deque[_Batch],
     ) -> Refusal | None:
         """Count a batch that arrived, or make two of one that is too large; else say why it was refused."""
         count = len(batch.records)
-        if isinstance(result, Appended):
+        if isinstance(result, ProduceResult):
             self._count(partition, count)
             self.tallies.setdefault(partition, Tally()).add(batch, result.base_offset)
             return None

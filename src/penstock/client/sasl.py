@@ -10,7 +10,7 @@ from penstock.client.errors import AuthenticationError
 _SEPARATOR: Final = "\x01"
 
 
-class Exchange(Protocol):
+class SaslExchange(Protocol):
     """One proof of who we are: `first` is said first, then `answer` to what comes back, until that is None."""
 
     def first(self) -> bytes: ...

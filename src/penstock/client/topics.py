@@ -12,7 +12,7 @@ from penstock.base.errors import ErrorCode, Refusal
 from penstock.base.ids import TopicId, TopicPartition
 from penstock.client.addresses import Address
 from penstock.client.client import Client
-from penstock.client.cluster import Broker, Topic
+from penstock.client.cluster import KnownBroker, KnownTopic
 from penstock.client.errors import AnsweredError, UnsupportedError, raise_if_refused, refusal_of
 from penstock.wire.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -82,7 +82,7 @@ class ReplicaSize(NamedTuple):
 class ClusterDescription(NamedTuple):
     cluster_id: str
     controller_id: int
-    brokers: tuple[Broker, ...]
+    brokers: tuple[KnownBroker, ...]
 
 
 async def create_topics(
@@ -195,11 +195,13 @@ async def describe_cluster(client: Client) -> ClusterDescription:
     """The cluster's id, controller and brokers."""
     response = await client.persist(lambda: client.ask_any(DescribeClusterRequest(), DescribeClusterResponse))
     raise_if_refused(response.error_code, response.error_message, "describe the cluster")
-    brokers = (Broker(each.broker_id, Address(each.host, each.port), each.rack) for each in response.brokers)
+    brokers = (
+        KnownBroker(each.broker_id, Address(each.host, each.port), each.rack) for each in response.brokers
+    )
     return ClusterDescription(response.cluster_id, response.controller_id, tuple(brokers))
 
 
-async def with_eligible(client: Client, topics: Sequence[Topic]) -> list[Topic]:
+async def with_eligible(client: Client, topics: Sequence[KnownTopic]) -> list[KnownTopic]:
     """The same topics with the replicas that may lead though they are not in sync, where a broker can tell."""
     lacking = [topic.name for topic in topics if any(len(p.isr) < len(p.replicas) for p in topic.partitions)]
     try:
@@ -301,6 +303,6 @@ async def _wait_until_shown(client: Client, partition_counts: Mapping[str, int])
         tries += 1
 
 
-def _is_shown(topic: Topic, partition_count: int) -> bool:
+def _is_shown(topic: KnownTopic, partition_count: int) -> bool:
     has_all = len(topic.partitions) >= partition_count
     return topic.refusal is None and has_all and all(each.leader >= 0 for each in topic.partitions)

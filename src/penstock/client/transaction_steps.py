@@ -34,14 +34,14 @@ _TWO_PHASE_SINCE: Final = 6
 _NO_TIMEOUT_MS: Final = 2**31 - 1
 
 
-class Identity(NamedTuple):
+class ProducerIdentity(NamedTuple):
     """Who a producer is: its id, and which of those that had the id."""
 
     producer_id: int
     producer_epoch: int
 
 
-NOBODY: Final = Identity(NO_PRODUCER, NO_EPOCH)
+NOBODY: Final = ProducerIdentity(NO_PRODUCER, NO_EPOCH)
 
 
 async def has_own_epochs(client: Client) -> bool:
@@ -56,24 +56,24 @@ async def offers_two_phase(client: Client) -> bool:
     return connection.versions.pick(InitProducerIdRequest) >= _TWO_PHASE_SINCE
 
 
-async def new_identity(client: Client) -> Identity:
+async def new_identity(client: Client) -> ProducerIdentity:
     """A producer of its own, without transactions; nobody where the broker does not know them."""
 
-    async def attempt() -> Identity:
+    async def attempt() -> ProducerIdentity:
         connection = await client.any_connection()
         if not connection.versions.offers(InitProducerIdRequest):
             return NOBODY
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=_NO_TIMEOUT_MS)
         answer = await connection.ask(request, InitProducerIdResponse)
         raise_if_refused(answer.error_code, None, "get a producer id")
-        return Identity(answer.producer_id, answer.producer_epoch)
+        return ProducerIdentity(answer.producer_id, answer.producer_epoch)
 
     return await client.persist(attempt)
 
 
 async def take_over(
     client: Client, transactional_id: str, *, timeout_ms: int, two_phase: bool = False
-) -> Identity:
+) -> ProducerIdentity:
     """Be the producer of this id: whoever was is fenced, and what it left open is aborted."""
     answer = await ask_coordinator(
         client,
@@ -86,11 +86,11 @@ async def take_over(
         code_of=lambda answer: answer.error_code,
         about=f"start transactional id {transactional_id!r}",
     )
-    return Identity(answer.producer_id, answer.producer_epoch)
+    return ProducerIdentity(answer.producer_id, answer.producer_epoch)
 
 
 async def add_partitions(
-    client: Client, transactional_id: str, identity: Identity, partitions: Collection[TopicPartition]
+    client: Client, transactional_id: str, identity: ProducerIdentity, partitions: Collection[TopicPartition]
 ) -> None:
     """Announce partitions before they are written to; only where transactions have no epochs of their own."""
 
@@ -123,8 +123,8 @@ async def add_partitions(
 
 
 async def end(
-    client: Client, transactional_id: str, identity: Identity, *, committed: bool, own_epochs: bool
-) -> Identity:
+    client: Client, transactional_id: str, identity: ProducerIdentity, *, committed: bool, own_epochs: bool
+) -> ProducerIdentity:
     """Commit or abort, from any connection; repeating it changes nothing. Who the producer is from now on."""
     answer = await ask_coordinator(
         client,
@@ -141,4 +141,6 @@ async def end(
         about=f"{'commit' if committed else 'abort'} the transaction of {transactional_id!r}",
         version_max=None if own_epochs else _OLD_END,
     )
-    return Identity(answer.producer_id, answer.producer_epoch) if answer.producer_id >= 0 else identity
+    return (
+        ProducerIdentity(answer.producer_id, answer.producer_epoch) if answer.producer_id >= 0 else identity
+    )

@@ -22,12 +22,12 @@ from penstock.client.client import Client
 from penstock.client.cluster import CoordinatorKind
 from penstock.client.coordinators import ask_coordinator
 from penstock.client.errors import AnsweredError, error_code
-from penstock.client.group_offsets import Committed, Membership
-from penstock.client.producer import NewRecord, Producer, Tally, Transaction
+from penstock.client.group_offsets import GroupOffset, Membership
+from penstock.client.producer import NewRecord, Producer, Tally, TransactionContext
 from penstock.client.topics import by_topic
 from penstock.client.transaction_steps import (
     OLD_PRODUCE,
-    Identity,
+    ProducerIdentity,
     add_partitions,
     end,
     has_own_epochs,
@@ -105,7 +105,7 @@ class TransactionalProducer:
         self._touched = False
         self._state = _State.OPEN
         self._producer.begin(
-            Transaction(
+            TransactionContext(
                 self.transactional_id,
                 self.producer_id,
                 self.producer_epoch,
@@ -124,7 +124,10 @@ class TransactionalProducer:
             raise
 
     async def send_offsets(
-        self, group_id: str, offsets: Mapping[TopicPartition, Committed], membership: Membership | None = None
+        self,
+        group_id: str,
+        offsets: Mapping[TopicPartition, GroupOffset],
+        membership: Membership | None = None,
     ) -> None:
         """Commit a group's offsets as part of the transaction."""
         self._require(_State.OPEN)
@@ -196,7 +199,7 @@ class TransactionalProducer:
         self._groups.add(group_id)
 
     async def _commit_offsets(
-        self, group_id: str, offsets: Mapping[TopicPartition, Committed], membership: Membership
+        self, group_id: str, offsets: Mapping[TopicPartition, GroupOffset], membership: Membership
     ) -> None:
         def code_of(answer: TxnOffsetCommitResponse) -> int:
             codes = (each.error_code for topic in answer.topics for each in topic.partitions)
@@ -231,8 +234,8 @@ class TransactionalProducer:
         )
 
     @property
-    def _identity(self) -> Identity:
-        return Identity(self.producer_id, self.producer_epoch)
+    def _identity(self) -> ProducerIdentity:
+        return ProducerIdentity(self.producer_id, self.producer_epoch)
 
     def _require(self, *states: _State) -> None:
         if self._state is _State.FENCED:
@@ -250,7 +253,7 @@ async def end_transaction(
     client: Client, transactional_id: str, *, producer_id: int, producer_epoch: int, committed: bool
 ) -> Refusal | None:
     """End a transaction from elsewhere: whoever knows its producer id and epoch may. None if it is ended."""
-    identity = Identity(producer_id, producer_epoch)
+    identity = ProducerIdentity(producer_id, producer_epoch)
     try:
         own_epochs = await has_own_epochs(client)
         await end(client, transactional_id, identity, committed=committed, own_epochs=own_epochs)
@@ -259,7 +262,7 @@ async def end_transaction(
     return None
 
 
-def _offset(index: int, committed: Committed) -> TxnOffsetCommitRequestPartition:
+def _offset(index: int, committed: GroupOffset) -> TxnOffsetCommitRequestPartition:
     return TxnOffsetCommitRequestPartition(
         partition_index=index,
         committed_offset=committed.offset,

@@ -18,7 +18,7 @@ from penstock.cluster.metadata import (
     DELETIONS,
     FEATURES,
     TOPICS,
-    Broker,
+    BrokerRegistration,
     MetadataImage,
     PartitionState,
     Topic,
@@ -36,7 +36,7 @@ class Change:
 
     topics: Mapping[str, Topic] = field(default_factory=dict)
     deleted: Mapping[str, Deletion] = field(default_factory=dict)  # by the names of the topics
-    brokers: Mapping[int, Broker] = field(default_factory=dict)
+    brokers: Mapping[int, BrokerRegistration] = field(default_factory=dict)
     broker_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     group_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     features: Features | None = None
@@ -93,7 +93,7 @@ class Change:
         document = json.loads(data)
         deleted = _decode_deleted(document.get("deleted", {}), image)
         topics = [_changed_topic(each, image, deleted) for each in document.get("topics", ())]
-        brokers = [Broker.of_document(each) for each in document.get("brokers", ())]
+        brokers = [BrokerRegistration.of_document(each) for each in document.get("brokers", ())]
         return cls(
             topics={topic.name: topic for topic in topics},
             deleted=deleted,

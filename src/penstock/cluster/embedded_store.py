@@ -20,7 +20,7 @@ from penstock.cluster.node_tree import Change, NewSession, NodeTree, Remove, spl
 from penstock.cluster.store_files import Recovery, StoreFiles
 from penstock.world.disk import Disk, found_no_room
 from penstock.world.loop import Loop
-from penstock.world.store import Node, Operation, SessionState
+from penstock.world.store import Operation, SessionState, StoreNode
 from penstock.world.work import Work
 
 _log = logging.getLogger(__name__)
@@ -88,7 +88,7 @@ class EmbeddedStore:
         store.recovery = recovery
         return store
 
-    async def get(self, path: str, *, watch: Callable[[], None] | None = None) -> Node:
+    async def get(self, path: str, *, watch: Callable[[], None] | None = None) -> StoreNode:
         node = self._committed.get(path)
         if watch is not None:
             self._node_watches.setdefault(path, []).append(watch)

@@ -19,7 +19,7 @@ from penstock.cluster.metadata import (
     LIVE,
     SUSPECTS,
     TOPICS,
-    Broker,
+    BrokerRegistration,
     MetadataImage,
     Topic,
     decode_configs,
@@ -134,7 +134,7 @@ async def read_deletions(world: World, image: MetadataImage) -> None:
 
 async def read_broker(world: World, image: MetadataImage, node_id: int) -> None:
     node = await world.store.get(f"{BROKERS}/{node_id}")
-    image.apply_broker(Broker.decode(node.data))
+    image.apply_broker(BrokerRegistration.decode(node.data))
 
 
 async def read_configs(world: World, image: MetadataImage) -> None:

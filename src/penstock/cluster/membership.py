@@ -7,7 +7,7 @@ broker with the same id is refused.
 from dataclasses import replace
 
 from penstock.base.errors import UserError
-from penstock.cluster.metadata import BROKERS, LIVE, Broker
+from penstock.cluster.metadata import BROKERS, LIVE, BrokerRegistration
 from penstock.world.store import (
     BadVersionError,
     Create,
@@ -26,7 +26,7 @@ class DuplicateBrokerError(UserError):
     """Another broker with this id is in the cluster."""
 
 
-async def register(store: Store, broker: Broker) -> Broker:
+async def register(store: Store, broker: BrokerRegistration) -> BrokerRegistration:
     """Take the broker's place, with the next epoch and fenced: the controller says when it counts.
 
     `keeps_all` is what this life knows of itself; what the controller had not heard of the last one stays true.
@@ -39,7 +39,7 @@ async def register(store: Store, broker: Broker) -> Broker:
     raise DuplicateBrokerError(_duplicate(broker))
 
 
-async def _try(store: Store, broker: Broker) -> Broker:
+async def _try(store: Store, broker: BrokerRegistration) -> BrokerRegistration:
     path, live = f"{BROKERS}/{broker.node_id}", f"{LIVE}/{broker.node_id}"
     operations: list[Operation] = []
     try:
@@ -57,13 +57,13 @@ async def _try(store: Store, broker: Broker) -> Broker:
         registered = replace(broker, epoch=1, fenced=True, is_new=True)
         operations.append(Create(path, registered.encode()))
     else:
-        registered = _after(Broker.decode(node.data), broker)
+        registered = _after(BrokerRegistration.decode(node.data), broker)
         operations.append(Set(path, registered.encode(), node.version))
     await store.multi(operations)
     return registered
 
 
-def _after(last: Broker, broker: Broker) -> Broker:
+def _after(last: BrokerRegistration, broker: BrokerRegistration) -> BrokerRegistration:
     """The next life of a broker."""
     return replace(
         broker,
@@ -76,7 +76,7 @@ def _after(last: Broker, broker: Broker) -> Broker:
     )
 
 
-def _duplicate(broker: Broker) -> str:
+def _duplicate(broker: BrokerRegistration) -> str:
     return (
         f"another broker with node id {broker.node_id} is in this cluster: give each its own with --node-id. If "
         "that one was this broker with another data directory, it is forgotten when its ZooKeeper session ends; "

@@ -177,7 +177,7 @@ class BrokerAddress(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Broker:
+class BrokerRegistration:
     """A broker as the others know it: its place, and its address by listener name.
 
     `epoch` is that of its registration: whoever comes with an older one has been replaced by a later life. A broker
@@ -219,7 +219,7 @@ class Broker:
         }
 
     @classmethod
-    def of_document(cls, document: Mapping[str, Any]) -> "Broker":
+    def of_document(cls, document: Mapping[str, Any]) -> "BrokerRegistration":
         return cls(
             node_id=document["node_id"],
             rack=document["rack"],
@@ -242,7 +242,7 @@ class Broker:
         return json.dumps(self.document(), separators=(",", ":")).encode()
 
     @classmethod
-    def decode(cls, data: bytes) -> "Broker":
+    def decode(cls, data: bytes) -> "BrokerRegistration":
         return cls.of_document(json.loads(data))
 
     def address(self, listener: str) -> BrokerAddress | None:
@@ -258,7 +258,7 @@ class MetadataImage:
         self.controller_id = -1
         self.features = Features()
         self.deletions = Deletions()
-        self.brokers: dict[int, Broker] = {}
+        self.brokers: dict[int, BrokerRegistration] = {}
         self.broker_configs: dict[str, Mapping[str, str]] = {}
         self.group_configs: dict[str, Mapping[str, str]] = {}
         self.topics_version = 0  # grows whenever a topic comes, goes or changes
@@ -336,7 +336,7 @@ class MetadataImage:
         for listener in self.on_topic_deleted:
             listener(name)
 
-    def apply_broker(self, broker: Broker) -> None:
+    def apply_broker(self, broker: BrokerRegistration) -> None:
         self.brokers[broker.node_id] = broker
 
     def apply_features(self, features: Features) -> None:

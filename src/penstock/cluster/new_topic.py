@@ -7,7 +7,7 @@ DEFAULT = -1  # as the broker's settings have it
 
 
 @dataclass(frozen=True)
-class NewTopic:
+class TopicSpec:
     """A topic to create, as a client asks for it."""
 
     name: str

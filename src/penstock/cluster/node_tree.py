@@ -9,13 +9,13 @@ from penstock.world.store import (
     Check,
     Create,
     Delete,
-    Node,
     NodeExistsError,
     NoNodeError,
     NotEmptyError,
     Operation,
     Set,
     StoreError,
+    StoreNode,
 )
 
 ROOT = "/"
@@ -25,7 +25,7 @@ class Put(NamedTuple):
     """The node at `path` is there from now on, and holds this."""
 
     path: str
-    node: Node
+    node: StoreNode
     ephemeral: bool
 
 
@@ -46,7 +46,7 @@ class NodeTree:
     """Paths and their nodes. The root is always there."""
 
     def __init__(self) -> None:
-        self._nodes: dict[str, Node] = {ROOT: Node(b"", 0)}
+        self._nodes: dict[str, StoreNode] = {ROOT: StoreNode(b"", 0)}
         self._ephemerals: dict[
             str, None
         ] = {}  # dicts where sets would do: their order is the same everywhere
@@ -55,7 +55,7 @@ class NodeTree:
     def __contains__(self, path: str) -> bool:
         return path in self._nodes
 
-    def get(self, path: str) -> Node:
+    def get(self, path: str) -> StoreNode:
         node = self._nodes.get(path)
         if node is None:
             raise NoNodeError(f"there is no node {path}")
@@ -73,7 +73,7 @@ class NodeTree:
         other._names = {parent: dict(names) for parent, names in self._names.items()}
         return other
 
-    def nodes(self) -> dict[str, Node]:
+    def nodes(self) -> dict[str, StoreNode]:
         """A copy of all nodes by path: cheap, because what it holds is shared."""
         return dict(self._nodes)
 
@@ -127,10 +127,10 @@ class NodeTree:
         match operation:
             case Create(path, data, ephemeral):
                 self._check_place(path)
-                return Put(path, Node(data, 0), ephemeral)
+                return Put(path, StoreNode(data, 0), ephemeral)
             case Set(path, data, version):
                 node = self._checked(path, version)
-                return Put(path, Node(data, node.version + 1), path in self._ephemerals)
+                return Put(path, StoreNode(data, node.version + 1), path in self._ephemerals)
             case Delete(path, version):
                 self._checked(path, version)
                 assert path != ROOT, "the root cannot be deleted"
@@ -151,7 +151,7 @@ class NodeTree:
         if parent in self._ephemerals:
             raise StoreError(f"{path} cannot be created: {parent} is ephemeral and has no children")
 
-    def _checked(self, path: str, version: int) -> Node:
+    def _checked(self, path: str, version: int) -> StoreNode:
         node = self.get(path)
         if version not in (ANY_VERSION, node.version):
             raise BadVersionError(f"{path} has version {node.version}, not {version}")

@@ -15,12 +15,12 @@ from penstock.world.loop import Loop
 from penstock.world.repeating import Repeating
 from penstock.world.store import (
     ConnectionLossError,
-    Node,
     Operation,
     SessionExpiredError,
     SessionState,
     Store,
     StoreError,
+    StoreNode,
 )
 
 T = TypeVar("T")
@@ -136,7 +136,7 @@ class RenewableStore:
     async def _ask(self, call: Callable[[], Awaitable[T]]) -> T:
         return await call() if self._patience is None else await self._patience.call(call, self._renew_once)
 
-    async def get(self, path: str, *, watch: Callable[[], None] | None = None) -> Node:
+    async def get(self, path: str, *, watch: Callable[[], None] | None = None) -> StoreNode:
         return await self._ask(lambda: self._store.get(path, watch=watch))
 
     async def children(self, path: str, *, watch: Callable[[], None] | None = None) -> list[str]:

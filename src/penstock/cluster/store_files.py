@@ -19,7 +19,7 @@ from crc32c import crc32c
 from penstock.base.errors import StorageError
 from penstock.cluster.node_tree import Change, NewSession, NodeTree, Put, Remove
 from penstock.world.disk import Disk, File, read_file, write_file_atomically
-from penstock.world.store import Node
+from penstock.world.store import StoreNode
 
 _MARKER = b"PSme"
 _HEADER = struct.Struct(">4sIIQ")
@@ -29,7 +29,7 @@ _CHANGE = struct.Struct(">BiII")  # kind, version, length of the path, length of
 _PUT, _PUT_EPHEMERAL, _REMOVE, _NEW_SESSION = range(4)
 
 
-class Entry(NamedTuple):
+class StoreEntry(NamedTuple):
     """One good entry of a file."""
 
     sequence: int
@@ -100,7 +100,7 @@ class StoreFiles:
         return self._generation, self._sequence
 
     def write_snapshot(
-        self, number: int, sequence: int, *, nodes: dict[str, Node], ephemerals: dict[str, None]
+        self, number: int, sequence: int, *, nodes: dict[str, StoreNode], ephemerals: dict[str, None]
     ) -> None:
         """Save the tree a log started from, and remove what that makes needless. Blocks."""
         # Sorted, a parent comes before its children.
@@ -199,7 +199,7 @@ def _encode_change(change: Change) -> tuple[bytes, ...]:
             return (_CHANGE.pack(_NEW_SESSION, 0, 0, 0),)
 
 
-def _entries(content: bytes) -> Iterator[Entry]:
+def _entries(content: bytes) -> Iterator[StoreEntry]:
     """The good entries from the start, up to the first that is not."""
     position = 0
     while (entry := _entry_at(content, position)) is not None:
@@ -207,7 +207,7 @@ def _entries(content: bytes) -> Iterator[Entry]:
         position = entry.end
 
 
-def _entry_at(content: bytes, position: int) -> Entry | None:
+def _entry_at(content: bytes, position: int) -> StoreEntry | None:
     start = position + _HEADER.size
     if start > len(content):
         return None
@@ -217,7 +217,7 @@ def _entry_at(content: bytes, position: int) -> Entry | None:
         return None
     if crc != crc32c(payload, crc32c(_CHECKED.pack(length, sequence))):
         return None
-    return Entry(sequence, _decode_changes(payload), start + length)
+    return StoreEntry(sequence, _decode_changes(payload), start + length)
 
 
 def _decode_changes(payload: bytes) -> list[Change]:
@@ -235,7 +235,7 @@ def _decode_changes(payload: bytes) -> list[Change]:
         elif kind == _REMOVE:
             changes.append(Remove(path))
         else:
-            changes.append(Put(path, Node(data, version), kind == _PUT_EPHEMERAL))
+            changes.append(Put(path, StoreNode(data, version), kind == _PUT_EPHEMERAL))
     return changes
 
 

@@ -27,7 +27,6 @@ from penstock.world.store import (
     ConnectionLossError,
     Create,
     Delete,
-    Node,
     NodeExistsError,
     NoNodeError,
     NotEmptyError,
@@ -36,6 +35,7 @@ from penstock.world.store import (
     SessionState,
     Set,
     StoreError,
+    StoreNode,
 )
 from penstock.world.work import Work
 
@@ -107,9 +107,9 @@ class ZooKeeperStore:
             raise
         return store
 
-    async def get(self, path: str, *, watch: Callable[[], None] | None = None) -> Node:
+    async def get(self, path: str, *, watch: Callable[[], None] | None = None) -> StoreNode:
         data, stat = await self._ask(partial(self._client.get_async, self._full(path), watch=_wrapped(watch)))
-        return Node(data, stat.version)
+        return StoreNode(data, stat.version)
 
     async def children(self, path: str, *, watch: Callable[[], None] | None = None) -> list[str]:
         names = await self._ask(

@@ -3,7 +3,7 @@
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.cluster.metadata import MetadataImage
 from penstock.controller.controller import Controller
-from penstock.controller.isr import Proposal, Verdict
+from penstock.controller.isr import PartitionProposal, Verdict
 from penstock.wire.messages.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionResponse,
@@ -22,7 +22,7 @@ async def alter_partitions(
     if broker is None or broker.epoch != request.broker_epoch:
         return AlterPartitionResponse(error_code=ErrorCode.STALE_BROKER_EPOCH, topics=[])
     proposals = [
-        Proposal(
+        PartitionProposal(
             topic.topic_id,
             each.partition_index,
             each.leader_epoch,

@@ -20,10 +20,10 @@ from penstock.base.errors import ErrorCode, Refusal
 from penstock.base.ids import TopicPartition
 from penstock.cluster.metadata import MetadataImage
 from penstock.cluster.peers import Peers
-from penstock.controller.balancing import BrokerFact, Limits, PartitionFact, Plan, plan
+from penstock.controller.balancing import BalancingPlan, BrokerFact, Limits, PartitionFact, plan
 from penstock.controller.controller import Controller
 from penstock.controller.partition_loads import PartitionLoads
-from penstock.controller.reassignment import Exchange, exchanges_under_way
+from penstock.controller.reassignment import RequestedReplicas, exchanges_under_way
 from penstock.services.configs import Configs
 from penstock.services.coordinators.internal_topics import replicas_wanted
 from penstock.services.partitions import Partitions
@@ -162,7 +162,7 @@ class Balancer:
     async def _give_up_on(self, lost: set[int]) -> None:
         """Nobody waits for a replica on a broker that is not coming back."""
         hopeless = [
-            Exchange(where, None)
+            RequestedReplicas(where, None)
             for where, state in exchanges_under_way(self._image).items()
             if not lost.isdisjoint(state.adding)
         ]
@@ -172,13 +172,13 @@ class Balancer:
                 await self._controller.exchange_replicas(hopeless, keeps_factor=True),
             )
 
-    async def _carry_out(self, planned: Plan, facts: Mapping[TopicPartition, PartitionFact]) -> None:
+    async def _carry_out(self, planned: BalancingPlan, facts: Mapping[TopicPartition, PartitionFact]) -> None:
         wanted = [*planned.orders, *planned.exchanges]
         if wanted:
             for where, replicas in planned.exchanges:
                 log.info("%s moves from brokers %s to %s", where, facts[where].replicas, replicas)
             outcomes = await self._controller.exchange_replicas(
-                [Exchange(where, replicas, facts[where].replicas) for where, replicas in wanted],
+                [RequestedReplicas(where, replicas, facts[where].replicas) for where, replicas in wanted],
                 keeps_factor=False,
             )
             _tell("moving", outcomes)

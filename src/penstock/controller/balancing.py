@@ -67,7 +67,7 @@ class Limits(NamedTuple):
     gives_back: bool = True
 
 
-class Wanted(NamedTuple):
+class PlannedReplicas(NamedTuple):
     """Other replicas for a partition, or another order of them: the first is preferred as leader."""
 
     where: TopicPartition
@@ -75,11 +75,11 @@ class Wanted(NamedTuple):
 
 
 @dataclass
-class Plan:
+class BalancingPlan:
     """What to do next: orders and exchanges of replicas first, then elections of preferred leaders."""
 
-    orders: list[Wanted] = field(default_factory=list)
-    exchanges: list[Wanted] = field(default_factory=list)
+    orders: list[PlannedReplicas] = field(default_factory=list)
+    exchanges: list[PlannedReplicas] = field(default_factory=list)
     elections: list[TopicPartition] = field(default_factory=list)
 
     @property
@@ -87,7 +87,7 @@ class Plan:
         return not (self.orders or self.exchanges or self.elections)
 
 
-def plan(brokers: Iterable[BrokerFact], partitions: Iterable[PartitionFact], limits: Limits) -> Plan:
+def plan(brokers: Iterable[BrokerFact], partitions: Iterable[PartitionFact], limits: Limits) -> BalancingPlan:
     """The next moves; none if all is as it should be, or as good as it gets."""
     return _Planner(brokers, partitions, limits).plan()
 
@@ -103,7 +103,7 @@ class _Planner:
             node_id for node_id, each in self._brokers.items() if each.is_alive and not each.is_leaving
         )
         self._partitions = {fact.where: fact for fact in sorted(partitions)}
-        self._plan = Plan()
+        self._plan = BalancingPlan()
         self._limits = limits
         self._leaders_left = limits.leaders
         # What waits for a broker that is away keeps nobody else waiting.
@@ -117,7 +117,7 @@ class _Planner:
             self._count(fact, 1)
         self._touched: set[TopicPartition] = set()
 
-    def plan(self) -> Plan:
+    def plan(self) -> BalancingPlan:
         if self._takers:
             self._release_leaders()
             self._replace_leaving()
@@ -147,10 +147,10 @@ class _Planner:
         self._touched.add(fact.where)
         if is_order:
             self._leaders_left -= 1
-            self._plan.orders.append(Wanted(fact.where, replicas))
+            self._plan.orders.append(PlannedReplicas(fact.where, replicas))
         else:
             self._replicas_left -= 1
-            self._plan.exchanges.append(Wanted(fact.where, replicas))
+            self._plan.exchanges.append(PlannedReplicas(fact.where, replicas))
 
     def _led(self) -> Iterator[PartitionFact]:
         """The partitions of which something may be planned: somebody leads them, and nothing is under way."""

@@ -15,7 +15,7 @@ from penstock.cluster.metadata import (
     BROKERS,
     LIVE,
     NO_LEADER,
-    Broker,
+    BrokerRegistration,
     MetadataImage,
     PartitionState,
     Topic,
@@ -66,10 +66,10 @@ class BrokerRegistry:
         if not self._controller.is_active:
             return True
         living = {int(name) for name in await self._world.store.children(LIVE, watch=self.look)}
-        registered: dict[int, tuple[Broker, int]] = {}
+        registered: dict[int, tuple[BrokerRegistration, int]] = {}
         for name in await self._world.store.children(BROKERS):
             node = await self._world.store.get(f"{BROKERS}/{name}")
-            registered[int(name)] = Broker.decode(node.data), node.version
+            registered[int(name)] = BrokerRegistration.decode(node.data), node.version
         come = {
             node_id: broker
             for node_id, (broker, _) in registered.items()
@@ -89,7 +89,7 @@ class BrokerRegistry:
         await self._controller.clear_needless_eligible()  # which the last controller may have left
         return done
 
-    async def _welcome(self, broker: Broker, version: int) -> bool:
+    async def _welcome(self, broker: BrokerRegistration, version: int) -> bool:
         node_id = broker.node_id
 
         def decide() -> Change:
@@ -133,11 +133,11 @@ class BrokerRegistry:
         If it lives after all, it hears of it, and registers again.
         """
         node = await self._world.store.get(f"{BROKERS}/{node_id}")
-        broker = Broker.decode(node.data)
+        broker = BrokerRegistration.decode(node.data)
         if broker.epoch == epoch and not broker.fenced:
             await self.fence(broker, version=node.version)
 
-    async def fence(self, broker: Broker, *, version: int) -> bool:
+    async def fence(self, broker: BrokerRegistration, *, version: int) -> bool:
         """A broker does not count any more: others lead what it led."""
         node_id = broker.node_id
 

@@ -23,19 +23,19 @@ from penstock.cluster.metadata import (
     NO_LEADER,
     PRODUCER_ID_BLOCK,
     PRODUCER_IDS,
-    Broker,
+    BrokerRegistration,
     MetadataImage,
     PartitionState,
     Topic,
     decode_number,
     encode_number,
 )
-from penstock.cluster.new_topic import DEFAULT, NewTopic
-from penstock.controller.isr import Proposal, Verdict, judge
+from penstock.cluster.new_topic import DEFAULT, TopicSpec
+from penstock.controller.isr import PartitionProposal, Verdict, judge
 from penstock.controller.leader_election import without_needless
 from penstock.controller.metadata_writer import MetadataWriter, NotControllerError
 from penstock.controller.placement import assign_replicas, check_assignment
-from penstock.controller.reassignment import Exchange, Moves, elections, exchanges
+from penstock.controller.reassignment import PartitionDecisions, RequestedReplicas, elections, exchanges
 from penstock.world import World
 from penstock.world.store import BadVersionError, Check, Create, Delete, NoNodeError, Set, StoreError
 
@@ -133,7 +133,7 @@ class Controller:
             return Refusal(ErrorCode.INVALID_UPDATE_VERSION, f"the metadata store refused: {error!r}")
         return None
 
-    async def create_topic(self, new: NewTopic, *, validate_only: bool = False) -> Topic | Refusal:
+    async def create_topic(self, new: TopicSpec, *, validate_only: bool = False) -> Topic | Refusal:
         async with self._one_at_a_time:
             if not self.is_active:
                 return NOT_CONTROLLER
@@ -144,7 +144,7 @@ class Controller:
             undo = Change(deleted={topic.name: self._image.deletions.next(topic.topic_id)})
             return await self._publish(change, undo=undo) or topic
 
-    def _plan_topic(self, new: NewTopic) -> Topic | Refusal:
+    def _plan_topic(self, new: TopicSpec) -> Topic | Refusal:
         refusal = self._name_refusal(new.name)
         if refusal is not None:
             return refusal
@@ -173,7 +173,7 @@ class Controller:
             )
         return None
 
-    def _plan_replicas(self, new: NewTopic) -> list[tuple[int, ...]] | Refusal:
+    def _plan_replicas(self, new: TopicSpec) -> list[tuple[int, ...]] | Refusal:
         brokers = self._image.alive()
         if new.assignments:
             if new.partition_count != DEFAULT or new.replication_factor != DEFAULT:
@@ -411,7 +411,9 @@ class Controller:
                 return Refusal(ErrorCode.FEATURE_UPDATE_FAILED, refusal.message)
             return refusal or features
 
-    async def alter_partitions(self, leader: int, proposals: Sequence[Proposal]) -> list[Verdict] | Refusal:
+    async def alter_partitions(
+        self, leader: int, proposals: Sequence[PartitionProposal]
+    ) -> list[Verdict] | Refusal:
         """Give partitions the in-sync sets that their leader asks for, where that may be."""
         async with self._one_at_a_time:
             if not self.is_active:
@@ -442,12 +444,14 @@ class Controller:
         return await self._move(lambda: elections(self._image, partitions, unclean=unclean))
 
     async def exchange_replicas(
-        self, asked_for: Sequence[Exchange], *, keeps_factor: bool
+        self, asked_for: Sequence[RequestedReplicas], *, keeps_factor: bool
     ) -> dict[TopicPartition, Refusal] | Refusal:
         """What came of each exchange; NONE for those that have begun."""
         return await self._move(lambda: exchanges(self._image, asked_for, keeps_factor=keeps_factor))
 
-    async def _move(self, decide: Callable[[], Moves]) -> dict[TopicPartition, Refusal] | Refusal:
+    async def _move(
+        self, decide: Callable[[], PartitionDecisions]
+    ) -> dict[TopicPartition, Refusal] | Refusal:
         async with self._one_at_a_time:
             if not self.is_active:
                 return NOT_CONTROLLER
@@ -464,7 +468,7 @@ class Controller:
         """That a broker has not begun another life since the image heard of it."""
         path = f"{BROKERS}/{node_id}"
         node = await self._world.store.get(path)
-        if Broker.decode(node.data) != self._image.brokers.get(node_id):
+        if BrokerRegistration.decode(node.data) != self._image.brokers.get(node_id):
             raise BadVersionError(f"broker {node_id} has registered again")
         return Check(path, node.version)
 

@@ -13,7 +13,7 @@ from penstock.controller.majorities import agree
 NO_EPOCH = -1
 
 
-class Proposal(NamedTuple):
+class PartitionProposal(NamedTuple):
     """What a leader asks for one partition. `isr` are node ids with the broker epochs that the leader knows."""
 
     topic_id: bytes
@@ -26,7 +26,7 @@ class Proposal(NamedTuple):
 class Verdict(NamedTuple):
     """What comes of a proposal: the state that holds now, or an error."""
 
-    proposal: Proposal
+    proposal: PartitionProposal
     error: ErrorCode
     state: PartitionState | None = None
 
@@ -34,7 +34,7 @@ class Verdict(NamedTuple):
 def judge(
     image: MetadataImage,
     leader: int,
-    proposals: Sequence[Proposal],
+    proposals: Sequence[PartitionProposal],
     *,
     min_isr: Callable[[Topic], int],
 ) -> tuple[Change, list[Verdict], set[int]]:
@@ -80,7 +80,9 @@ def judge(
     return Change(topics=topics), verdicts, joining
 
 
-def _error(state: PartitionState, leader: int, proposal: Proposal, image: MetadataImage) -> ErrorCode:
+def _error(
+    state: PartitionState, leader: int, proposal: PartitionProposal, image: MetadataImage
+) -> ErrorCode:
     if proposal.leader_epoch > state.leader_epoch or proposal.partition_epoch > state.partition_epoch:
         return ErrorCode.NOT_CONTROLLER  # the leader knows more than this controller does
     if proposal.leader_epoch < state.leader_epoch or state.leader != leader:

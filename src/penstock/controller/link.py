@@ -8,7 +8,7 @@ from typing import TypeVar
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.client.errors import ClientError, UnreachableError
 from penstock.cluster.metadata import MetadataImage, Topic
-from penstock.cluster.new_topic import NewTopic
+from penstock.cluster.new_topic import TopicSpec
 from penstock.cluster.peers import Peers
 from penstock.controller.alter_partition import alter_partitions
 from penstock.controller.controller import NOT_CONTROLLER, Controller
@@ -61,7 +61,7 @@ class ControllerLink:
             return await alter_partitions(self._controller, self._image, request)
         return await self.ask(request, AlterPartitionResponse)
 
-    async def create_topic(self, new: NewTopic) -> Topic | Refusal:
+    async def create_topic(self, new: TopicSpec) -> Topic | Refusal:
         """A topic for the broker's own use. One that was created elsewhere may not be known here yet: then a Refusal,
         LEADER_NOT_AVAILABLE, as those who ask for its metadata now are told.
         """

@@ -21,7 +21,7 @@ UNKNOWN = Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not ho
 NONE = Refusal(ErrorCode.NONE)
 
 
-class Exchange(NamedTuple):
+class RequestedReplicas(NamedTuple):
     """Other replicas for a partition; None gives an exchange up that is under way."""
 
     where: TopicPartition
@@ -30,7 +30,7 @@ class Exchange(NamedTuple):
 
 
 @dataclass
-class Moves:
+class PartitionDecisions:
     """What is decided so far: the change, and what to say of each partition."""
 
     image: MetadataImage
@@ -60,9 +60,11 @@ class Moves:
         self.outcomes[where] = NONE
 
 
-def elections(image: MetadataImage, partitions: Iterable[TopicPartition] | None, *, unclean: bool) -> Moves:
+def elections(
+    image: MetadataImage, partitions: Iterable[TopicPartition] | None, *, unclean: bool
+) -> PartitionDecisions:
     """Have the preferred replicas lead; or, `unclean`, any that is alive where nobody leads. None: all partitions."""
-    moves = Moves(image)
+    moves = PartitionDecisions(image)
     alive = image.alive()
     asked_for = all_partitions(image) if partitions is None else partitions
     for where in asked_for:
@@ -89,9 +91,11 @@ def elections(image: MetadataImage, partitions: Iterable[TopicPartition] | None,
     return moves
 
 
-def exchanges(image: MetadataImage, asked_for: Iterable[Exchange], *, keeps_factor: bool) -> Moves:
+def exchanges(
+    image: MetadataImage, asked_for: Iterable[RequestedReplicas], *, keeps_factor: bool
+) -> PartitionDecisions:
     """Begin, change or give up exchanges of replicas. `keeps_factor`: another number of them is refused."""
-    moves = Moves(image)
+    moves = PartitionDecisions(image)
     alive = image.alive()
     for where, replicas, instead_of in asked_for:
         state = moves.state(where)

@@ -34,7 +34,7 @@ _UTF16_UNIT: Final = Struct(">H")
 _PARTITIONS_REMEMBERED: Final = 1_000  # of keys of up to 32 KiB, though hardly any is that long
 
 
-class Producer(NamedTuple):
+class BatchProducer(NamedTuple):
     """Who writes as a part of a transaction."""
 
     id: int
@@ -67,7 +67,7 @@ class Decision(NamedTuple, Generic[R_co]):
     # What others have to do once the records are safe (such as: write these markers). Handed to the coordinator's
     # listener; lost at fail-over, so `expire` must ask for it again if the state says that it is still to be done.
     effects: tuple[Any, ...] = ()
-    producer: Producer | None = None  # the records are a part of this producer's transaction
+    producer: BatchProducer | None = None  # the records are a part of this producer's transaction
 
     @classmethod
     def refused(cls, code: ErrorCode, message: str | None = None) -> "Decision[R_co]":
@@ -97,14 +97,14 @@ class Shard(Protocol):
     """A coordinator's state in one partition of its internal topic. Requests are further methods, of the form
     `method(request, now_ms) -> Answer`."""
 
-    def replay(self, record: InternalRecord, *, offset: int, producer: Producer | None = None) -> None:
+    def replay(self, record: InternalRecord, *, offset: int, producer: BatchProducer | None = None) -> None:
         """Take over what is in the log, whoever wrote it. Only this and `replay_marker` change durable state.
 
         With a `producer`, the record counts once that producer's transaction is committed.
         """
         ...
 
-    def replay_marker(self, producer: Producer, *, committed: bool, offset: int) -> None:
+    def replay_marker(self, producer: BatchProducer, *, committed: bool, offset: int) -> None:
         """The producer's transaction ended here."""
         ...
 

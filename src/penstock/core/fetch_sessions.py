@@ -35,7 +35,7 @@ _NOTHING = -1
 PartitionKey: TypeAlias = tuple[bytes | str, int]
 
 
-class Wanted(NamedTuple):
+class FetchTarget(NamedTuple):
     """What a client asks of one partition."""
 
     fetch_offset: int
@@ -46,7 +46,7 @@ class Wanted(NamedTuple):
     high_watermark: int | None = None  # the one it knows, if it says so
 
 
-class Outcome(NamedTuple):
+class PartitionOutcome(NamedTuple):
     """What came of one partition, as far as it decides whether to mention it."""
 
     high_watermark: int
@@ -57,7 +57,7 @@ class Outcome(NamedTuple):
     notice: bool = False
 
 
-Outcomes: TypeAlias = Mapping[PartitionKey, Outcome]
+Outcomes: TypeAlias = Mapping[PartitionKey, PartitionOutcome]
 
 
 class Answer(NamedTuple):
@@ -73,12 +73,12 @@ class _Cached:
 
     __slots__ = ("high_watermark", "log_start_offset", "wanted")
 
-    def __init__(self, wanted: Wanted) -> None:
+    def __init__(self, wanted: FetchTarget) -> None:
         self.wanted = wanted
         self.high_watermark = _NOTHING
         self.log_start_offset = _NOTHING
 
-    def is_news(self, outcome: Outcome) -> bool:
+    def is_news(self, outcome: PartitionOutcome) -> bool:
         return (
             outcome.records_size > 0
             or outcome.high_watermark != self.high_watermark
@@ -87,7 +87,7 @@ class _Cached:
             or outcome.notice
         )
 
-    def told(self, outcome: Outcome) -> None:
+    def told(self, outcome: PartitionOutcome) -> None:
         # After an error the client is told again as soon as it is over, whatever the offsets are then.
         failed = outcome.error is not ErrorCode.NONE
         self.high_watermark = _NOTHING if failed else outcome.high_watermark
@@ -149,7 +149,7 @@ class FetchSessions:
         *,
         session_id: int,
         epoch: int,
-        wanted: Mapping[PartitionKey, Wanted],
+        wanted: Mapping[PartitionKey, FetchTarget],
         forgotten: Iterable[PartitionKey] = (),
         uses_topic_ids: bool,
         follower: bool = False,
@@ -174,7 +174,7 @@ class FetchSessions:
     def _continue(
         self,
         session: _Session,
-        wanted: Mapping[PartitionKey, Wanted],
+        wanted: Mapping[PartitionKey, FetchTarget],
         forgotten: Iterable[PartitionKey],
         now_ms: int,
     ) -> "Fetch | ErrorCode":
@@ -193,7 +193,7 @@ class FetchSessions:
         self._sessions[session.id] = self._sessions.pop(session.id)
         return IncrementalFetch(session)
 
-    def _open(self, session: _Session, wanted: Mapping[PartitionKey, Wanted], outcomes: Outcomes) -> int:
+    def _open(self, session: _Session, wanted: Mapping[PartitionKey, FetchTarget], outcomes: Outcomes) -> int:
         """Keep a session for partitions whose outcomes the client is being told, if there is room; its id."""
         size = len(outcomes)
         if size == 0 or self._slots == 0 or self.partition_count + size > self._partitions_max:
@@ -249,7 +249,9 @@ class FullFetch:
     rests = False
 
     def __init__(
-        self, wanted: Mapping[PartitionKey, Wanted], open_session: Callable[[Outcomes], int] | None = None
+        self,
+        wanted: Mapping[PartitionKey, FetchTarget],
+        open_session: Callable[[Outcomes], int] | None = None,
     ) -> None:
         self._wanted = wanted
         self._open_session = open_session
@@ -257,7 +259,7 @@ class FullFetch:
     def __len__(self) -> int:
         return len(self._wanted)
 
-    def partitions(self) -> list[tuple[PartitionKey, Wanted]]:
+    def partitions(self) -> list[tuple[PartitionKey, FetchTarget]]:
         """What to read, in this order."""
         return list(self._wanted.items())
 
@@ -282,7 +284,7 @@ class IncrementalFetch:
         """How many partitions are looked at. Grows when one is woken."""
         return len(self._session.awake)
 
-    def partitions(self) -> list[tuple[PartitionKey, Wanted]]:
+    def partitions(self) -> list[tuple[PartitionKey, FetchTarget]]:
         """What to read, in this order: all but those that rest."""
         partitions = self._session.partitions
         return [(key, partitions[key].wanted) for key in self._session.awake]
@@ -349,7 +351,7 @@ def next_epoch(epoch: int) -> int:
 
 def _update(
     session: _Session,
-    wanted: Mapping[PartitionKey, Wanted],
+    wanted: Mapping[PartitionKey, FetchTarget],
     forgotten: Iterable[PartitionKey],
 ) -> None:
     partitions, awake = session.partitions, session.awake

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from penstock.base.errors import ErrorCode
-from penstock.core.fetch_sessions import INITIAL_EPOCH, NO_SESSION, PartitionKey, Wanted, next_epoch
+from penstock.core.fetch_sessions import INITIAL_EPOCH, NO_SESSION, FetchTarget, PartitionKey, next_epoch
 
 
 class Asked(NamedTuple):
@@ -16,7 +16,7 @@ class Asked(NamedTuple):
 
     session_id: int
     epoch: int
-    wanted: dict[PartitionKey, Wanted]
+    wanted: dict[PartitionKey, FetchTarget]
     forgotten: list[PartitionKey]
 
 
@@ -26,14 +26,14 @@ class ReplicaSession:
     def __init__(self) -> None:
         self._id = NO_SESSION
         self._epoch = INITIAL_EPOCH
-        self._known: dict[PartitionKey, Wanted] = {}  # to the leader
+        self._known: dict[PartitionKey, FetchTarget] = {}  # to the leader
 
     @property
     def says_all(self) -> bool:
         """Whether the next request has to name every partition."""
         return self._epoch == INITIAL_EPOCH
 
-    def ask_about(self, changed: Mapping[PartitionKey, Wanted], gone: Iterable[PartitionKey]) -> Asked:
+    def ask_about(self, changed: Mapping[PartitionKey, FetchTarget], gone: Iterable[PartitionKey]) -> Asked:
         """How to ask for `changed`, and for what was asked before without `gone`. Costs nothing for the rest."""
         assert not self.says_all
         told = {key: one for key, one in changed.items() if self._is_news(key, one)}
@@ -41,12 +41,12 @@ class ReplicaSession:
         self._known.update(changed)
         return Asked(self._id, self._epoch, told, forgotten)
 
-    def _is_news(self, key: PartitionKey, one: Wanted) -> bool:
+    def _is_news(self, key: PartitionKey, one: FetchTarget) -> bool:
         # Which high watermark a follower knows is the leader's to remember in a session.
         known = self._known.get(key)
         return known is None or known[:-1] != one[:-1]
 
-    def ask(self, wanted: Mapping[PartitionKey, Wanted]) -> Asked:
+    def ask(self, wanted: Mapping[PartitionKey, FetchTarget]) -> Asked:
         """How to ask for all of `wanted`, and for nothing else."""
         if self.says_all:
             self._known = dict(wanted)

@@ -84,7 +84,7 @@ class Proposal(NamedTuple):
     partition_epoch: int
 
 
-class Verdict(Enum):
+class ProposalOutcome(Enum):
     """What an answer to a proposal means for it."""
 
     AGREED = "it is so, as the answer says"
@@ -93,24 +93,24 @@ class Verdict(Enum):
     UNKNOWN = "nobody knows: the same is asked again"
 
 
-_VERDICTS: Final[Mapping[ErrorCode, Verdict]] = {
-    ErrorCode.NONE: Verdict.AGREED,
+_VERDICTS: Final[Mapping[ErrorCode, ProposalOutcome]] = {
+    ErrorCode.NONE: ProposalOutcome.AGREED,
     # The controller says that the partition epoch is the current one, and that nothing was changed: with these two, no
     # controller before or after it can have done it either.
-    ErrorCode.INELIGIBLE_REPLICA: Verdict.REFUSED,
-    ErrorCode.OPERATION_NOT_ATTEMPTED: Verdict.REFUSED,
-    ErrorCode.FENCED_LEADER_EPOCH: Verdict.OVERTAKEN,
-    ErrorCode.INVALID_REQUEST: Verdict.OVERTAKEN,
-    ErrorCode.INVALID_UPDATE_VERSION: Verdict.OVERTAKEN,
-    ErrorCode.NEW_LEADER_ELECTED: Verdict.OVERTAKEN,
-    ErrorCode.UNKNOWN_TOPIC_ID: Verdict.OVERTAKEN,
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: Verdict.OVERTAKEN,
+    ErrorCode.INELIGIBLE_REPLICA: ProposalOutcome.REFUSED,
+    ErrorCode.OPERATION_NOT_ATTEMPTED: ProposalOutcome.REFUSED,
+    ErrorCode.FENCED_LEADER_EPOCH: ProposalOutcome.OVERTAKEN,
+    ErrorCode.INVALID_REQUEST: ProposalOutcome.OVERTAKEN,
+    ErrorCode.INVALID_UPDATE_VERSION: ProposalOutcome.OVERTAKEN,
+    ErrorCode.NEW_LEADER_ELECTED: ProposalOutcome.OVERTAKEN,
+    ErrorCode.UNKNOWN_TOPIC_ID: ProposalOutcome.OVERTAKEN,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ProposalOutcome.OVERTAKEN,
 }
 
 
-def verdict(code: int) -> Verdict:
+def verdict(code: int) -> ProposalOutcome:
     """What a partition's error code in the controller's answer means for what was proposed."""
-    return _VERDICTS.get(ErrorCode(code), Verdict.UNKNOWN)
+    return _VERDICTS.get(ErrorCode(code), ProposalOutcome.UNKNOWN)
 
 
 class Follower:
@@ -357,13 +357,13 @@ class Leadership:
         """What the controller is to be asked, or asked again."""
         return None if self._waits_for_metadata else self.pending
 
-    def answered(self, proposal: Proposal, outcome: Verdict) -> None:
+    def answered(self, proposal: Proposal, outcome: ProposalOutcome) -> None:
         """The controller answered, or did not. What it agreed to comes with `changed`."""
         if self.pending is not proposal:
             return  # newer metadata has settled it
-        if outcome is Verdict.REFUSED:
+        if outcome is ProposalOutcome.REFUSED:
             self.settle()
-        elif outcome is Verdict.OVERTAKEN:
+        elif outcome is ProposalOutcome.OVERTAKEN:
             self._waits_for_metadata = True
 
     def settle(self) -> None:

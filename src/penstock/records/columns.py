@@ -3,8 +3,8 @@
     BinaryColumn    a column of bytes, some of them null: validity bits, 32-bit ends, the bytes
     HeaderColumn    a list of headers per row: 32-bit ends, and two columns of keys and values
     Rows            the columns of some records
-    ColumnReader    batches in, `Rows` out
-    BatchWriter     `Rows` in, batches out: the records of one partition
+    ColumnReader    batches in, `RecordColumns` out
+    BatchWriter     `RecordColumns` in, batches out: the records of one partition
 
 The loops per record are compiled where the extension `_columns` was built (12 million records of 100 bytes a second,
 checksums included), and `plain_columns` has the same in Python where it was not (0.4 million). Both are held to the
@@ -58,7 +58,7 @@ class HeaderColumn(NamedTuple):
     values: BinaryColumn
 
 
-class Rows(NamedTuple):
+class RecordColumns(NamedTuple):
     """What was asked for of some records, in order. Timestamps are microseconds; offsets, too, have 64 bits."""
 
     row_count: int
@@ -117,10 +117,10 @@ class ColumnReader:
         except self._code.CorruptError as error:
             raise CorruptBatchError(f"the batch at offset {header.base_offset}: {error}") from error
 
-    def take(self) -> Rows:
+    def take(self) -> RecordColumns:
         """What has come together; the next rows begin anew."""
         count, offsets, timestamps, keys, values, headers = self._columns.take()
-        return Rows(
+        return RecordColumns(
             count,
             offsets,
             timestamps,

@@ -7,7 +7,7 @@ The length of a string or an array belongs to the group before it: a group ends 
 from struct import Struct as Packed
 from typing import Any
 
-from penstock.schema.words import Field, Kind, Struct
+from penstock.schema.words import Field, FieldKind, Struct
 
 
 class Emitter:
@@ -67,12 +67,12 @@ class Emitter:
 
 
 def size_min(
-    shape: Kind | type[Struct], *, is_array: bool, nullable: bool, version: int, flexible: bool
+    shape: FieldKind | type[Struct], *, is_array: bool, nullable: bool, version: int, flexible: bool
 ) -> int:
     """The fewest bytes that a value of this type takes; what bounds an announced count of them."""
     if is_array:
         return 1 if flexible else 4
-    if isinstance(shape, Kind):
+    if isinstance(shape, FieldKind):
         if shape.code:
             return shape.size
         return 1 if flexible else (2 if shape.name == "string" else 4)

@@ -14,7 +14,7 @@ from penstock.base.buffers import Buffer
 from penstock.schema import words
 from penstock.schema.emitter import Emitter, size_min, tagged_fields
 from penstock.schema.primitives import read_varint, refuse, skip_tags
-from penstock.schema.words import UNSET, Field, Kind, Struct, Versioned
+from penstock.schema.words import UNSET, Field, FieldKind, Struct, Versioned
 
 M = TypeVar("M", bound=Versioned)
 
@@ -72,7 +72,7 @@ class _Reader(Emitter):
     def default(self, field: Field) -> str:
         if field.default is not UNSET:
             return repr(field.default)
-        if isinstance(field.type, Kind) or field.is_array:
+        if isinstance(field.type, FieldKind) or field.is_array:
             return "[]"
         return f"{self.constant(field.type.__name__, field.type)}()"
 
@@ -80,7 +80,7 @@ class _Reader(Emitter):
         nullable = field.is_nullable_in(self.version)
         if field.is_array:
             self.read_array(field.type, target, nullable=nullable, where=where)
-        elif isinstance(field.type, Kind):
+        elif isinstance(field.type, FieldKind):
             self.read_primitive(field.type, target, nullable=nullable, where=where)
         elif nullable:
             self.read_nullable_struct(field.type, target, null="<= 0" if field.tag is not None else "< 0")
@@ -103,7 +103,7 @@ class _Reader(Emitter):
             self.read_new_struct(shape, target)
             self.flush()
 
-    def read_primitive(self, kind: Kind, target: str, *, nullable: bool, where: str) -> None:
+    def read_primitive(self, kind: FieldKind, target: str, *, nullable: bool, where: str) -> None:
         if kind.code:
             self.group.append((kind.code, target))
             return
@@ -130,7 +130,7 @@ class _Reader(Emitter):
         self.line(f"{length} -= 1")
         return length
 
-    def cut(self, kind: Kind, target: str, size: str, where: str) -> None:
+    def cut(self, kind: FieldKind, target: str, size: str, where: str) -> None:
         self.line(f"q = p + {size}")
         with self.block("if not p <= q <= end:"):
             self.line(f"refuse({where}, f'a length of {{{size}}} with {{end - p}} bytes left')")
@@ -145,7 +145,9 @@ class _Reader(Emitter):
             self.line(f"{target} = bytes(buffer[p:q])")
         self.line("p = q")
 
-    def read_array(self, element: Kind | type[Struct], target: str, *, nullable: bool, where: str) -> None:
+    def read_array(
+        self, element: FieldKind | type[Struct], target: str, *, nullable: bool, where: str
+    ) -> None:
         count = self.read_length("i")
         if nullable:
             with self.block(f"if {count} == -1:"):
@@ -155,14 +157,14 @@ class _Reader(Emitter):
         else:
             self.read_elements(element, target, count, where)
 
-    def read_elements(self, element: Kind | type[Struct], target: str, count: str, where: str) -> None:
+    def read_elements(self, element: FieldKind | type[Struct], target: str, count: str, where: str) -> None:
         least = size_min(
             element, is_array=False, nullable=False, version=self.version, flexible=self.flexible
         )
         with self.block(f"if not 0 <= {count} * {least} <= end - p:"):
             self.line(f"refuse({where}, f'a count of {{{count}}} with {{end - p}} bytes left')")
         self.take_room(count, where)
-        if isinstance(element, Kind) and len(element.code) == 1:
+        if isinstance(element, FieldKind) and len(element.code) == 1:
             self.constant("unpack_from", unpack_from)
             self.line(f"{target} = list(unpack_from(f'>{{{count}}}{element.code}', buffer, p))")
             self.line(f"p += {count} * {element.size}")
@@ -170,7 +172,7 @@ class _Reader(Emitter):
         items, item = self.fresh("items"), self.fresh("item")
         self.line(f"{target} = {items} = []")
         with self.block(f"for _ in range({count}):"):
-            if isinstance(element, Kind):
+            if isinstance(element, FieldKind):
                 self.read_primitive(element, item, nullable=False, where=where)
             else:
                 self.line(f"{item} = new({self.constant(element.__name__, element)})")

@@ -38,7 +38,7 @@ class _Unset:
 UNSET: Final = _Unset()
 
 
-class Kind(NamedTuple):
+class FieldKind(NamedTuple):
     """A primitive type of the protocol; calling it declares a field of that type."""
 
     name: str
@@ -61,17 +61,17 @@ class Kind(NamedTuple):
         )
 
 
-int8: Final = Kind("int8", "b", 1, 0)
-int16: Final = Kind("int16", "h", 2, 0)
-uint16: Final = Kind("uint16", "H", 2, 0)
-int32: Final = Kind("int32", "i", 4, 0)
-int64: Final = Kind("int64", "q", 8, 0)
-float64: Final = Kind("float64", "d", 8, 0.0)
-boolean: Final = Kind("bool", "?", 1, False)
-uuid: Final = Kind("uuid", "16s", 16, bytes(16))
-string: Final = Kind("string", "", 0, "")
-blob: Final = Kind("bytes", "", 0, b"")
-records: Final = Kind("records", "", 0, None)
+int8: Final = FieldKind("int8", "b", 1, 0)
+int16: Final = FieldKind("int16", "h", 2, 0)
+uint16: Final = FieldKind("uint16", "H", 2, 0)
+int32: Final = FieldKind("int32", "i", 4, 0)
+int64: Final = FieldKind("int64", "q", 8, 0)
+float64: Final = FieldKind("float64", "d", 8, 0.0)
+boolean: Final = FieldKind("bool", "?", 1, False)
+uuid: Final = FieldKind("uuid", "16s", 16, bytes(16))
+string: Final = FieldKind("string", "", 0, "")
+blob: Final = FieldKind("bytes", "", 0, b"")
+records: Final = FieldKind("records", "", 0, None)
 
 
 class Field(NamedTuple):
@@ -80,7 +80,7 @@ class Field(NamedTuple):
     The default UNSET stands for a fresh empty list or a fresh struct.
     """
 
-    type: "Kind | type[Struct]"
+    type: "FieldKind | type[Struct]"
     is_array: bool
     versions: str
     nullable: str
@@ -96,7 +96,7 @@ class Field(NamedTuple):
 
 
 def array(
-    element: "Kind | type[Struct]",
+    element: "FieldKind | type[Struct]",
     versions: str,
     *,
     nullable: str = "",

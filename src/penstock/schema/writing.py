@@ -12,7 +12,7 @@ from penstock.base.buffers import Buffer
 from penstock.schema import words
 from penstock.schema.emitter import Emitter, tagged_fields
 from penstock.schema.primitives import unwritable, varint
-from penstock.schema.words import UNSET, Field, Kind, Struct, Versioned
+from penstock.schema.words import UNSET, Field, FieldKind, Struct, Versioned
 
 
 def make_writer(shape: type[Versioned], version: int) -> Callable[[Versioned], list[Buffer]]:
@@ -90,13 +90,13 @@ class _Writer(Emitter):
             return f"{value} is not None"
         if field.default is not UNSET:
             return f"{value} != {field.default!r}"
-        if field.is_array or isinstance(field.type, Kind):
+        if field.is_array or isinstance(field.type, FieldKind):
             return f"{value} is None or len({value})" if field.nullable else f"len({value})"
         return f"{value} != {self.constant(field.type.__name__, field.type)}()"
 
     def write_field(self, field: Field, value: str, *, where: str) -> None:
         nullable = field.is_nullable_in(self.version)
-        if isinstance(field.type, Kind) and field.type.code and not field.is_array:
+        if isinstance(field.type, FieldKind) and field.type.code and not field.is_array:
             self.group.append((field.type.code, value))
             return
         local = self.fresh("v")
@@ -106,7 +106,7 @@ class _Writer(Emitter):
                 self.line(f"unwritable({where} + ' without a value', {self.version})")
         if field.is_array:
             self.write_array(field.type, local, nullable=nullable)
-        elif isinstance(field.type, Kind):
+        elif isinstance(field.type, FieldKind):
             self.write_bytes(field.type, local, nullable=nullable)
         elif nullable:
             self.write_nullable_struct(field.type, local, null=b"\0" if field.tag is not None else b"\xff")
@@ -122,7 +122,7 @@ class _Writer(Emitter):
             self.write_struct(shape, value)
             self.flush()
 
-    def write_bytes(self, kind: Kind, value: str, *, nullable: bool) -> None:
+    def write_bytes(self, kind: FieldKind, value: str, *, nullable: bool) -> None:
         """A string, bytes or records."""
         length = self.fresh("n")
         if nullable:
@@ -143,7 +143,7 @@ class _Writer(Emitter):
             else:
                 self.line(f"{self.out} += {value}")
 
-    def measure(self, kind: Kind, value: str, length: str) -> None:
+    def measure(self, kind: FieldKind, value: str, length: str) -> None:
         if kind is words.records:
             assert self.out == "out", "records cannot be in a tagged field"
             self.line(f"{length} = len({value}) if isinstance({value}, BUFFERS) else sum(map(len, {value}))")
@@ -152,19 +152,19 @@ class _Writer(Emitter):
             self.line(f"{value} = {value}.encode()")
         self.line(f"{length} = len({value})")
 
-    def write_array(self, element: Kind | type[Struct], value: str, *, nullable: bool) -> None:
+    def write_array(self, element: FieldKind | type[Struct], value: str, *, nullable: bool) -> None:
         count = self.fresh("n")
         self.line(
             f"{count} = -1 if {value} is None else len({value})" if nullable else f"{count} = len({value})"
         )
         self.flush_with_length(count, "i")
         with self.block(f"if {count} > 0:"):
-            if isinstance(element, Kind) and len(element.code) == 1:
+            if isinstance(element, FieldKind) and len(element.code) == 1:
                 self.line(f"{self.out} += pack(f'>{{{count}}}{element.code}', *{value})")
                 return
             item = self.fresh("item")
             with self.block(f"for {item} in {value}:"):
-                if not isinstance(element, Kind):
+                if not isinstance(element, FieldKind):
                     self.write_struct(element, item)
                 elif element.code:
                     self.group.append((element.code, item))
@@ -193,7 +193,7 @@ class _Writer(Emitter):
             value = f"{source}.{name}"
             condition = self.is_set(field, value)
             if (
-                not isinstance(field.type, Kind)
+                not isinstance(field.type, FieldKind)
                 and not field.is_array
                 and not field.is_nullable_in(self.version)
             ):

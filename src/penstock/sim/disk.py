@@ -16,13 +16,13 @@ from random import Random
 from penstock.sim.decay import can_be_noticed
 from penstock.sim.disk_device import Device, DirectoryNode, FileNode, path_of
 from penstock.sim.disk_faults import DiskFaults
-from penstock.sim.disk_operations import Operation, Watcher
+from penstock.sim.disk_operations import DiskOperation, Watcher
 from penstock.sim.mounted_disk import MountedDisk
 
 PAGE_BYTES = 4096
 
 
-def _nobody_watches(operation: Operation, path: str, count: int) -> None:
+def _nobody_watches(operation: DiskOperation, path: str, count: int) -> None:
     pass
 
 
@@ -65,7 +65,7 @@ class SimDisk:
         )
         return self._mounted
 
-    def _tell(self, operation: Operation, path: str, count: int) -> None:
+    def _tell(self, operation: DiskOperation, path: str, count: int) -> None:
         self.watcher(operation, path, count)
 
     # ---- crashes

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from penstock.sim.disk_device import error
-from penstock.sim.disk_operations import CHANGES, Operation
+from penstock.sim.disk_operations import CHANGES, DiskOperation
 
 
 class Revoked(BaseException):
@@ -58,7 +58,7 @@ class DiskFaults:
 
     # ---- asked by the mounted disk
 
-    def strikes_now(self, operation: Operation) -> bool:
+    def strikes_now(self, operation: DiskOperation) -> bool:
         """Count a change; whether the strike has come."""
         if self._steps_left is None or operation not in CHANGES:
             return False

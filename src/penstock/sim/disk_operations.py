@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import TypeAlias
 
 
-class Operation(StrEnum):
+class DiskOperation(StrEnum):
     """What is done to a disk, as a watcher sees it."""
 
     OPEN = "open"
@@ -30,18 +30,18 @@ class Operation(StrEnum):
 # Those that a crash could come in the middle of, and a later start would see.
 CHANGES = frozenset(
     {
-        Operation.CREATE,
-        Operation.APPEND,
-        Operation.TRUNCATE,
-        Operation.SYNC,
-        Operation.MAKE_DIR,
-        Operation.RENAME,
-        Operation.REMOVE,
-        Operation.REMOVE_TREE,
-        Operation.SYNC_DIR,
-        Operation.SYNC_ALL,
+        DiskOperation.CREATE,
+        DiskOperation.APPEND,
+        DiskOperation.TRUNCATE,
+        DiskOperation.SYNC,
+        DiskOperation.MAKE_DIR,
+        DiskOperation.RENAME,
+        DiskOperation.REMOVE,
+        DiskOperation.REMOVE_TREE,
+        DiskOperation.SYNC_DIR,
+        DiskOperation.SYNC_ALL,
     }
 )
 
 # Told of each operation before it takes place: what it is, on which path, and how many bytes.
-Watcher: TypeAlias = Callable[[Operation, str, int], None]
+Watcher: TypeAlias = Callable[[DiskOperation, str, int], None]

@@ -21,7 +21,7 @@ from penstock.sim.burial import bury, expect_no_end
 from penstock.sim.clock import Clock
 from penstock.sim.kernel import Kernel
 from penstock.sim.network import Network, SimServer
-from penstock.sim.place import Call, Place, current_place, place_in
+from penstock.sim.place import Place, SimHandle, current_place, place_in
 from penstock.sim.waiting import describe_waiting
 
 log = logging.getLogger("penstock.sim")
@@ -141,7 +141,7 @@ class VirtualEventLoop(asyncio.AbstractEventLoop):
         if context is None:
             context = copy_context()
         place = place_in(context) or self.home
-        call: Call = self.kernel.call_at(
+        call: SimHandle = self.kernel.call_at(
             place.clock.true_time_at(when), place, context, callback, *args, when=when
         )
         return cast(asyncio.TimerHandle, call)

@@ -12,7 +12,7 @@ from typing import Any, assert_never, cast
 from penstock.base.errors import PenstockError, UserError
 from penstock.sim import entries
 from penstock.sim.checkers import CrashKind, History, LogName
-from penstock.sim.checkers.history import Damage
+from penstock.sim.checkers.history import DamagedLog
 from penstock.sim.clock import EPOCH_MS
 from penstock.sim.foreign import copy_foreign, has_partitions
 from penstock.sim.link import DELAY_S
@@ -289,7 +289,7 @@ class Storm:
         path = self._node.disk.flip_bit(suffix=suffix, spare=METADATA)
         log = None if path is None else self._log_of(path)
         if log is not None:
-            self._history.damages.append(Damage(self._history.tick(), log))
+            self._history.damages.append(DamagedLog(self._history.tick(), log))
 
     def _log_of(self, path: str) -> LogName | None:
         """Whose file it is; None for files that nobody reads any more."""

@@ -13,7 +13,7 @@ from contextvars import Context
 from enum import Enum
 from typing import Any, NamedTuple
 
-from penstock.sim.place import Call, Place
+from penstock.sim.place import Place, SimHandle
 
 # What one callback may take at most: time never stands still, and two of them never happen at one moment.
 CALLBACK_S_MAX = 20e-6
@@ -60,7 +60,7 @@ class Kernel:
         self.problems: list[Problem] = []
         self._trace = trace
         self._chance = self.random("kernel")
-        self._timers: list[tuple[float, int, Call]] = []
+        self._timers: list[tuple[float, int, SimHandle]] = []
         self._timer_count = 0
         self._cleaned_at = CLEANED_FROM
         self._ready: list[Place] = []  # those with something to run
@@ -102,8 +102,10 @@ class Kernel:
 
     # What is to be done.
 
-    def call_soon(self, place: Place, context: Context, callback: Callable[..., object], *args: Any) -> Call:
-        call = Call(place, context, callback, args)
+    def call_soon(
+        self, place: Place, context: Context, callback: Callable[..., object], *args: Any
+    ) -> SimHandle:
+        call = SimHandle(place, context, callback, args)
         if self.is_over or place.revoked:
             call.cancel()
         else:
@@ -118,9 +120,9 @@ class Kernel:
         callback: Callable[..., object],
         *args: Any,
         when: float = 0.0,
-    ) -> Call:
+    ) -> SimHandle:
         """Call at a true time; `when` is what the process's own clock shows then."""
-        call = Call(place, context, callback, args, when)
+        call = SimHandle(place, context, callback, args, when)
         if self.is_over or place.revoked:
             call.cancel()
         else:
@@ -203,7 +205,7 @@ class Kernel:
             self._ready.append(place)
         place.paused = False
 
-    def _make_ready(self, call: Call) -> None:
+    def _make_ready(self, call: SimHandle) -> None:
         place = call.place
         if not place.ready and not place.paused:
             self._ready.append(place)
@@ -220,5 +222,5 @@ class Kernel:
         self._cleaned_at = max(CLEANED_FROM, 2 * len(self._timers))
 
 
-def _is_void(call: Call) -> bool:
+def _is_void(call: SimHandle) -> bool:
     return call.is_cancelled or call.place.revoked

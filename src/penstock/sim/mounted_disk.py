@@ -7,7 +7,7 @@ from random import Random
 from penstock.base.buffers import Buffer
 from penstock.sim.disk_device import Device, DirectoryNode, FileNode, error, path_of
 from penstock.sim.disk_faults import DiskFaults, Revoked
-from penstock.sim.disk_operations import Operation, Watcher
+from penstock.sim.disk_operations import DiskOperation, Watcher
 from penstock.world.disk import DiskUsage
 
 _UNLIMITED_BYTES = 1 << 40
@@ -42,21 +42,21 @@ class MountedFile:
 
     def read_cached(self, position: int, count: int) -> Buffer | None:
         node = self._live()
-        self._disk.note(Operation.READ_CACHED, self.path, count)
+        self._disk.note(DiskOperation.READ_CACHED, self.path, count)
         if self._disk.faults.nothing_is_cached or position < node.content.cold_upto:
             return None
         return node.content.read(position, count)
 
     def read(self, position: int, count: int) -> bytes:
         node = self._live()
-        self._disk.note(Operation.READ, self.path, count)
+        self._disk.note(DiskOperation.READ, self.path, count)
         node.content.cold_upto = 0  # whoever reads a file reads it ahead
         return node.content.read(position, count)
 
     def truncate(self, size: int) -> None:
         node = self._live()
         assert 0 <= size <= self.size, f"{self.path} has {self.size} bytes; cannot be cut to {size}"
-        self._disk.step(Operation.TRUNCATE, self.path, size)
+        self._disk.step(DiskOperation.TRUNCATE, self.path, size)
         node.content.truncate(size)
 
     def sync(self) -> None:
@@ -124,12 +124,12 @@ class MountedDisk:
     # ---- names
 
     def open(self, path: str, *, create: bool = False) -> MountedFile:
-        self.note(Operation.OPEN, path)
+        self.note(DiskOperation.OPEN, path)
         directory, name = self._device.place(path)
         node = directory.entries.get(name)
         if node is None and create:
             _require_short(name, path)
-            self.step(Operation.CREATE, path)
+            self.step(DiskOperation.CREATE, path)
             node = FileNode(name, directory)
             directory.add(node)
         if node is None:
@@ -150,7 +150,7 @@ class MountedDisk:
         return node.content.size if isinstance(node, FileNode) else 0
 
     def list(self, path: str = "") -> list[str]:
-        self.note(Operation.LIST, path)
+        self.note(DiskOperation.LIST, path)
         return sorted(self._device.directory(path).entries)
 
     def make_dir(self, path: str) -> None:
@@ -160,7 +160,7 @@ class MountedDisk:
             node = directory.entries.get(name)
             if node is None:
                 _require_short(name, path)
-                self.step(Operation.MAKE_DIR, path)
+                self.step(DiskOperation.MAKE_DIR, path)
                 node = DirectoryNode(name, directory)
                 directory.add(node)
             if isinstance(node, FileNode):
@@ -177,7 +177,7 @@ class MountedDisk:
         replaced = directory.entries.get(target_name)
         if isinstance(replaced, DirectoryNode) and replaced.entries and name != target_name:
             raise error(errno.ENOTEMPTY, target)
-        self.step(Operation.RENAME, target)
+        self.step(DiskOperation.RENAME, target)
         if name != target_name:
             directory.rename(name, target_name)
 
@@ -187,20 +187,20 @@ class MountedDisk:
         if isinstance(node, DirectoryNode):
             raise error(errno.EISDIR, path)
         if node is not None:
-            self._take_out(Operation.REMOVE, path)
+            self._take_out(DiskOperation.REMOVE, path)
 
     def remove_tree(self, path: str) -> None:
         self.require_mounted()
         if self._device.find(path) is not None:
-            self._take_out(Operation.REMOVE_TREE, path)
+            self._take_out(DiskOperation.REMOVE_TREE, path)
 
-    def _take_out(self, operation: Operation, path: str) -> None:
+    def _take_out(self, operation: DiskOperation, path: str) -> None:
         self.step(operation, path)
         directory, name = self._device.place(path)
         directory.remove(name)
 
     def lock(self, path: str) -> MountedLock:
-        self.note(Operation.LOCK, path)
+        self.note(DiskOperation.LOCK, path)
         if path in self._locked:
             raise error(errno.EWOULDBLOCK, path)
         self.open(path, create=True).close()
@@ -211,8 +211,8 @@ class MountedDisk:
 
     def append(self, node: FileNode, data: bytes) -> None:
         path = path_of(node)
-        self.note(Operation.APPEND, path, len(data))
-        if self.faults.strikes_now(Operation.APPEND):
+        self.note(DiskOperation.APPEND, path, len(data))
+        if self.faults.strikes_now(DiskOperation.APPEND):
             node.content.append(data[: self._random.randint(0, len(data))])
             self.faults.strike()
         has_room = self._size_max is None or self._device.used_bytes + len(data) <= self._size_max
@@ -229,14 +229,14 @@ class MountedDisk:
 
     def sync(self, node: FileNode) -> None:
         path = path_of(node)
-        self.step(Operation.SYNC, path)
+        self.step(DiskOperation.SYNC, path)
         self._delay_s += self.faults.sync_delay_s
         self._fail_if_due(node, path)
         node.content.sync()
 
     def sync_dir(self, path: str) -> None:
         directory = self._device.directory(path)
-        self.step(Operation.SYNC_DIR, path)
+        self.step(DiskOperation.SYNC_DIR, path)
         self._delay_s += self.faults.sync_delay_s
         self._fail_if_due(directory, path)
         directory.sync()
@@ -245,7 +245,7 @@ class MountedDisk:
         self.require_mounted()
         if not self._can_sync_all:
             return False
-        self.step(Operation.SYNC_ALL, "")
+        self.step(DiskOperation.SYNC_ALL, "")
         self._delay_s += self.faults.sync_delay_s
         if self._failed_syncs:
             raise error(errno.EIO, "")
@@ -264,11 +264,11 @@ class MountedDisk:
         if self._revoked:
             raise Revoked
 
-    def note(self, operation: Operation, path: str, count: int = 0) -> None:
+    def note(self, operation: DiskOperation, path: str, count: int = 0) -> None:
         self.require_mounted()
         self._watcher(operation, path, count)
 
-    def step(self, operation: Operation, path: str, count: int = 0) -> None:
+    def step(self, operation: DiskOperation, path: str, count: int = 0) -> None:
         """A change is about to happen, unless a crash comes before it."""
         self.note(operation, path, count)
         if self.faults.strikes_now(operation):

@@ -12,7 +12,7 @@ from penstock.broker.broker import Broker
 from penstock.broker.start import WorldParts, start_on
 from penstock.sim.clock import Clock
 from penstock.sim.disk import SimDisk
-from penstock.sim.disk_operations import CHANGES, Operation
+from penstock.sim.disk_operations import CHANGES, DiskOperation
 from penstock.sim.entropy import SimEntropy
 from penstock.sim.kernel import StepKind
 from penstock.sim.loop import SimLoop
@@ -219,7 +219,7 @@ class Node:
         if self._work is None or not self._work.is_pending:
             self.phases.rests()
 
-    def _watch_disk(self, operation: Operation, path: str, count: int) -> None:
+    def _watch_disk(self, operation: DiskOperation, path: str, count: int) -> None:
         self.phases.watch(operation, path, count)
         if operation in CHANGES:
             self._simulation.kernel.note(StepKind.WRITE, self.host, operation.value, path, count)

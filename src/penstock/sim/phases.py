@@ -7,7 +7,7 @@ from collections.abc import Callable
 from enum import StrEnum
 from functools import lru_cache
 
-from penstock.sim.disk_operations import Operation
+from penstock.sim.disk_operations import DiskOperation
 from penstock.storage import names
 from penstock.storage.directory import CLEAN_SHUTDOWN
 from penstock.storage.meta_properties import META_PROPERTIES
@@ -72,7 +72,7 @@ class NodePhases:
         """Nothing of the node is runnable, and nothing of it is under way."""
         self._doing = Phase.IDLE
 
-    def watch(self, operation: Operation, path: str, count: int) -> None:  # noqa: ARG002
+    def watch(self, operation: DiskOperation, path: str, count: int) -> None:  # noqa: ARG002
         """An operation on the node's disk is about to happen."""
         phase = phase_of(operation, path)
         if phase is not None:
@@ -85,7 +85,7 @@ class NodePhases:
 
 
 @lru_cache(maxsize=4096)  # the same few files again and again
-def phase_of(operation: Operation, path: str) -> Phase | None:
+def phase_of(operation: DiskOperation, path: str) -> Phase | None:
     """Which phase an operation on a disk belongs to; None where it says nothing."""
     name = path.rpartition("/")[2]
     if _is_metadata(path):
@@ -94,15 +94,17 @@ def phase_of(operation: Operation, path: str) -> Phase | None:
         return Phase.CHECKPOINT
     if name.endswith((names.CLEANED, names.SWAP)):
         return Phase.COMPACTION
-    if operation in (Operation.REMOVE, Operation.REMOVE_TREE) or name.endswith((names.DELETED, "-delete")):
+    if operation in (DiskOperation.REMOVE, DiskOperation.REMOVE_TREE) or name.endswith(
+        (names.DELETED, "-delete")
+    ):
         return Phase.REMOVAL
-    if operation in (Operation.SYNC, Operation.SYNC_DIR, Operation.SYNC_ALL):
+    if operation in (DiskOperation.SYNC, DiskOperation.SYNC_DIR, DiskOperation.SYNC_ALL):
         return Phase.FLUSH
-    if operation in (Operation.READ, Operation.READ_CACHED):
+    if operation in (DiskOperation.READ, DiskOperation.READ_CACHED):
         return Phase.READ
-    if operation is Operation.CREATE:
+    if operation is DiskOperation.CREATE:
         return _phase_of_new_file(name)
-    if operation is Operation.APPEND:
+    if operation is DiskOperation.APPEND:
         return Phase.APPEND if name.endswith(names.LOG) else _phase_of_new_file(name)
     return None
 

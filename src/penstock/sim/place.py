@@ -53,7 +53,7 @@ class Place:
         self.revoked = False
         self.paused = False
         self.watcher: PlaceWatcher | None = None
-        self.ready: deque[Call] = deque()
+        self.ready: deque[SimHandle] = deque()
         self.tasks: dict[asyncio.Task[Any], None] = {}
         self._steps_left = 0
         self._strike: Callable[[], object] | None = None
@@ -86,7 +86,7 @@ class Place:
         self.ready.clear()
 
 
-class Call:
+class SimHandle:
     """One callback of one process, to be made when its turn comes; what asyncio calls a handle."""
 
     __slots__ = ("_when", "args", "callback", "context", "is_cancelled", "place")

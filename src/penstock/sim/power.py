@@ -16,7 +16,7 @@ have lost power since they last caught up, it may be gone. Who has not caught up
 from collections.abc import Callable
 
 from penstock.base.ids import format_id
-from penstock.cluster.metadata import TOPICS, Broker, PartitionState, Topic
+from penstock.cluster.metadata import TOPICS, BrokerRegistration, PartitionState, Topic
 from penstock.core.replication import majority_of
 from penstock.sim.checkers import LogName
 from penstock.sim.shared_store import SharedStore
@@ -63,14 +63,16 @@ class PowerCuts:
         if lost:
             self._on_loss(frozenset(lost))
 
-    def _without_power(self, state: PartitionState, brokers: dict[int, Broker]) -> tuple[int, ...]:
+    def _without_power(
+        self, state: PartitionState, brokers: dict[int, BrokerRegistration]
+    ) -> tuple[int, ...]:
         return tuple(
             each
             for each in state.present_replicas
             if each in self._epochs and (each in state.doubtful or not self._keeps(each, brokers))
         )
 
-    def _keeps(self, node_id: int, brokers: dict[int, Broker]) -> bool:
+    def _keeps(self, node_id: int, brokers: dict[int, BrokerRegistration]) -> bool:
         """Whether somebody that had everything has not lost power since."""
         lost_at = self._epochs.get(node_id)
         broker = brokers.get(node_id)

@@ -30,7 +30,7 @@ from penstock.sim.workload.copier import Copier
 from penstock.sim.workload.journal import Journal
 from penstock.sim.workload.last_look import LastLook
 from penstock.sim.workload.last_reader import LastReader
-from penstock.sim.workload.member import Member
+from penstock.sim.workload.member import MemberActor
 from penstock.sim.workload.operator import Operator
 from penstock.sim.workload.pipelining import PipeliningWriter
 from penstock.sim.workload.promises import Promises
@@ -78,7 +78,7 @@ MISPLACED = "misplaced directory"
 
 
 @dataclass
-class Outcome:
+class RunOutcome:
     """What a run came to; in order if there are no `problems`."""
 
     problems: list[Finding] = field(default_factory=list)
@@ -103,7 +103,7 @@ class Outcome:
         return self.struck.total()
 
 
-def run_plan(plan: Plan, *, trace: Tracer | None = None) -> Outcome:
+def run_plan(plan: Plan, *, trace: Tracer | None = None) -> RunOutcome:
     """Everything that a plan says, from an empty disk to the last check."""
     with Simulation(plan.seed, trace=trace) as simulation, _listening() as complaints:
         run = _Run(plan, simulation)
@@ -128,7 +128,7 @@ class _Run:
         self._promises = Promises(plan.topics)
         self._fleet = Fleet(plan, simulation, self._journal.history)
         self._client_count = 0
-        self.outcome = Outcome()
+        self.outcome = RunOutcome()
 
     async def story(self) -> None:
         await self._fleet.begin()
@@ -210,7 +210,7 @@ class _Run:
             yield place, self._act(plan.name, client, {entries.Transact: transactor.transact})
         for member_plan in self._plan.members:
             client, place = self._recording_client(member_plan.name)
-            member = (Copier if member_plan.copies_to else Member)(member_plan, client, self._journal)
+            member = (Copier if member_plan.copies_to else MemberActor)(member_plan, client, self._journal)
             doing: dict[type[Operation], Any] = {
                 entries.JoinGroup: member.join,
                 entries.LeaveGroup: member.leave,

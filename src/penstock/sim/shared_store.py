@@ -7,7 +7,7 @@ from penstock.cluster.metadata import (
     BROKERS,
     LIVE,
     TOPICS,
-    Broker,
+    BrokerRegistration,
     MetadataImage,
     Topic,
     decode_configs,
@@ -89,9 +89,10 @@ class SharedStore:
         found = [self.topic(name) for name in self.names(TOPICS)]
         return [topic for topic in found if topic is not None]
 
-    def brokers(self) -> dict[int, Broker]:
+    def brokers(self) -> dict[int, BrokerRegistration]:
         found = [
-            Broker.decode(self._server.tree.get(f"{BROKERS}/{name}").data) for name in self.names(BROKERS)
+            BrokerRegistration.decode(self._server.tree.get(f"{BROKERS}/{name}").data)
+            for name in self.names(BROKERS)
         ]
         return {broker.node_id: broker for broker in found}
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.cluster.store_session import StoreSession
 from penstock.sim.store_link import StoreLink
 from penstock.world.loop import Loop, Timer
-from penstock.world.store import Node, Operation, SessionExpiredError, SessionState
+from penstock.world.store import Operation, SessionExpiredError, SessionState, StoreNode
 
 if TYPE_CHECKING:
     from penstock.sim.store_server import Ring, StoreServer
@@ -48,9 +48,9 @@ class SimStore:
         self._connect()
         await accepted
 
-    async def get(self, path: str, *, watch: Callable[[], None] | None = None) -> Node:
+    async def get(self, path: str, *, watch: Callable[[], None] | None = None) -> StoreNode:
         node = await self._ask(partial(self._server.read_node, path), watch)
-        assert isinstance(node, Node)
+        assert isinstance(node, StoreNode)
         return node
 
     async def children(self, path: str, *, watch: Callable[[], None] | None = None) -> list[str]:

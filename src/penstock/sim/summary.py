@@ -6,7 +6,7 @@ from typing import Any
 
 from penstock.sim.entries import CLUSTERED, FAULTS
 from penstock.sim.phases import Phase
-from penstock.sim.run import Outcome
+from penstock.sim.run import RunOutcome
 
 
 @dataclass
@@ -21,7 +21,7 @@ class Summary:
     counts: Counter[str] = field(default_factory=Counter)
     struck: Counter[tuple[str, Phase]] = field(default_factory=Counter)
 
-    def add(self, seed: int, outcome: Outcome) -> None:
+    def add(self, seed: int, outcome: RunOutcome) -> None:
         self.runs += 1
         self.operations += outcome.operations
         self.messages += outcome.messages

@@ -23,7 +23,7 @@ from penstock.spark.options import (
 from penstock.spark.planning import OffsetRange, below_start, gathered, ranges, split
 from penstock.spark.positions import AT_EARLIEST, AT_LATEST, Positions, ending_places, starting_places
 from penstock.spark.pushdown import Narrowing, TakesFilters, takes_filters
-from penstock.spark.subscription import Subscription, log_starts
+from penstock.spark.subscription import TopicSelection, log_starts
 
 
 class RangePartition(InputPartition):
@@ -34,7 +34,7 @@ class RangePartition(InputPartition):
         self.wanted = wanted
 
 
-def read_rules(settings: Settings, subscription: Subscription) -> ReadRules:
+def read_rules(settings: Settings, subscription: TopicSelection) -> ReadRules:
     return ReadRules(
         committed_only=subscription.committed_only,
         fail_on_data_loss=settings[FAIL_ON_DATA_LOSS],
@@ -62,7 +62,7 @@ class BatchReader(DataSourceReader):
     def __init__(self, schema: StructType, settings: Settings) -> None:
         self._schema = schema
         self._settings = settings
-        self._subscription = Subscription(settings)
+        self._subscription = TopicSelection(settings)
         self._narrowing = Narrowing()
         self._cluster = cluster_of(settings)
         # Said wrong, they should be said so before a broker is asked.

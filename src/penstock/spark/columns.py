@@ -27,7 +27,7 @@ from penstock.base.errors import SettingError
 from penstock.base.ids import TopicPartition
 from penstock.base.settings import unknown_name
 from penstock.records.batch import BatchHeader
-from penstock.records.columns import BinaryColumn, ColumnReader, HeaderColumn, Rows
+from penstock.records.columns import BinaryColumn, ColumnReader, HeaderColumn, RecordColumns
 
 CREATE_TIME: Final = 0
 LOG_APPEND_TIME: Final = 1
@@ -79,11 +79,11 @@ class ArrowColumns:
         self.wants_values = "value" in names
         self.wants_headers = "headers" in names
 
-    def batch(self, rows: Rows, *, timestamp_type: int) -> pa.RecordBatch:
+    def batch(self, rows: RecordColumns, *, timestamp_type: int) -> pa.RecordBatch:
         arrays = [self._array(field, rows, timestamp_type) for field in self._schema]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
-    def _array(self, field: pa.Field, rows: Rows, timestamp_type: int) -> pa.Array:
+    def _array(self, field: pa.Field, rows: RecordColumns, timestamp_type: int) -> pa.Array:
         count = rows.row_count
         match field.name:
             case "key":

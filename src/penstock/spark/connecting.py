@@ -18,17 +18,17 @@ from penstock.spark.options import BOOTSTRAP_SERVERS, CLIENT_ID, PATIENCE_MS, RE
 _KEPT_MAX: Final = 4
 
 
-class Cluster(NamedTuple):
+class ClusterAddress(NamedTuple):
     """Which brokers, and how to talk to them; small, and can be pickled."""
 
     bootstrap_servers: str
     settings: ClientSettings
 
 
-def cluster_of(settings: Settings) -> Cluster:
+def cluster_of(settings: Settings) -> ClusterAddress:
     servers = settings[BOOTSTRAP_SERVERS]
     assert servers is not None, "checked with the options"
-    return Cluster(
+    return ClusterAddress(
         servers,
         ClientSettings(
             client_id=settings[CLIENT_ID],
@@ -40,11 +40,11 @@ def cluster_of(settings: Settings) -> Cluster:
     )
 
 
-_kept: dict[Cluster, BlockingClient] = {}
+_kept: dict[ClusterAddress, BlockingClient] = {}
 
 
 @contextmanager
-def connected(cluster: Cluster) -> Iterator[BlockingClient]:
+def connected(cluster: ClusterAddress) -> Iterator[BlockingClient]:
     """A client of the cluster; after an error it is not used again."""
     client = _kept.pop(cluster, None) or BlockingClient(cluster.bootstrap_servers, settings=cluster.settings)
     try:

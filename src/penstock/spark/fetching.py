@@ -26,7 +26,7 @@ from penstock.client.fetch import Fetched, FetchLimits, fetch, read_batches
 from penstock.client.offsets import EARLIEST, LATEST, find_offsets
 from penstock.records.batch import headers
 from penstock.spark.columns import Gathering
-from penstock.spark.connecting import Cluster, connected
+from penstock.spark.connecting import ClusterAddress, connected
 from penstock.spark.planning import Lost, OffsetRange, answer_bytes_min
 
 log = logging.getLogger("penstock.spark")
@@ -61,7 +61,7 @@ def report_loss(lost: Lost, *, fail: bool) -> None:
 
 
 def read_ranges(
-    cluster: Cluster, wanted: Iterable[OffsetRange], rules: ReadRules, schema: StructType
+    cluster: ClusterAddress, wanted: Iterable[OffsetRange], rules: ReadRules, schema: StructType
 ) -> Iterator[pa.RecordBatch]:
     """The records of ranges, one after the other, as Arrow batches with the columns of a schema."""
     with connected(cluster) as blocking:

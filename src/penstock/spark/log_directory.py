@@ -34,7 +34,7 @@ class DamagedLogError(UserError):
         )
 
 
-class Segment(NamedTuple):
+class SegmentFile(NamedTuple):
     """One file of a log; its offsets end where the next one's begin, or where the log ends."""
 
     path: str
@@ -58,7 +58,7 @@ class PartitionLog:
     start_offset: int
     end_offset: int = 0
     stable_offset: int = 0  # behind it, or at it, a transaction is open
-    segments: list[Segment] = field(default_factory=list)
+    segments: list[SegmentFile] = field(default_factory=list)
     aborted: list[AbortedRange] = field(default_factory=list)
 
 
@@ -101,12 +101,12 @@ def look_into(
     for (base_offset, path), (following, _) in pairwise(files):
         for _, header in _closed(path, ledger):
             _check_offsets(path, header, base_offset, following)
-        log.segments.append(Segment(str(path), base_offset, following))
+        log.segments.append(SegmentFile(str(path), base_offset, following))
     base_offset, path = files[-1]
     log.end_offset = max(base_offset, log.start_offset)
     end = _walk_active(path, base_offset, ledger, check_all=include_active)
     if include_active:
-        log.segments.append(Segment(str(path), base_offset, end))
+        log.segments.append(SegmentFile(str(path), base_offset, end))
         log.end_offset = max(end, log.start_offset)
     log.aborted = ledger.aborted
     log.stable_offset = min([*ledger.open.values(), log.end_offset])

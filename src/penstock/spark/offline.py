@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 from penstock.base.errors import UserError
 from penstock.base.ids import TopicPartition
 from penstock.base.settings import Settings
-from penstock.client.offsets import EARLIEST
+from penstock.client.offsets import EARLIEST, AtOffset
 from penstock.records.batch import HEADER_SIZE, BatchHeader, crc_holds, read_header
 from penstock.records.errors import CorruptBatchError
 from penstock.spark.columns import Gathering
@@ -26,7 +26,7 @@ from penstock.spark.log_directory import (
     AbortedRange,
     DamagedLogError,
     PartitionLog,
-    Segment,
+    SegmentFile,
     find_partitions,
     first_at_or_after,
     look_into,
@@ -43,15 +43,15 @@ from penstock.spark.options import (
     STARTING_OFFSETS_BY_TIMESTAMP_STRATEGY,
 )
 from penstock.spark.planning import Lost, OffsetRange, below_start
-from penstock.spark.positions import AT_EARLIEST, AtEnd, AtOffset, Place, ending_places, starting_places
+from penstock.spark.positions import AT_EARLIEST, AtEnd, Place, ending_places, starting_places
 from penstock.spark.pushdown import Narrowing, TakesFilters, takes_filters
-from penstock.spark.subscription import Subscription
+from penstock.spark.subscription import TopicSelection
 
 
 class SegmentRange(NamedTuple):
     """What one task reads."""
 
-    segment: Segment
+    segment: SegmentFile
     wanted: OffsetRange
     aborted: tuple[AbortedRange, ...]
 
@@ -78,7 +78,7 @@ class OfflineReader(DataSourceReader):
         self._root = Path(path.removeprefix("file://"))
         self._schema = schema
         self._settings = settings
-        self._subscription = Subscription(settings)
+        self._subscription = TopicSelection(settings)
         self._narrowing = Narrowing()
         self._starting = starting_places(settings, default=AT_EARLIEST)
         self._ending = ending_places(settings)

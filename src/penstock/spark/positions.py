@@ -14,21 +14,13 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from penstock.base.errors import SettingError, UserError
 from penstock.base.ids import TopicPartition
 from penstock.base.settings import Setting, Settings
-from penstock.client.offsets import EARLIEST, LATEST
+from penstock.client.offsets import EARLIEST, LATEST, AtOffset, AtTime
 from penstock.spark import options
 
 Positions: TypeAlias = dict[TopicPartition, int]
 
 _FORMAT: Final = 1
 _OFFSET_MAX: Final = 2**63 - 1
-
-
-class AtOffset(NamedTuple):
-    offset: int
-
-
-class AtTime(NamedTuple):
-    timestamp_ms: int
 
 
 class AtEnd(NamedTuple):

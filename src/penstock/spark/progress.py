@@ -11,7 +11,7 @@ from penstock.base.errors import Refusal
 from penstock.base.settings import Settings
 from penstock.client.client import Client
 from penstock.client.errors import ClientError, describe
-from penstock.client.group_offsets import Committed, commit_offsets
+from penstock.client.group_offsets import GroupOffset, commit_offsets
 from penstock.spark.options import COMMIT_GROUP, GROUP_ID, GROUP_ID_PREFIX
 from penstock.spark.positions import Positions
 
@@ -31,7 +31,7 @@ def group_for(settings: Settings, token: str) -> str | None:
 
 async def show_progress(client: Client, group: str, positions: Positions) -> None:
     """Commit that everything below the positions has been processed."""
-    offsets = {partition: Committed(offset) for partition, offset in positions.items()}
+    offsets = {partition: GroupOffset(offset) for partition, offset in positions.items()}
     if not offsets:
         return
     try:

@@ -39,7 +39,7 @@ from penstock.spark.options import (
 from penstock.spark.planning import Lost, OffsetRange, below_start, limited, ranges
 from penstock.spark.positions import AT_LATEST, Positions, Reached, starting_places
 from penstock.spark.progress import group_for, show_progress
-from penstock.spark.subscription import Found, Subscription, log_starts
+from penstock.spark.subscription import FoundPartitions, TopicSelection, log_starts
 
 log = logging.getLogger("penstock.spark")
 
@@ -52,7 +52,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, schema: StructType, settings: Settings) -> None:
         self._schema = schema
         self._settings = settings
-        self._subscription = Subscription(settings)
+        self._subscription = TopicSelection(settings)
         self._cluster = cluster_of(settings)
         self._starting = starting_places(settings, default=AT_LATEST)
         self._delay_ms_max = _duration_ms(MAX_TRIGGER_DELAY, settings[MAX_TRIGGER_DELAY])
@@ -133,7 +133,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         token = (reached.group or "").rpartition("-")[2] or uuid4().hex[:12]
         return group_for(self._settings, token)
 
-    async def _find(self, client: Client, reached: Reached) -> Found:
+    async def _find(self, client: Client, reached: Reached) -> FoundPartitions:
         found = await self._subscription.find(client)
         before = {each.topic for each in reached.positions}
         now = {each.topic for each in found.partitions}
@@ -144,7 +144,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
         return found
 
-    def _continued(self, reached: Reached, found: Found) -> Positions:
+    def _continued(self, reached: Reached, found: FoundPartitions) -> Positions:
         """Where each partition that is there now goes on. New ones begin at 0, and so do those of a topic that was
         deleted and created again."""
         anew = reached.made_anew(found.topic_ids)

@@ -8,9 +8,9 @@ from penstock.base.errors import ErrorCode, Refusal, SettingError, UserError
 from penstock.base.ids import ZERO_ID, TopicPartition
 from penstock.base.settings import Settings, unknown_name
 from penstock.client.client import Client
-from penstock.client.cluster import Topic
+from penstock.client.cluster import KnownTopic
 from penstock.client.errors import AnsweredError
-from penstock.client.offsets import EARLIEST, LATEST, NO_OFFSET, find_offsets
+from penstock.client.offsets import EARLIEST, LATEST, NO_OFFSET, AtOffset, AtTime, find_offsets
 from penstock.spark.options import (
     ASSIGN,
     ISOLATION_LEVEL,
@@ -19,17 +19,17 @@ from penstock.spark.options import (
     SUBSCRIBE,
     SUBSCRIBE_PATTERN,
 )
-from penstock.spark.positions import AtEnd, AtOffset, AtTime, Place, Positions, assigned_partitions
+from penstock.spark.positions import AtEnd, Place, Positions, assigned_partitions
 
 
-class Found(NamedTuple):
+class FoundPartitions(NamedTuple):
     """The partitions that are there now."""
 
     partitions: tuple[TopicPartition, ...]
     topic_ids: Mapping[str, str]
 
 
-class Subscription:
+class TopicSelection:
     """What one of `subscribe`, `subscribePattern` and `assign` says."""
 
     def __init__(self, settings: Settings) -> None:
@@ -44,7 +44,7 @@ class Subscription:
         chosen = next(each for each in (SUBSCRIBE, SUBSCRIBE_PATTERN, ASSIGN) if self._settings[each])
         return f"{chosen.name} {self._settings[chosen]}"
 
-    async def find(self, client: Client) -> Found:
+    async def find(self, client: Client) -> FoundPartitions:
         """The partitions there are now; UserError for a topic or an assigned partition that is not there."""
         topics = await self._find_topics(client)
         ids = {each.name: each.topic_id.hex() for each in topics if each.topic_id != ZERO_ID}
@@ -53,8 +53,8 @@ class Subscription:
             for each in self._assigned:
                 if each not in there:
                     raise UserError(f"assign names {each}, which does not exist")
-            return Found(tuple(self._assigned), ids)
-        return Found(tuple(sorted(there)), ids)
+            return FoundPartitions(tuple(self._assigned), ids)
+        return FoundPartitions(tuple(sorted(there)), ids)
 
     def among(
         self, there: Sequence[TopicPartition], visible: Sequence[TopicPartition], *, where: str
@@ -74,7 +74,7 @@ class Subscription:
             return list(self._assigned)
         return [each for each in there if each.topic in self._topics] if self._topics else list(visible)
 
-    async def _find_topics(self, client: Client) -> list[Topic]:
+    async def _find_topics(self, client: Client) -> list[KnownTopic]:
         if self._pattern is not None:
             pattern = self._pattern
             every = await client.persist(lambda: client.refresh(None))
@@ -136,7 +136,7 @@ def _pattern(raw: str | None) -> re.Pattern[str] | None:
         raise SettingError(f"subscribePattern cannot be {raw!r}: {error}") from None
 
 
-async def _not_there(client: Client, topic: Topic, refusal: Refusal) -> UserError | AnsweredError:
+async def _not_there(client: Client, topic: KnownTopic, refusal: Refusal) -> UserError | AnsweredError:
     if refusal.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         return AnsweredError(refusal, f"topic {topic.name}")
     names = [each.name for each in await client.refresh(None) if not each.is_internal]

@@ -42,7 +42,7 @@ class SessionExpiredError(StoreError):
     """The session is over, by expiry or by `close`; so is the store object. Begin again with another."""
 
 
-class Node(NamedTuple):
+class StoreNode(NamedTuple):
     """What a node holds."""
 
     data: bytes
@@ -103,7 +103,7 @@ class Store(Protocol):
     SessionExpiredError, and ephemeral nodes of the session are gone.
     """
 
-    async def get(self, path: str, *, watch: Callable[[], None] | None = None) -> Node: ...
+    async def get(self, path: str, *, watch: Callable[[], None] | None = None) -> StoreNode: ...
 
     async def children(self, path: str, *, watch: Callable[[], None] | None = None) -> list[str]:
         """The names below a node, sorted."""

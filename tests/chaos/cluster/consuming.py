@@ -10,8 +10,8 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from penstock.base.ids import TopicPartition as Place
-from penstock.sim.checkers import Commit, CommittedRead, FinalRead, Outcome, Poll, Seen
-from penstock.sim.checkers import Message as Sent
+from penstock.sim.checkers import Commit, CommittedRead, FinalRead, OperationOutcome, Poll, Seen
+from penstock.sim.checkers import SentMessage as Sent
 from penstock.sim.checkers.history import NO_OFFSET
 from tests.chaos.cluster.producing import CLIENT_SETTINGS, PATIENCE_S
 from tests.chaos.cluster.recording import Recorder, log_of, number_in
@@ -62,7 +62,7 @@ class GroupReader(threading.Thread):
     def _note_commit(
         self, where: tuple[str, int], offset: int, *, began: int, ended: int, is_known: bool
     ) -> None:
-        outcome = Outcome.OK if is_known else Outcome.UNKNOWN
+        outcome = OperationOutcome.OK if is_known else OperationOutcome.UNKNOWN
         self._recorder.history.commits.append(
             Commit(self.group, Place(*where), offset, began, ended, outcome, self.name)
         )

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from peers.kafka import java_command
-from penstock.sim.checkers import Message as Sent
 from penstock.sim.checkers import Seen
+from penstock.sim.checkers import SentMessage as Sent
 from tests.chaos.cluster.consuming import GroupReader
 from tests.chaos.cluster.recording import Recorder, number_in
 

@@ -15,8 +15,8 @@ from typing import Any, Self
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from peers.kafka import java_command
-from penstock.sim.checkers import Message as Sent
-from penstock.sim.checkers import Outcome, Send, Transaction
+from penstock.sim.checkers import OperationOutcome, SeenTransaction, Send
+from penstock.sim.checkers import SentMessage as Sent
 from penstock.sim.checkers.history import NO_OFFSET
 from tests.chaos.cluster.recording import Recorder, log_of, number_in
 
@@ -112,7 +112,7 @@ class Sender(threading.Thread):
                     (Sent(number),),
                     began=began,
                     ended=self._recorder.tick(),
-                    outcome=Outcome.OK if error is None else Outcome.UNKNOWN,
+                    outcome=OperationOutcome.OK if error is None else OperationOutcome.UNKNOWN,
                     base_offset=NO_OFFSET if error is not None or told is None else told,
                     idempotent=self._is_idempotent,
                     attempts=1 if self._is_idempotent else 2,  # or more: nobody tells
@@ -153,28 +153,28 @@ class TransactionalSender(Sender):
         try:
             if self._chance.random() < ABORTED:
                 self._again(lambda: self._producer.abort_transaction(10))
-                outcome = Outcome.FAILED
+                outcome = OperationOutcome.FAILED
             else:
                 self._producer.flush(1)
                 ending = self._recorder.tick()
                 outcome = self._commit()
         except (KafkaException, TimeoutError):
-            self._note(number, Outcome.UNKNOWN, ending)
+            self._note(number, OperationOutcome.UNKNOWN, ending)
             raise
         self._note(number, outcome, ending)
 
-    def _commit(self) -> Outcome:
+    def _commit(self) -> OperationOutcome:
         try:
             self._again(lambda: self._producer.commit_transaction(10))
         except KafkaException as error:
             if not error.args[0].txn_requires_abort():
                 raise
             self._again(lambda: self._producer.abort_transaction(10))
-            return Outcome.FAILED
-        return Outcome.OK
+            return OperationOutcome.FAILED
+        return OperationOutcome.OK
 
-    def _note(self, number: int, outcome: Outcome, ending: int | None) -> None:
-        self._recorder.history.transactions.append(Transaction(number, self.name, outcome, ending))
+    def _note(self, number: int, outcome: OperationOutcome, ending: int | None) -> None:
+        self._recorder.history.transactions.append(SeenTransaction(number, self.name, outcome, ending))
 
     def _again(self, attempt: Any) -> None:
         """Until it works: calls of transactions that run out of time are to be made again."""
@@ -246,7 +246,7 @@ class JavaSender:
                 (Sent(number_in(self._topic, event["value"])),),
                 began=self._began,
                 ended=self._recorder.tick(),
-                outcome=Outcome.OK if is_acknowledged else Outcome.UNKNOWN,
+                outcome=OperationOutcome.OK if is_acknowledged else OperationOutcome.UNKNOWN,
                 base_offset=event["offset"] if is_acknowledged else NO_OFFSET,
                 idempotent=False,
                 attempts=2,

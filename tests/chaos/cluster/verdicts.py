@@ -6,7 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from penstock.base.ids import TopicPartition
-from penstock.sim.checkers import History, Outcome, check, check_coordination
+from penstock.sim.checkers import History, OperationOutcome, check, check_coordination
 from penstock.sim.checkers.history import LogName
 from tests.chaos.cluster.recording import Recorder
 
@@ -26,7 +26,7 @@ def anomalies(recorder: Recorder) -> Iterator[str]:
 def acknowledged_by_too_few(recorder: Recorder) -> Iterator[str]:
     for span in recorder.too_few:
         for send in recorder.history.sends:
-            if send.outcome is Outcome.OK and span.began < send.began and send.ended < span.ended:
+            if send.outcome is OperationOutcome.OK and span.began < send.began and send.ended < span.ended:
                 yield f"{send.actor} was told {send.base_offset} of {send.logs[-1]} while two brokers were dead"
 
 
@@ -38,7 +38,7 @@ def offsets_gone_back(history: History) -> Iterator[str]:
     """
     told: dict[tuple[str, TopicPartition], list[tuple[int, int, int]]] = defaultdict(list)
     for commit in history.commits:
-        if commit.outcome is Outcome.OK:
+        if commit.outcome is OperationOutcome.OK:
             told[commit.group, commit.partition].append((commit.ended, commit.began, commit.offset))
     for read in history.committed_reads:
         told[read.group, read.partition].append((read.ended, read.began, read.offset))

@@ -11,7 +11,7 @@ from penstock.base.ids import TopicPartition
 from penstock.client.client import Client
 from penstock.client.fetch import Fetched, FetchLimits, read_batches, read_fetched
 from penstock.client.group_consumer import GroupConsumer
-from penstock.client.group_offsets import Committed
+from penstock.client.group_offsets import GroupOffset
 from penstock.client.membership import MemberSettings
 from penstock.client.producer import NewRecord
 from penstock.client.transactional_producer import TransactionalProducer
@@ -51,7 +51,7 @@ async def copy(orders: Orders, stopping: asyncio.Event) -> None:
             copies = [NewRecord(None, value, partition=where.partition) for where, _, value in records]
             await producer.send(orders.sink, copies)
             await asyncio.sleep(work_s())
-            read = {partition: Committed(offset) for partition, offset in offsets.items()}
+            read = {partition: GroupOffset(offset) for partition, offset in offsets.items()}
             await producer.send_offsets(orders.group, read, consumer.membership)
             await asyncio.sleep(work_s())
             await producer.commit()

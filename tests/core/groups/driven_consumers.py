@@ -7,8 +7,8 @@ from penstock.core.groups.assignment import NOTHING
 from penstock.core.groups.consumer import consumer_groups
 from penstock.core.groups.consumer_requests import ConsumerHeartbeat
 from penstock.core.groups.consumer_settings import ConsumerGroupSettings, GroupTimes
-from penstock.core.groups.requests import Client
-from penstock.core.groups.subscriptions import KnownTopic
+from penstock.core.groups.requests import ClientInfo
+from penstock.core.groups.subscriptions import SubscribableTopic
 from tests.core.groups.driven_shard import GROUP, SETTINGS, DrivenShard
 
 
@@ -27,7 +27,7 @@ class KnownTopics:
         self.version += 1
         known = self._topics.get(name)
         topic_id = TopicId(next(self._ids).to_bytes(16, "big")) if known is None else known.topic_id
-        self._topics[name] = KnownTopic(name, topic_id, partition_count)
+        self._topics[name] = SubscribableTopic(name, topic_id, partition_count)
 
     def delete(self, name):
         self.version += 1
@@ -89,7 +89,7 @@ class DrivenConsumers(DrivenShard):
             group_id=group_id,
             member_id=member_id,
             member_epoch=epoch,
-            client=fields.pop("client", Client("app", "/127.0.0.1")),
+            client=fields.pop("client", ClientInfo("app", "/127.0.0.1")),
             **fields,
         )
         return self.carry_out(self.shard.consumer.heartbeat(request, self.now_ms))

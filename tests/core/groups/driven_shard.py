@@ -8,16 +8,16 @@ from itertools import count
 from typing import NamedTuple
 
 from penstock.base.errors import ErrorCode, Refusal
-from penstock.core.coordination import Decision, Pending, Producer
+from penstock.core.coordination import BatchProducer, Decision, Pending
 from penstock.core.groups.requests import (
-    Client,
-    Commit,
+    ClientInfo,
     DeleteOffsets,
     FetchOffsets,
     Heartbeat,
     Join,
     Leave,
-    Leaving,
+    LeavingMember,
+    OffsetCommit,
     OffsetToCommit,
     SupportedProtocol,
     Sync,
@@ -62,7 +62,7 @@ class Written(NamedTuple):
 
     key: bytes | None
     value: bytes | None
-    producer: Producer | None
+    producer: BatchProducer | None
     committed: bool = False
 
 
@@ -122,7 +122,7 @@ class DrivenShard:
         return [GROUP_RECORDS.decode(written.key, written.value) for written in self.log if written.key]
 
     def marker(self, producer_id, *, committed):
-        self._append(Written(None, None, Producer(producer_id, 0), committed))
+        self._append(Written(None, None, BatchProducer(producer_id, 0), committed))
 
     def pass_time(self, duration_ms):
         """Every timer on the way is served at its time."""
@@ -141,7 +141,7 @@ class DrivenShard:
         protocols = fields.pop("protocols", {"range": subscription(*topics)})
         defaults = {
             "group_id": GROUP,
-            "client": Client("app", "/127.0.0.1"),
+            "client": ClientInfo("app", "/127.0.0.1"),
             "session_timeout_ms": 10_000,
             "rebalance_timeout_ms": 60_000,
             "protocol_type": "consumer",
@@ -176,12 +176,12 @@ class DrivenShard:
         return self.carry_out(self.shard.await_news(request, self.now_ms))
 
     def leave(self, *members, group_id=GROUP):
-        leaving = [Leaving(each) if isinstance(each, str) else Leaving(*each) for each in members]
+        leaving = [LeavingMember(each) if isinstance(each, str) else LeavingMember(*each) for each in members]
         return self.carry_out(self.shard.leave(Leave(group_id=group_id, members=leaving), self.now_ms))
 
     def commit(self, offsets, *, producer_id=None, **fields):
         """`offsets` is {(topic, partition): offset}."""
-        request = Commit(
+        request = OffsetCommit(
             **{"group_id": GROUP} | fields,
             offsets=[
                 OffsetToCommit(*position, offset) if isinstance(offset, int) else offset
@@ -190,7 +190,7 @@ class DrivenShard:
         )
         if producer_id is None:
             return self.carry_out(self.shard.commit(request, self.now_ms))
-        producer = Producer(producer_id, 0)
+        producer = BatchProducer(producer_id, 0)
         return self.carry_out(self.shard.commit_in_transaction(request, producer, self.now_ms))
 
     def fetch(self, *positions, **fields):

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.core.groups.consumer_requests import ConsumerHeartbeat
-from penstock.core.groups.requests import Client
+from penstock.core.groups.requests import ClientInfo
 from tests.core.groups.driven_consumers import Consumer, DrivenConsumers, KnownTopics
 from tests.core.groups.driven_shard import GROUP
 
@@ -19,7 +19,7 @@ def beat_in_vain(shard, consumer):
         group_id=GROUP,
         member_id=consumer.member_id,
         member_epoch=consumer.epoch,
-        client=Client("app", "/127.0.0.1"),
+        client=ClientInfo("app", "/127.0.0.1"),
     )
     decision = shard.shard.consumer.heartbeat(request, shard.now_ms)
     assert decision.records

@@ -9,7 +9,7 @@ from penstock.core.transactions.requests import AddPartitions, EndTransaction, I
 from penstock.core.transactions.settings import TransactionSettings
 from penstock.core.transactions.shard import TransactionShard
 from penstock.core.transactions.states import TransactionState
-from penstock.core.transactions.transaction import EPOCH_MAX, Identity, Transaction
+from penstock.core.transactions.transaction import EPOCH_MAX, ProducerIdAndEpoch, TransactionMetadata
 from penstock.records.internal import transaction_records
 from penstock.records.internal.record import InternalRecord
 
@@ -25,7 +25,7 @@ class Coordinator:
         self.settings = settings or TransactionSettings()
         self.now_ms = 1_000_000
         self.log: list[tuple[bytes, bytes | None]] = []
-        self.effects: list[Transaction] = []
+        self.effects: list[TransactionMetadata] = []
         self.next_producer_id = 1000
         self.shard = TransactionShard(self.settings)
         self.shard.loaded(self.now_ms)
@@ -61,7 +61,7 @@ class Coordinator:
         for decision in self.shard.expire(self.now_ms):
             self.carry_out(decision)
 
-    def finish(self) -> list[Transaction]:
+    def finish(self) -> list[TransactionMetadata]:
         """The markers of everything prepared are written."""
         finished, self.effects = self.effects, []
         for prepared in finished:
@@ -69,15 +69,15 @@ class Coordinator:
             self.carry_out(decision)
         return finished
 
-    def come_to_last_epoch(self, name: str = "me") -> Identity:
+    def come_to_last_epoch(self, name: str = "me") -> ProducerIdAndEpoch:
         """As if so many epochs had been given out that the next one needs a new producer id."""
         last = self.describe(name).changed(producer_epoch=EPOCH_MAX - 1)
         self._write(last.record())
-        return Identity(*last.identity)
+        return ProducerIdAndEpoch(*last.identity)
 
     # What clients ask.
 
-    def initialize(self, name: str = "me", current: Identity | None = None, **options: Any) -> Any:
+    def initialize(self, name: str = "me", current: ProducerIdAndEpoch | None = None, **options: Any) -> Any:
         """The new identity, or the error."""
         answer = self.ask_to_initialize(name, current, **options)
         return answer if isinstance(answer, ErrorCode) else answer.identity
@@ -85,7 +85,7 @@ class Coordinator:
     def ask_to_initialize(
         self,
         name: str = "me",
-        current: Identity | None = None,
+        current: ProducerIdAndEpoch | None = None,
         *,
         timeout_ms: int = MINUTE_MS,
         **options: Any,
@@ -95,12 +95,14 @@ class Coordinator:
         return self.carry_out(self.shard.initialize(request, self.now_ms))
 
     def add(
-        self, identity: Identity, *partitions: TopicPartition, name: str = "me", version: int = 0
+        self, identity: ProducerIdAndEpoch, *partitions: TopicPartition, name: str = "me", version: int = 0
     ) -> ErrorCode:
         request = AddPartitions(name, identity, frozenset(partitions or (T0,)), version)
         return self.carry_out(self.shard.add_partitions(request, self.now_ms)) or ErrorCode.NONE
 
-    def end(self, identity: Identity, *, commit: bool = True, name: str = "me", version: int = 0) -> Any:
+    def end(
+        self, identity: ProducerIdAndEpoch, *, commit: bool = True, name: str = "me", version: int = 0
+    ) -> Any:
         """Who the producer is then, or the error."""
         self.next_producer_id += 1
         request = EndTransaction(name, identity, commit, version, self.next_producer_id)

@@ -4,7 +4,7 @@ import pytest
 
 from penstock.base.errors import ErrorCode
 from penstock.core.transactions.states import TransactionState
-from penstock.core.transactions.transaction import EPOCH_MAX, Identity
+from penstock.core.transactions.transaction import EPOCH_MAX, ProducerIdAndEpoch
 from tests.core.transactions.coordinator import MINUTE_MS, T0, T1, Coordinator
 
 FENCED = ErrorCode.PRODUCER_FENCED
@@ -19,20 +19,20 @@ def coordinator() -> Coordinator:
 
 
 @pytest.fixture
-def me(coordinator: Coordinator) -> Identity:
+def me(coordinator: Coordinator) -> ProducerIdAndEpoch:
     identity = coordinator.initialize()
-    assert isinstance(identity, Identity)
+    assert isinstance(identity, ProducerIdAndEpoch)
     return identity
 
 
 @pytest.mark.parametrize("version", [0, 2])
 @pytest.mark.parametrize("commit", [True, False])
 def test_the_outcome_is_certain_then_markers_are_written_then_it_is_complete(
-    coordinator: Coordinator, me: Identity, commit: bool, version: int
+    coordinator: Coordinator, me: ProducerIdAndEpoch, commit: bool, version: int
 ):
     coordinator.add(me, T0, T1, version=version)
     after = coordinator.end(me, commit=commit, version=version)
-    assert after == Identity(me.producer_id, 1 if version == 2 else 0)
+    assert after == ProducerIdAndEpoch(me.producer_id, 1 if version == 2 else 0)
     (prepared,) = coordinator.finish()
     assert prepared.state.label == ("PrepareCommit" if commit else "PrepareAbort")
     assert prepared.identity == after
@@ -43,14 +43,14 @@ def test_the_outcome_is_certain_then_markers_are_written_then_it_is_complete(
 
 
 @pytest.mark.parametrize("version", [0, 2])
-def test_an_unknown_id_or_producer_is_told_so(coordinator: Coordinator, me: Identity, version: int):
+def test_an_unknown_id_or_producer_is_told_so(coordinator: Coordinator, me: ProducerIdAndEpoch, version: int):
     assert coordinator.end(me, name="nobody", version=version) is MAPPING
-    assert coordinator.end(Identity(5, 0), version=version) is MAPPING
-    assert coordinator.end(Identity(me.producer_id, 7), version=version) is FENCED
+    assert coordinator.end(ProducerIdAndEpoch(5, 0), version=version) is MAPPING
+    assert coordinator.end(ProducerIdAndEpoch(me.producer_id, 7), version=version) is FENCED
 
 
 @pytest.mark.parametrize("version", [0, 2])
-def test_nothing_can_change_an_outcome(coordinator: Coordinator, me: Identity, version: int):
+def test_nothing_can_change_an_outcome(coordinator: Coordinator, me: ProducerIdAndEpoch, version: int):
     coordinator.add(me, version=version)
     coordinator.end(me, commit=True, version=version)
     assert coordinator.end(me, commit=False, version=version) is INVALID
@@ -63,7 +63,7 @@ def test_nothing_can_change_an_outcome(coordinator: Coordinator, me: Identity, v
 @pytest.mark.parametrize("version", [0, 2])
 @pytest.mark.parametrize("commit", [True, False])
 def test_a_repeated_request_is_answered_as_the_first(
-    coordinator: Coordinator, me: Identity, commit: bool, version: int
+    coordinator: Coordinator, me: ProducerIdAndEpoch, commit: bool, version: int
 ):
     coordinator.add(me, version=version)
     after = coordinator.end(me, commit=commit, version=version)
@@ -73,7 +73,9 @@ def test_a_repeated_request_is_answered_as_the_first(
     assert coordinator.end(me, commit=commit, version=version) == after
 
 
-def test_in_version_2_a_late_request_never_hits_a_later_transaction(coordinator: Coordinator, me: Identity):
+def test_in_version_2_a_late_request_never_hits_a_later_transaction(
+    coordinator: Coordinator, me: ProducerIdAndEpoch
+):
     coordinator.add(me, version=2)
     after = coordinator.end(me, version=2)
     coordinator.finish()
@@ -83,7 +85,9 @@ def test_in_version_2_a_late_request_never_hits_a_later_transaction(coordinator:
     assert coordinator.state() is TransactionState.ONGOING
 
 
-def test_before_version_2_it_does_which_is_why_there_is_version_2(coordinator: Coordinator, me: Identity):
+def test_before_version_2_it_does_which_is_why_there_is_version_2(
+    coordinator: Coordinator, me: ProducerIdAndEpoch
+):
     coordinator.add(me)
     coordinator.end(me)
     coordinator.finish()
@@ -91,30 +95,34 @@ def test_before_version_2_it_does_which_is_why_there_is_version_2(coordinator: C
     assert coordinator.end(me, commit=True) == me, "perhaps the first one, sent again"
 
 
-def test_before_version_2_nothing_ends_that_never_began(coordinator: Coordinator, me: Identity):
+def test_before_version_2_nothing_ends_that_never_began(coordinator: Coordinator, me: ProducerIdAndEpoch):
     assert coordinator.end(me, commit=True) is INVALID
     assert coordinator.end(me, commit=False) is INVALID
 
 
-def test_in_version_2_an_abort_of_nothing_gives_a_new_epoch(coordinator: Coordinator, me: Identity):
+def test_in_version_2_an_abort_of_nothing_gives_a_new_epoch(coordinator: Coordinator, me: ProducerIdAndEpoch):
     assert coordinator.end(me, commit=True, version=2) is INVALID
     second = coordinator.end(me, commit=False, version=2)
-    assert second == Identity(me.producer_id, 1)
+    assert second == ProducerIdAndEpoch(me.producer_id, 1)
     coordinator.finish()
     assert coordinator.end(second, commit=True, version=2) is INVALID
     third = coordinator.end(second, commit=False, version=2)
-    assert third == Identity(me.producer_id, 2)
+    assert third == ProducerIdAndEpoch(me.producer_id, 2)
     coordinator.finish()
     assert coordinator.end(second, commit=False, version=2) == third
 
 
-def test_an_epoch_from_the_future_is_fenced_while_markers_are_written(coordinator: Coordinator, me: Identity):
+def test_an_epoch_from_the_future_is_fenced_while_markers_are_written(
+    coordinator: Coordinator, me: ProducerIdAndEpoch
+):
     coordinator.add(me, version=2)
     after = coordinator.end(me, version=2)
     assert coordinator.end(after, version=2) is FENCED
 
 
-def test_in_version_2_used_up_epochs_bring_a_new_producer_id(coordinator: Coordinator, me: Identity):
+def test_in_version_2_used_up_epochs_bring_a_new_producer_id(
+    coordinator: Coordinator, me: ProducerIdAndEpoch
+):
     last = coordinator.come_to_last_epoch()
     assert last.producer_id == me.producer_id
     coordinator.add(last, version=2)
@@ -124,7 +132,7 @@ def test_in_version_2_used_up_epochs_bring_a_new_producer_id(coordinator: Coordi
     assert coordinator.end(last, version=2) is CONCURRENT
     coordinator.fail_over()
     (prepared,) = coordinator.finish()
-    assert prepared.identity == Identity(last.producer_id, EPOCH_MAX)
+    assert prepared.identity == ProducerIdAndEpoch(last.producer_id, EPOCH_MAX)
     assert coordinator.describe().identity == after
     assert coordinator.end(last, version=2) == after, "a repetition"
     assert coordinator.add(after, version=2) is ErrorCode.NONE
@@ -133,12 +141,12 @@ def test_in_version_2_used_up_epochs_bring_a_new_producer_id(coordinator: Coordi
 
 @pytest.mark.parametrize("version", [0, 2])
 def test_whoever_guesses_the_epoch_that_is_kept_for_fencing_harms_nobody_else(
-    coordinator: Coordinator, me: Identity, version: int
+    coordinator: Coordinator, me: ProducerIdAndEpoch, version: int
 ):
     coordinator.add(coordinator.come_to_last_epoch(), version=version)
     coordinator.expire(later_ms=MINUTE_MS)
     coordinator.finish()
-    guessed = Identity(me.producer_id, EPOCH_MAX)
+    guessed = ProducerIdAndEpoch(me.producer_id, EPOCH_MAX)
     assert coordinator.add(guessed, version=version) is ErrorCode.NONE
     coordinator.expire(later_ms=MINUTE_MS)
     coordinator.finish()
@@ -150,7 +158,7 @@ def test_whoever_guesses_the_epoch_that_is_kept_for_fencing_harms_nobody_else(
 
 @pytest.mark.parametrize("version", [0, 2])
 def test_a_transaction_that_takes_too_long_is_aborted_and_fenced(
-    coordinator: Coordinator, me: Identity, version: int
+    coordinator: Coordinator, me: ProducerIdAndEpoch, version: int
 ):
     coordinator.add(me, version=version)
     assert coordinator.shard.deadline() == coordinator.now_ms + MINUTE_MS
@@ -159,13 +167,13 @@ def test_a_transaction_that_takes_too_long_is_aborted_and_fenced(
     coordinator.expire(later_ms=1)
     assert coordinator.end(me, commit=True, version=version) in (FENCED, INVALID)
     (aborted,) = coordinator.finish()
-    assert aborted.identity == Identity(me.producer_id, 1)
+    assert aborted.identity == ProducerIdAndEpoch(me.producer_id, 1)
     assert coordinator.state() is TransactionState.COMPLETE_ABORT
     assert coordinator.end(me, commit=True, version=version) in (FENCED, INVALID)
     assert coordinator.add(me, version=version) is FENCED
 
 
-def test_time_counts_from_the_first_partition(coordinator: Coordinator, me: Identity):
+def test_time_counts_from_the_first_partition(coordinator: Coordinator, me: ProducerIdAndEpoch):
     coordinator.add(me, T0)
     coordinator.expire(later_ms=MINUTE_MS - 1)
     coordinator.add(me, T1)
@@ -173,14 +181,16 @@ def test_time_counts_from_the_first_partition(coordinator: Coordinator, me: Iden
     assert coordinator.state() is TransactionState.PREPARE_ABORT
 
 
-def test_a_timeout_survives_a_fail_over(coordinator: Coordinator, me: Identity):
+def test_a_timeout_survives_a_fail_over(coordinator: Coordinator, me: ProducerIdAndEpoch):
     coordinator.add(me)
     coordinator.fail_over()
     coordinator.expire(later_ms=MINUTE_MS)
     assert coordinator.state() is TransactionState.PREPARE_ABORT
 
 
-def test_a_coordinator_that_restarts_finishes_what_was_prepared(coordinator: Coordinator, me: Identity):
+def test_a_coordinator_that_restarts_finishes_what_was_prepared(
+    coordinator: Coordinator, me: ProducerIdAndEpoch
+):
     coordinator.add(me, version=2)
     after = coordinator.end(me, version=2)
     coordinator.fail_over()
@@ -189,7 +199,7 @@ def test_a_coordinator_that_restarts_finishes_what_was_prepared(coordinator: Coo
     assert coordinator.state() is TransactionState.COMPLETE_COMMIT
 
 
-def test_markers_are_asked_for_again_until_they_are_written(coordinator: Coordinator, me: Identity):
+def test_markers_are_asked_for_again_until_they_are_written(coordinator: Coordinator, me: ProducerIdAndEpoch):
     coordinator.add(me)
     coordinator.end(me)
     coordinator.effects = []
@@ -202,9 +212,9 @@ def test_markers_are_asked_for_again_until_they_are_written(coordinator: Coordin
     assert not coordinator.effects
 
 
-def test_completing_something_else_changes_nothing(coordinator: Coordinator, me: Identity):
+def test_completing_something_else_changes_nothing(coordinator: Coordinator, me: ProducerIdAndEpoch):
     coordinator.add(me)
-    for identity, name in ((me, "me"), (Identity(5, 5), "me"), (me, "nobody")):
+    for identity, name in ((me, "me"), (ProducerIdAndEpoch(5, 5), "me"), (me, "nobody")):
         assert not coordinator.shard.complete(name, identity, coordinator.now_ms).records
     coordinator.end(me)
-    assert not coordinator.shard.complete("me", Identity(5, 5), coordinator.now_ms).records
+    assert not coordinator.shard.complete("me", ProducerIdAndEpoch(5, 5), coordinator.now_ms).records

@@ -5,7 +5,7 @@ import pytest
 from penstock.base.errors import ErrorCode
 from penstock.core.transactions.settings import TransactionSettings
 from penstock.core.transactions.states import TransactionState
-from penstock.core.transactions.transaction import EPOCH_MAX, NO_IDENTITY, NO_TIMEOUT, Identity
+from penstock.core.transactions.transaction import EPOCH_MAX, NO_IDENTITY, NO_TIMEOUT, ProducerIdAndEpoch
 from tests.core.transactions.coordinator import MINUTE_MS, T0, T1, Coordinator
 
 FENCED = ErrorCode.PRODUCER_FENCED
@@ -19,14 +19,14 @@ def coordinator() -> Coordinator:
 
 
 def test_a_new_id_begins_with_epoch_0(coordinator: Coordinator):
-    assert coordinator.initialize() == Identity(1001, 0)
+    assert coordinator.initialize() == ProducerIdAndEpoch(1001, 0)
     assert coordinator.state() is TransactionState.EMPTY
 
 
 def test_whoever_comes_next_gets_the_next_epoch_of_the_same_producer_id(coordinator: Coordinator):
     first = coordinator.initialize()
     second = coordinator.initialize()
-    assert second == Identity(first.producer_id, 1)
+    assert second == ProducerIdAndEpoch(first.producer_id, 1)
     assert coordinator.add(first) is FENCED
     assert coordinator.end(first) is FENCED
     assert coordinator.add(second) is ErrorCode.NONE
@@ -45,19 +45,19 @@ def test_an_open_transaction_is_aborted_first(coordinator: Coordinator):
     assert coordinator.state() is TransactionState.PREPARE_ABORT
     assert coordinator.initialize() is CONCURRENT
     (aborted,) = coordinator.finish()
-    assert aborted.identity == Identity(
+    assert aborted.identity == ProducerIdAndEpoch(
         first.producer_id, 1
     )  # the marker fences the old one in the partitions
     assert aborted.partitions == {T0}
-    assert coordinator.initialize() == Identity(first.producer_id, 2)
+    assert coordinator.initialize() == ProducerIdAndEpoch(first.producer_id, 2)
 
 
 def test_a_client_that_goes_on_after_an_error_keeps_its_id(coordinator: Coordinator):
     first = coordinator.initialize()
     second = coordinator.initialize(current=first)
-    assert second == Identity(first.producer_id, 1)
+    assert second == ProducerIdAndEpoch(first.producer_id, 1)
     assert coordinator.initialize(current=first) == second, "its answer got lost, and it asks again"
-    assert coordinator.initialize(current=second) == Identity(first.producer_id, 2)
+    assert coordinator.initialize(current=second) == ProducerIdAndEpoch(first.producer_id, 2)
     assert coordinator.initialize(current=first) is FENCED
 
 
@@ -76,15 +76,15 @@ def test_after_a_fail_over_a_repeated_request_is_fenced_rather_than_guessed(coor
 
 def test_a_wrong_producer_id_is_fenced(coordinator: Coordinator):
     coordinator.initialize()
-    assert coordinator.initialize(current=Identity(5, 0)) is FENCED
+    assert coordinator.initialize(current=ProducerIdAndEpoch(5, 0)) is FENCED
 
 
 def test_an_unknown_id_takes_whatever_the_client_names(coordinator: Coordinator):
     # It may have expired here while the client was silent.
-    assert coordinator.initialize(current=Identity(5, 3)) == Identity(1001, 0)
+    assert coordinator.initialize(current=ProducerIdAndEpoch(5, 3)) == ProducerIdAndEpoch(1001, 0)
 
 
-def exhaust(coordinator: Coordinator) -> Identity:
+def exhaust(coordinator: Coordinator) -> ProducerIdAndEpoch:
     coordinator.initialize()
     return coordinator.come_to_last_epoch()
 
@@ -110,7 +110,7 @@ def test_fencing_the_last_epoch_brings_a_new_producer_id(coordinator: Coordinato
     coordinator.add(last)
     assert coordinator.initialize() is CONCURRENT
     (aborted,) = coordinator.finish()
-    assert aborted.identity == Identity(last.producer_id, EPOCH_MAX)
+    assert aborted.identity == ProducerIdAndEpoch(last.producer_id, EPOCH_MAX)
     assert coordinator.initialize().epoch == 0
 
 
@@ -140,7 +140,7 @@ def test_whoever_holds_id_and_epoch_commits():
     first = coordinator.initialize(two_phase=True)
     coordinator.add(first, version=2)
     coordinator.fail_over()
-    assert coordinator.end(first, version=2) == Identity(first.producer_id, 1)
+    assert coordinator.end(first, version=2) == ProducerIdAndEpoch(first.producer_id, 1)
     assert coordinator.state() is TransactionState.PREPARE_COMMIT
 
 
@@ -151,13 +151,13 @@ def test_a_kept_transaction_can_only_be_ended_and_only_by_the_new_client():
     answer = coordinator.ask_to_initialize(two_phase=True, keep_prepared=True)
     assert answer.ongoing == first
     second = answer.identity
-    assert second == Identity(first.producer_id, 1)
+    assert second == ProducerIdAndEpoch(first.producer_id, 1)
     coordinator.fail_over()
     assert coordinator.add(first, T1, version=2) is FENCED
     assert coordinator.add(second, T1, version=2) is ErrorCode.INVALID_TXN_STATE
     assert coordinator.end(first, version=2) is FENCED
     third = coordinator.end(second, version=2)
-    assert third == Identity(first.producer_id, 2)
+    assert third == ProducerIdAndEpoch(first.producer_id, 2)
     assert coordinator.end(second, version=2) is CONCURRENT
     (prepared,) = coordinator.finish()
     assert (prepared.identity, prepared.partitions) == (third, {T0})
@@ -172,8 +172,10 @@ def test_a_kept_transaction_can_be_kept_again_and_again():
     coordinator.add(first, version=2)
     for number in range(1, 4):
         answer = coordinator.ask_to_initialize(two_phase=True, keep_prepared=True)
-        assert answer == (Identity(first.producer_id, number), first)
-    assert coordinator.end(answer.identity, commit=False, version=2) == Identity(first.producer_id, 4)
+        assert answer == (ProducerIdAndEpoch(first.producer_id, number), first)
+    assert coordinator.end(answer.identity, commit=False, version=2) == ProducerIdAndEpoch(
+        first.producer_id, 4
+    )
 
 
 def test_keeping_with_used_up_epochs_moves_to_a_new_producer_id():
@@ -185,9 +187,11 @@ def test_keeping_with_used_up_epochs_moves_to_a_new_producer_id():
     assert answer.identity.epoch == 0
     assert answer.identity.producer_id != last.producer_id
     after = coordinator.end(answer.identity, version=2)
-    assert after == Identity(answer.identity.producer_id, 1)
+    assert after == ProducerIdAndEpoch(answer.identity.producer_id, 1)
     (prepared,) = coordinator.finish()
-    assert prepared.identity == Identity(last.producer_id, EPOCH_MAX), "markers bear the id of the records"
+    assert prepared.identity == ProducerIdAndEpoch(last.producer_id, EPOCH_MAX), (
+        "markers bear the id of the records"
+    )
     assert coordinator.describe().identity == after
     assert coordinator.end(answer.identity, version=2) == after
 
@@ -195,7 +199,7 @@ def test_keeping_with_used_up_epochs_moves_to_a_new_producer_id():
 def test_keeping_nothing_is_an_ordinary_beginning():
     coordinator = Coordinator(TWO_PHASE)
     answer = coordinator.ask_to_initialize(two_phase=True, keep_prepared=True)
-    assert answer == (Identity(1001, 0), NO_IDENTITY)
+    assert answer == (ProducerIdAndEpoch(1001, 0), NO_IDENTITY)
 
 
 def test_not_keeping_aborts_a_kept_transaction():
@@ -205,5 +209,5 @@ def test_not_keeping_aborts_a_kept_transaction():
     kept = coordinator.initialize(two_phase=True, keep_prepared=True)
     assert coordinator.initialize(two_phase=True) is CONCURRENT
     (aborted,) = coordinator.finish()
-    assert aborted.identity == Identity(first.producer_id, kept.epoch + 1)
-    assert coordinator.initialize(two_phase=True) == Identity(first.producer_id, kept.epoch + 2)
+    assert aborted.identity == ProducerIdAndEpoch(first.producer_id, kept.epoch + 1)
+    assert coordinator.initialize(two_phase=True) == ProducerIdAndEpoch(first.producer_id, kept.epoch + 2)

@@ -13,7 +13,7 @@ from penstock.core.groups.regex import compile_expression
 from penstock.core.transactions.requests import Listed, ListFilter
 from penstock.core.transactions.settings import TransactionSettings
 from penstock.core.transactions.states import TransactionState
-from penstock.core.transactions.transaction import Identity
+from penstock.core.transactions.transaction import ProducerIdAndEpoch
 from penstock.records.internal.record import InternalRecord
 from penstock.records.internal.transaction_shapes import TransactionLogKey, TransactionLogValue
 from tests.core.transactions.coordinator import MINUTE_MS, T0, T1, Coordinator
@@ -27,7 +27,7 @@ def coordinator() -> Coordinator:
     return Coordinator()
 
 
-def verify(coordinator: Coordinator, identity: Identity, *partitions, name: str = "me"):
+def verify(coordinator: Coordinator, identity: ProducerIdAndEpoch, *partitions, name: str = "me"):
     return coordinator.carry_out(coordinator.shard.verify(name, identity, frozenset(partitions)))
 
 
@@ -59,15 +59,15 @@ def test_nothing_is_added_while_markers_are_written(coordinator: Coordinator):
 
 
 def test_an_unknown_id_has_no_producer(coordinator: Coordinator):
-    assert coordinator.add(Identity(1, 0)) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    assert verify(coordinator, Identity(1, 0), T0) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert coordinator.add(ProducerIdAndEpoch(1, 0)) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert verify(coordinator, ProducerIdAndEpoch(1, 0), T0) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
 
 
 def test_verifying_tells_which_partitions_were_added(coordinator: Coordinator):
     me = coordinator.initialize()
     coordinator.add(me, T0)
     assert verify(coordinator, me, T0, T1) == {T0: NONE, T1: ErrorCode.TRANSACTION_ABORTABLE}
-    assert verify(coordinator, Identity(me.producer_id, 9), T0) is ErrorCode.PRODUCER_FENCED
+    assert verify(coordinator, ProducerIdAndEpoch(me.producer_id, 9), T0) is ErrorCode.PRODUCER_FENCED
     coordinator.end(me)
     coordinator.finish()
     assert verify(coordinator, me, T0) == {T0: ErrorCode.TRANSACTION_ABORTABLE}
@@ -178,12 +178,12 @@ class AnyHistory(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.coordinator = Coordinator(TransactionSettings(two_phase_commit=True))
-        self.known: dict[str, list[Identity]] = {"a": [], "b": []}
-        self.outcomes: dict[Identity, TransactionState] = {}
+        self.known: dict[str, list[ProducerIdAndEpoch]] = {"a": [], "b": []}
+        self.outcomes: dict[ProducerIdAndEpoch, TransactionState] = {}
 
     names = st.sampled_from(["a", "b"])
 
-    def pick(self, name: str, back: int) -> Identity | None:
+    def pick(self, name: str, back: int) -> ProducerIdAndEpoch | None:
         identities = self.known[name]
         return identities[-1 - back] if back < len(identities) else None
 
@@ -191,7 +191,7 @@ class AnyHistory(RuleBasedStateMachine):
     def initialize(self, name: str, keep: bool) -> None:
         before = self.coordinator.describe(name)
         answer = self.coordinator.initialize(name, two_phase=keep, keep_prepared=keep)
-        if isinstance(answer, Identity):
+        if isinstance(answer, ProducerIdAndEpoch):
             assert answer not in self.known[name], "an identity is given out once"
             self.known[name].append(answer)
         else:
@@ -217,7 +217,7 @@ class AnyHistory(RuleBasedStateMachine):
         if identity is None:
             return
         answer = self.coordinator.end(identity, commit=commit, name=name, version=2)
-        if isinstance(answer, Identity):
+        if isinstance(answer, ProducerIdAndEpoch):
             outcome = TransactionState.PREPARE_COMMIT if commit else TransactionState.PREPARE_ABORT
             assert self.outcomes.setdefault(identity, outcome) is outcome, "an outcome never changes"
             if answer not in self.known[name]:

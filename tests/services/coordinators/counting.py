@@ -5,7 +5,7 @@ from typing import Any
 
 from penstock.base.errors import ErrorCode
 from penstock.broker.broker import Broker
-from penstock.core.coordination import Completion, Decision, Pending, Producer
+from penstock.core.coordination import BatchProducer, Completion, Decision, Pending
 from penstock.records.internal.record import (
     InternalRecord,
     RecordFormat,
@@ -49,7 +49,7 @@ class CountingShard:
         self.index = index
         self.counts: dict[str, int] = {}
         self.offsets: list[int] = []
-        self.uncommitted: dict[Producer, dict[str, int]] = {}
+        self.uncommitted: dict[BatchProducer, dict[str, int]] = {}
         self.ends_ms: dict[str, int] = {}  # not durable
         self.waiting: list[Pending[int]] = []
         self.loaded_at_ms: int | None = None
@@ -57,7 +57,7 @@ class CountingShard:
 
     # As the runtime sees it.
 
-    def replay(self, record: InternalRecord, *, offset: int, producer: Producer | None = None) -> None:
+    def replay(self, record: InternalRecord, *, offset: int, producer: BatchProducer | None = None) -> None:
         assert not self.is_broken, "broken on purpose"
         assert isinstance(record.key, CounterKey)
         self.offsets.append(offset)
@@ -68,7 +68,7 @@ class CountingShard:
             assert isinstance(record.value, CounterValue)
             counts[record.key.name] = record.value.count
 
-    def replay_marker(self, producer: Producer, *, committed: bool, offset: int) -> None:
+    def replay_marker(self, producer: BatchProducer, *, committed: bool, offset: int) -> None:
         self.offsets.append(offset)
         ended = self.uncommitted.pop(producer, {})
         if committed:
@@ -87,7 +87,7 @@ class CountingShard:
 
     # Requests.
 
-    def add(self, name: str, _now_ms: int, producer: Producer | None = None) -> Decision[int]:
+    def add(self, name: str, _now_ms: int, producer: BatchProducer | None = None) -> Decision[int]:
         count = self.counts.get(name, 0) + 1
         return Decision(count, (counter(name, count),), producer=producer)
 

@@ -8,8 +8,8 @@ import pytest
 
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.base.ids import CONSUMER_OFFSETS, TopicPartition
-from penstock.core.coordination import Decision, Producer
-from penstock.core.groups.requests import Commit, FetchOffsets, OffsetToCommit
+from penstock.core.coordination import BatchProducer, Decision
+from penstock.core.groups.requests import FetchOffsets, OffsetCommit, OffsetToCommit
 from penstock.records.batch import BatchHeader, headers
 from penstock.records.builder import build_plain_batch
 from penstock.records.control import Marker, MarkerType
@@ -19,7 +19,7 @@ from tests.broker.controlled import ControlledBroker
 from tests.services.coordinators.counting import TOPIC, CountingShard, new_coordinator, partition_of
 
 NOT_COORDINATOR = Refusal(ErrorCode.NOT_COORDINATOR)
-PRODUCER = Producer(77, 3)
+PRODUCER = BatchProducer(77, 3)
 INDEX = 0
 
 
@@ -49,7 +49,7 @@ class Asked:
     def ask(self, request: Any) -> Any:
         return self.coordinator.ask_at_once(self.name, request)
 
-    def add(self, producer: Producer | None = None) -> Any:
+    def add(self, producer: BatchProducer | None = None) -> Any:
         return self.ask(lambda shard, now_ms: shard.add(self.name, now_ms, producer))
 
     def get(self) -> Any:
@@ -77,8 +77,8 @@ class Asked:
         return state
 
 
-def _commit(offset: int) -> Commit:
-    return Commit(group_id="g", offsets=[OffsetToCommit("t", 0, offset)])
+def _commit(offset: int) -> OffsetCommit:
+    return OffsetCommit(group_id="g", offsets=[OffsetToCommit("t", 0, offset)])
 
 
 def _looked_at(shard: CountingShard) -> Generator[None, None, Decision[Any]]:

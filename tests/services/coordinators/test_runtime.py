@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from penstock.base.errors import ErrorCode, Refusal
-from penstock.cluster.metadata import Broker, MetadataImage
-from penstock.cluster.new_topic import NewTopic
-from penstock.core.coordination import Decision, Producer, partition_for
+from penstock.cluster.metadata import BrokerRegistration, MetadataImage
+from penstock.cluster.new_topic import TopicSpec
+from penstock.core.coordination import BatchProducer, Decision, partition_for
 from penstock.records.batch import headers
 from penstock.records.builder import build_batch
 from penstock.records.control import Marker, MarkerType, build_marker
@@ -23,7 +23,7 @@ from tests.broker.controlled import ControlledBroker
 from tests.services.coordinators.counting import TOPIC, CountingShard, new_coordinator, partition_of
 
 NOT_COORDINATOR = Refusal(ErrorCode.NOT_COORDINATOR)
-PRODUCER = Producer(77, 3)
+PRODUCER = BatchProducer(77, 3)
 OTHER_NODE = 9
 
 
@@ -488,7 +488,7 @@ def test_long_work_that_cannot_be_written_drops_the_shard_which_else_would_wait_
 def test_transactional_records_count_when_their_marker_comes(controlled: ControlledBroker) -> None:
     async def story() -> None:
         coordinator = await started(controlled)
-        other = Producer(78, 0)
+        other = BatchProducer(78, 0)
         for name, producer in (("a", PRODUCER), ("b", other)):
             await coordinator.ask_partition(0, lambda s, now, n=name, p=producer: s.add(n, now, p))
         assert [header.is_transactional for header in batches(controlled, 0)] == [True, True]
@@ -782,9 +782,9 @@ class SlowCreator:
 
     def __init__(self, answer: Refusal | None) -> None:
         self._answer = answer
-        self.asked: list[NewTopic] = []
+        self.asked: list[TopicSpec] = []
 
-    async def create_topic(self, new: NewTopic) -> Refusal | None:
+    async def create_topic(self, new: TopicSpec) -> Refusal | None:
         self.asked.append(new)
         await asyncio.sleep(0)
         return self._answer
@@ -823,12 +823,12 @@ def test_an_internal_topic_has_no_more_replicas_than_there_are_brokers_away_or_n
     async def story() -> None:
         image = MetadataImage("cluster")
         for node_id in range(2):
-            image.apply_broker(Broker(node_id, None, {}))
+            image.apply_broker(BrokerRegistration(node_id, None, {}))
         creator = SlowCreator(None)
         wanted = InternalTopic("__wanted", 3, 3, {})
         await create(wanted, image, creator)
         for node_id in (2, 3):
-            image.apply_broker(Broker(node_id, None, {}, fenced=True))
+            image.apply_broker(BrokerRegistration(node_id, None, {}, fenced=True))
         await create(wanted, image, creator)
         assert [new.replication_factor for new in creator.asked] == [2, 3]
 

@@ -22,7 +22,7 @@ from penstock.broker.connections import Connections
 from penstock.client.addresses import Address
 from penstock.client.connection import Connection, ConnectionLimits, open_connection
 from penstock.client.errors import UnreachableError
-from penstock.cluster.metadata import Broker, MetadataImage, PartitionState, Topic
+from penstock.cluster.metadata import BrokerRegistration, MetadataImage, PartitionState, Topic
 from penstock.cluster.peers import Peers
 from penstock.core.fetch_sessions import FetchSessions
 from penstock.records.batch import headers
@@ -208,7 +208,7 @@ class Controller:
     def __init__(self) -> None:
         self.topics: dict[str, Topic] = {}
         self.nodes: dict[int, Node] = {}
-        self.brokers: dict[int, Broker] = {}
+        self.brokers: dict[int, BrokerRegistration] = {}
         self.asked: list[AlterPartitionRequest] = []
         self.reachable = asyncio.Event()
         self.reachable.set()
@@ -293,12 +293,14 @@ class Controller:
 
     def register(self, node: Node, *, epoch: int, rack: str | None = None) -> None:
         self.nodes[node.node_id] = node
-        broker = Broker(node.node_id, rack, {LISTENER: node.address}, epoch=epoch, peer_listener=LISTENER)
+        broker = BrokerRegistration(
+            node.node_id, rack, {LISTENER: node.address}, epoch=epoch, peer_listener=LISTENER
+        )
         self.tell_of(broker)
         for known in self.brokers.values():
             node.image.apply_broker(known)
 
-    def tell_of(self, broker: Broker) -> None:
+    def tell_of(self, broker: BrokerRegistration) -> None:
         self.brokers[broker.node_id] = broker
         for node in self.nodes.values():
             node.image.apply_broker(broker)

@@ -67,13 +67,13 @@ def test_only_the_busy_partition_is_looked_at(monkeypatch: pytest.MonkeyPatch) -
 def thought_of(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The partitions of which a follower thought what to say."""
     asked: list[int] = []
-    wanted = fetcher.Fetcher._wanted
+    wanted = fetcher.ReplicaFetcher._wanted
 
-    def count(self: fetcher.Fetcher, followed: fetcher._Followed) -> object:
+    def count(self: fetcher.ReplicaFetcher, followed: fetcher._Followed) -> object:
         asked.append(followed.partition.index)
         return wanted(self, followed)
 
-    monkeypatch.setattr(fetcher.Fetcher, "_wanted", count)
+    monkeypatch.setattr(fetcher.ReplicaFetcher, "_wanted", count)
     return asked
 
 

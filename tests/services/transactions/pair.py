@@ -8,7 +8,7 @@ from penstock.apis.context import Services
 from penstock.base.errors import ErrorCode
 from penstock.base.ids import CONSUMER_OFFSETS, TRANSACTION_STATE, TopicId
 from penstock.cluster.metadata import NO_LEADER, PartitionState, Topic
-from penstock.cluster.metadata import Broker as BrokerMetadata
+from penstock.cluster.metadata import BrokerRegistration as BrokerMetadata
 from penstock.core.coordination import partition_for
 from penstock.records.batch import headers, read_header
 from tests.broker.controlled import ControlledBroker

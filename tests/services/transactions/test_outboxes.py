@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 from penstock.base.ids import TopicPartition
 from penstock.client.errors import UnreachableError
-from penstock.core.transactions.transaction import Identity
+from penstock.core.transactions.transaction import ProducerIdAndEpoch
 from penstock.records.control import Marker, MarkerType
 from penstock.services.transactions.outboxes import Outboxes
 from penstock.services.transactions.remote_coordinators import Question
@@ -134,8 +134,8 @@ def test_the_questions_to_a_coordinator_are_one_request() -> None:
     partitions = frozenset({TopicPartition("a", 1), TopicPartition("a", 0)})
     request = questions_request(
         [
-            Question("one", Identity(7, 1), partitions, verify_only=False),
-            Question("other", Identity(8, 2), partitions, verify_only=True),
+            Question("one", ProducerIdAndEpoch(7, 1), partitions, verify_only=False),
+            Question("other", ProducerIdAndEpoch(8, 2), partitions, verify_only=True),
         ]
     )
     assert [(each.transactional_id, each.verify_only) for each in request.transactions] == [

@@ -9,13 +9,13 @@ import pytest
 
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.core.producers import ProducerStates
-from penstock.core.transactions.transaction import Identity
+from penstock.core.transactions.transaction import ProducerIdAndEpoch
 from penstock.core.verification import Verification
 from penstock.records.batch import CONTROL, TRANSACTIONAL, BatchHeader
 from penstock.records.control import Marker, MarkerType
 from penstock.services.transactions.verifying import Beginning, Verifier, produce_refusal
 
-ME = Identity(7, 1)
+ME = ProducerIdAndEpoch(7, 1)
 
 
 class Partition:

@@ -4,17 +4,17 @@ from penstock.sim.checkers import (
     Anomaly,
     AnomalyKind,
     CrashKind,
-    Cut,
     FinalRead,
     History,
     Keeping,
     LogName,
-    Message,
-    Outcome,
+    OperationOutcome,
     Poll,
+    RecordDeletion,
     Seen,
+    SeenTransaction,
     Send,
-    Transaction,
+    SentMessage,
     Unreadable,
     check,
 )
@@ -36,7 +36,7 @@ class Story:
         self,
         *numbers: int,
         at: int = -1,
-        outcome: Outcome = Outcome.OK,
+        outcome: OperationOutcome = OperationOutcome.OK,
         actor: str = "writer",
         log: LogName = LOG,
         key: str | None = None,
@@ -55,7 +55,7 @@ class Story:
             Send(
                 actor,
                 (log,),
-                tuple(Message(number, key, tombstone) for number in numbers),
+                tuple(SentMessage(number, key, tombstone) for number in numbers),
                 began,
                 self.history.tick(),
                 outcome,
@@ -92,7 +92,7 @@ class Story:
                 log,
                 start,
                 max(seen, default=start - 1) + 1 if upto is None else upto,
-                tuple(Seen(offset, Message(number, key, tombstone)) for offset, number in seen.items()),
+                tuple(Seen(offset, SentMessage(number, key, tombstone)) for offset, number in seen.items()),
                 self.history.tick(),
                 self.history.tick(),
                 high_watermark,
@@ -115,11 +115,13 @@ class Story:
         self.history.damage(LOG)
 
     def cut(self, before_offset: int) -> None:
-        self.history.cuts.append(Cut(LOG, before_offset))
+        self.history.cuts.append(RecordDeletion(LOG, before_offset))
 
-    def finish(self, number: int, outcome: Outcome, *, actor: str = "writer", asked: bool = True) -> None:
+    def finish(
+        self, number: int, outcome: OperationOutcome, *, actor: str = "writer", asked: bool = True
+    ) -> None:
         ending = self.history.tick() if asked else None
-        self.history.transactions.append(Transaction(number, actor, outcome, ending))
+        self.history.transactions.append(SeenTransaction(number, actor, outcome, ending))
 
     def anomalies(self) -> list[Anomaly]:
         return check(self.history)

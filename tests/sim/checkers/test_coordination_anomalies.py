@@ -9,10 +9,10 @@ from penstock.sim.checkers import (
     History,
     Holding,
     LogName,
-    Message,
-    Outcome,
+    OperationOutcome,
     Poll,
     Seen,
+    SentMessage,
     check_coordination,
 )
 
@@ -27,7 +27,7 @@ class Story:
     def __init__(self) -> None:
         self.history = History()
 
-    def commit(self, offset: int, outcome: Outcome = Outcome.OK) -> None:
+    def commit(self, offset: int, outcome: OperationOutcome = OperationOutcome.OK) -> None:
         tick = self.history.tick
         self.history.commits.append(Commit(GROUP, FIRST, offset, tick(), tick(), outcome, "member"))
 
@@ -43,7 +43,7 @@ class Story:
 
     def see(self, topic: str, *numbers: int) -> None:
         tick = self.history.tick
-        seen = tuple(Seen(offset, Message(number)) for offset, number in enumerate(numbers))
+        seen = tuple(Seen(offset, SentMessage(number)) for offset, number in enumerate(numbers))
         log = LogName(topic, "id", 0)
         self.history.polls.append(
             Poll("reader", 0, log, 0, len(seen), seen, tick(), tick(), len(seen), committed_only=True)
@@ -85,7 +85,7 @@ def test_an_older_commit_in_place_of_the_last_one_is_a_loss() -> None:
 def test_an_offset_that_nobody_committed_is_told() -> None:
     story = Story()
     story.commit(3)
-    story.commit(9, Outcome.FAILED)
+    story.commit(9, OperationOutcome.FAILED)
     story.read(9)
     assert story.found == [AnomalyKind.LOST_COMMIT]
     story = Story()
@@ -95,7 +95,7 @@ def test_an_offset_that_nobody_committed_is_told() -> None:
 
 def test_a_commit_that_nobody_heard_of_may_count_at_any_time_or_never() -> None:
     story = Story()
-    story.commit(3, Outcome.UNKNOWN)
+    story.commit(3, OperationOutcome.UNKNOWN)
     story.read(-1)
     story.commit(5)
     story.read(5)
@@ -106,8 +106,8 @@ def test_a_commit_that_nobody_heard_of_may_count_at_any_time_or_never() -> None:
 def test_commits_at_the_same_time_may_count_in_any_order() -> None:
     story = Story()
     story.history.commits += [
-        Commit(GROUP, FIRST, 3, 1, 4, Outcome.OK, "member"),
-        Commit(GROUP, FIRST, 5, 2, 3, Outcome.OK, "member"),
+        Commit(GROUP, FIRST, 3, 1, 4, OperationOutcome.OK, "member"),
+        Commit(GROUP, FIRST, 5, 2, 3, OperationOutcome.OK, "member"),
     ]
     story.history.committed_reads.append(CommittedRead(GROUP, FIRST, 3, 5, 6))
     assert story.found == []
@@ -122,7 +122,7 @@ def test_a_group_that_goes_back_is_told() -> None:
 
 def test_a_group_may_go_back_where_a_lost_commit_may_have_come_late() -> None:
     story = Story()
-    story.commit(2, Outcome.UNKNOWN)
+    story.commit(2, OperationOutcome.UNKNOWN)
     story.commit(5)
     story.commit(3)
     assert story.found == []

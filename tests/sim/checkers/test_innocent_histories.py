@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.sim.checkers import CrashKind, Keeping, Outcome
+from penstock.sim.checkers import CrashKind, Keeping, OperationOutcome
 from tests.sim.checkers.stories import NAMESAKE, Story
 
 DURABLE = Keeping(flushes_every_batch=True)
@@ -53,7 +53,7 @@ def test_acks_0_promises_nothing() -> None:
 def test_a_write_of_unknown_outcome_may_be_there_or_not() -> None:
     there, gone = Story(), Story()
     for story in (there, gone):
-        story.send(1, outcome=Outcome.UNKNOWN)
+        story.send(1, outcome=OperationOutcome.UNKNOWN)
     there.poll({0: 1})
     gone.end(start=0, end=0)
     assert there.anomalies() == gone.anomalies() == []
@@ -224,7 +224,7 @@ def test_a_retry_may_go_to_the_namesake_of_a_deleted_topic() -> None:
 def test_a_transaction_of_unknown_end_may_be_invisible() -> None:
     story = Story()
     story.send(1, at=0, transaction=7)
-    story.finish(7, Outcome.UNKNOWN)
+    story.finish(7, OperationOutcome.UNKNOWN)
     story.poll({}, upto=2, committed_only=True)
     assert story.anomalies() == []
 
@@ -233,7 +233,7 @@ def test_who_reads_uncommitted_data_sees_aborted_and_open_transactions() -> None
     story = Story()
     story.send(1, at=0, transaction=7)
     story.poll({0: 1})
-    story.finish(7, Outcome.FAILED)
+    story.finish(7, OperationOutcome.FAILED)
     story.poll({0: 1}, session=1)
     assert story.anomalies() == []
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from penstock.sim.checkers import AnomalyKind, CrashKind, Keeping, Outcome
+from penstock.sim.checkers import AnomalyKind, CrashKind, Keeping, OperationOutcome
 from penstock.sim.checkers.anomalies import OF_COORDINATORS
 from tests.sim.checkers.stories import LOG, NAMESAKE, SECOND_PARTITION, Story
 
@@ -49,7 +49,7 @@ def lost_below_the_start() -> Story:
 
 def read_and_then_gone() -> Story:
     story = Story()
-    story.send(1, at=-1, outcome=Outcome.UNKNOWN)
+    story.send(1, at=-1, outcome=OperationOutcome.UNKNOWN)
     story.poll({0: 1})
     story.end(start=0, end=0)
     return story
@@ -115,8 +115,8 @@ def moved_by_a_crash() -> Story:
 
 def inconsistent_offset() -> Story:
     story = Story()
-    story.send(1, at=0, actor="one", outcome=Outcome.UNKNOWN)
-    story.send(2, at=0, actor="two", outcome=Outcome.UNKNOWN)
+    story.send(1, at=0, actor="one", outcome=OperationOutcome.UNKNOWN)
+    story.send(2, at=0, actor="two", outcome=OperationOutcome.UNKNOWN)
     story.poll({0: 1})
     story.poll({0: 2}, actor="another reader")
     return story
@@ -124,7 +124,7 @@ def inconsistent_offset() -> Story:
 
 def given_out_twice() -> Story:
     story = Story()
-    story.send(1, at=0, outcome=Outcome.UNKNOWN)
+    story.send(1, at=0, outcome=OperationOutcome.UNKNOWN)
     story.poll({0: 1})
     story.crash(CrashKind.PROCESS)
     story.send(2, at=0)
@@ -170,14 +170,14 @@ def nonmonotonic_send() -> Story:
 
 def skipping_send() -> Story:
     story = Story()
-    story.send(1, 2, outcome=Outcome.UNKNOWN)
+    story.send(1, 2, outcome=OperationOutcome.UNKNOWN)
     story.poll({0: 1, 2: 2})
     return story
 
 
 def refused_and_read() -> Story:
     story = Story()
-    story.send(1, outcome=Outcome.FAILED)
+    story.send(1, outcome=OperationOutcome.FAILED)
     story.poll({0: 1})
     return story
 
@@ -185,14 +185,14 @@ def refused_and_read() -> Story:
 def aborted_read() -> Story:
     story = Story()
     story.send(1, at=0, transaction=7)
-    story.finish(7, Outcome.FAILED)
+    story.finish(7, OperationOutcome.FAILED)
     story.poll({0: 1}, committed_only=True)
     return story
 
 
 def above_the_high_watermark() -> Story:
     story = Story()
-    story.send(1, 2, outcome=Outcome.UNKNOWN)
+    story.send(1, 2, outcome=OperationOutcome.UNKNOWN)
     story.poll({0: 1, 1: 2}, high_watermark=1)
     return story
 
@@ -201,7 +201,7 @@ def before_the_commit() -> Story:
     story = Story()
     story.send(1, at=0, transaction=7)
     story.poll({0: 1}, committed_only=True)
-    story.finish(7, Outcome.OK)
+    story.finish(7, OperationOutcome.OK)
     return story
 
 
@@ -209,7 +209,7 @@ def own_before_the_commit() -> Story:
     story = Story()
     story.send(1, at=0, transaction=7)
     story.poll({0: 1}, committed_only=True, actor="writer")
-    story.finish(7, Outcome.OK)
+    story.finish(7, OperationOutcome.OK)
     return story
 
 
@@ -217,7 +217,7 @@ def torn_transaction() -> Story:
     story = Story()
     story.send(1, at=0, transaction=7)
     story.send(2, at=0, transaction=7, log=SECOND_PARTITION)
-    story.finish(7, Outcome.UNKNOWN)
+    story.finish(7, OperationOutcome.UNKNOWN)
     story.poll({0: 1}, committed_only=True)
     story.poll({}, upto=2, committed_only=True, log=SECOND_PARTITION)
     return story

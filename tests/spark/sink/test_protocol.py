@@ -22,10 +22,10 @@ from penstock.spark.sink.deciding import (
 )
 from penstock.spark.sink.protocol import (
     MAY_WRITE,
-    Decision,
-    Found,
+    FoundDecision,
     Ids,
     Offered,
+    SinkDecision,
     UnreadableDecisionError,
     is_decided,
     on_abort,
@@ -41,8 +41,8 @@ def offered(number: int, *, run: str = "run", batch: int = 1) -> Offered:
     return Offered(IDS.task(run=run, partition=number, attempt=0, batch=batch), number, 0)
 
 
-def decision(*transactions: Offered, run: str = "run", batch: int = 1) -> Decision:
-    return Decision(IDS.query, run, batch, transactions)
+def decision(*transactions: Offered, run: str = "run", batch: int = 1) -> SinkDecision:
+    return SinkDecision(IDS.query, run, batch, transactions)
 
 
 # The rules one by one.
@@ -61,7 +61,7 @@ def test_a_batch_without_a_decision_gets_one_and_what_was_not_offered_is_aborted
 def test_a_batch_that_was_decided_is_finished_and_what_is_offered_for_it_again_is_aborted():
     before = decision(offered(0, run="old"), run="old")
     plan = on_commit(
-        IDS, Found(before, False), run="run", batch=1, offered=[offered(0)], open_transactions=[]
+        IDS, FoundDecision(before, False), run="run", batch=1, offered=[offered(0)], open_transactions=[]
     )
     assert plan.write == before
     assert not plan.is_new
@@ -71,7 +71,7 @@ def test_a_batch_that_was_decided_is_finished_and_what_is_offered_for_it_again_i
 
 def test_a_batch_that_was_decided_and_carried_out_is_not_ended_again():
     before = decision(offered(0, run="old"), run="old")
-    plan = on_commit(IDS, Found(before, True), run="run", batch=1, offered=[], open_transactions=[])
+    plan = on_commit(IDS, FoundDecision(before, True), run="run", batch=1, offered=[], open_transactions=[])
     assert plan.commit == ()
 
 
@@ -79,12 +79,12 @@ def test_a_driver_that_runs_behind_does_not_touch_the_transactions_of_the_next_b
     before = decision(offered(0, run="new"), run="new")
     theirs = offered(0, run="new", batch=2)
     plan = on_commit(
-        IDS, Found(before, True), run="run", batch=1, offered=[offered(0)], open_transactions=[theirs]
+        IDS, FoundDecision(before, True), run="run", batch=1, offered=[offered(0)], open_transactions=[theirs]
     )
     assert plan.abort == (offered(0),)
     later = decision(offered(0, run="new", batch=2), run="new", batch=2)
     plan = on_commit(
-        IDS, Found(later, False), run="run", batch=1, offered=[offered(0)], open_transactions=[theirs]
+        IDS, FoundDecision(later, False), run="run", batch=1, offered=[offered(0)], open_transactions=[theirs]
     )
     assert plan.write is None
     assert plan.abort == (offered(0),)
@@ -93,20 +93,30 @@ def test_a_driver_that_runs_behind_does_not_touch_the_transactions_of_the_next_b
 def test_a_run_does_not_end_the_transactions_of_its_own_earlier_batches_again():
     before = decision(offered(0), batch=1)
     plan = on_commit(
-        IDS, Found(before, False), run="run", batch=2, offered=[offered(0, batch=2)], open_transactions=[]
+        IDS,
+        FoundDecision(before, False),
+        run="run",
+        batch=2,
+        offered=[offered(0, batch=2)],
+        open_transactions=[],
     )
     assert plan.finish is None
     plan = on_commit(
-        IDS, Found(before, False), run="new", batch=2, offered=[offered(0, batch=2)], open_transactions=[]
+        IDS,
+        FoundDecision(before, False),
+        run="new",
+        batch=2,
+        offered=[offered(0, batch=2)],
+        open_transactions=[],
     )
     assert plan.finish == before
 
 
 def test_what_is_decided_is_carried_out_when_spark_asks_to_abort_it():
     before = decision(offered(0))
-    assert on_abort(Found(before, False), run="run", batch=1) == before
-    assert on_abort(Found(before, True), run="run", batch=1) is None
-    assert on_abort(Found(before, False), run="another", batch=2) == before
+    assert on_abort(FoundDecision(before, False), run="run", batch=1) == before
+    assert on_abort(FoundDecision(before, True), run="run", batch=1) is None
+    assert on_abort(FoundDecision(before, False), run="another", batch=2) == before
     assert on_abort(None, run="run", batch=1) is None
 
 
@@ -161,7 +171,7 @@ class Broker:
     def __init__(self, *, own_epochs: bool = True) -> None:
         self.transactions: dict[str, _Transaction] = {}
         self.committed: list[Any] = []
-        self.decisions: list[Decision] = []
+        self.decisions: list[SinkDecision] = []
         self.carried_out = 0
         self.holder = 0
         self.listed: set[Offered] = set()  # by whoever may decide next
@@ -240,12 +250,12 @@ class MemoryLedger:
         self._broker.listed.clear()
         return self._broker.holder
 
-    async def look_up(self) -> Found | None:
+    async def look_up(self) -> FoundDecision | None:
         await _Turn()
         self._offset = len(self._broker.decisions) - 1
         if self._offset < 0:
             return None
-        return Found(self._broker.decisions[-1], self._offset < self._broker.carried_out)
+        return FoundDecision(self._broker.decisions[-1], self._offset < self._broker.carried_out)
 
     async def open_transactions(self, offered: Sequence[Offered]) -> list[Offered]:
         await _Turn()
@@ -257,7 +267,7 @@ class MemoryLedger:
         self._broker.listed.update(found)
         return found
 
-    async def write(self, token: int, decision: Decision) -> None:
+    async def write(self, token: int, decision: SinkDecision) -> None:
         await _Turn()
         if token != self._broker.holder:
             raise ShutOutError
@@ -272,7 +282,7 @@ class MemoryLedger:
                 refused[each] = refusal
         return refused
 
-    async def mark_carried_out(self, decision: Decision) -> None:
+    async def mark_carried_out(self, decision: SinkDecision) -> None:
         await _Turn()
         self._broker.carried_out = self._offset + 1
 
@@ -458,7 +468,7 @@ async def _see_nothing(self: MemoryLedger) -> None:
     await _Turn()
 
 
-async def _write_anyway(self: MemoryLedger, token: int, decision: Decision) -> None:
+async def _write_anyway(self: MemoryLedger, token: int, decision: SinkDecision) -> None:
     await _Turn()
     self._offset = len(self._broker.decisions)
     self._broker.decisions.append(decision)

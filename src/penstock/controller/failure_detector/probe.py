@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from penstock.client.errors import ClientError, UnreachableError
-from penstock.cluster.metadata import Broker, MetadataImage
+from penstock.cluster.metadata import BrokerRegistration, MetadataImage
 from penstock.cluster.peers import Peers
 from penstock.controller.failure_detector.view import BrokerView
 from penstock.world import World
@@ -52,10 +52,10 @@ class ConnectionProbe:
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
-    def _counts(self, broker: Broker | None) -> bool:
+    def _counts(self, broker: BrokerRegistration | None) -> bool:
         return broker is not None and not broker.fenced and broker.node_id != self._node_id
 
-    def _is_in_life(self, broker: Broker) -> bool:
+    def _is_in_life(self, broker: BrokerRegistration) -> bool:
         """Whether nothing is known of another life since: that ends connections to the one before (`Peers`)."""
         known = self._image.brokers.get(broker.node_id)
         return known is not None and known.epoch == broker.epoch

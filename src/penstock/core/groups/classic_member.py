@@ -3,7 +3,7 @@
 from penstock.base.errors import ErrorCode
 from penstock.core.coordination import Pending
 from penstock.core.groups.effects import Effects
-from penstock.core.groups.requests import Client, Join, Joined, SupportedProtocol, Synced
+from penstock.core.groups.requests import ClientInfo, Join, Joined, SupportedProtocol, Synced
 from penstock.records.internal.group_shapes import MemberMetadata
 
 
@@ -30,7 +30,7 @@ class ClassicMember:
         *,
         member_id: str,
         instance_id: str | None,
-        client: Client,
+        client: ClientInfo,
         session_timeout_ms: int,
         rebalance_timeout_ms: int,
         protocols: tuple[SupportedProtocol, ...],
@@ -74,7 +74,7 @@ class ClassicMember:
         return cls(
             member_id=metadata.member_id,
             instance_id=metadata.group_instance_id,
-            client=Client(metadata.client_id, metadata.client_host),
+            client=ClientInfo(metadata.client_id, metadata.client_host),
             session_timeout_ms=metadata.session_timeout,
             rebalance_timeout_ms=rebalance_timeout_ms,
             protocols=(SupportedProtocol(protocol or "", bytes(metadata.subscription)),),

@@ -21,7 +21,7 @@ from penstock.core.groups.classic_protocols import elect, have_one_in_common
 from penstock.core.groups.classic_rebalance import Rebalancing, joined
 from penstock.core.groups.effects import Effects
 from penstock.core.groups.group import NO_MEMBER
-from penstock.core.groups.requests import Heartbeat, Join, Joined, Leave, Leaving, Sync, Synced
+from penstock.core.groups.requests import Heartbeat, Join, Joined, Leave, LeavingMember, Sync, Synced
 from penstock.core.groups.settings import GroupSettings
 
 # A client whose next heartbeat has to wait for the answer to the last has time for several before its session ends.
@@ -207,7 +207,7 @@ class ClassicRequests:
             self.rebalancing.begin_or_go_on(group, now_ms, effects)
         return errors
 
-    def _leave(self, group: ClassicGroup, leaving: Leaving, effects: Effects) -> ErrorCode:
+    def _leave(self, group: ClassicGroup, leaving: LeavingMember, effects: Effects) -> ErrorCode:
         member_id = leaving.member_id
         if member_id == NO_MEMBER:
             # An administrator names the instance only.

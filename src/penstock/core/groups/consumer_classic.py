@@ -21,7 +21,7 @@ from penstock.core.groups.consumer_rebalancing import ConsumerRebalancing
 from penstock.core.groups.consumer_settings import ConsumerGroupSettings
 from penstock.core.groups.group import CONSUMER_PROTOCOL_TYPE, NO_MEMBER
 from penstock.core.groups.migration import Migration, by_id, embedded
-from penstock.core.groups.requests import Heartbeat, Join, Joined, Leave, Leaving, Sync, Synced
+from penstock.core.groups.requests import Heartbeat, Join, Joined, Leave, LeavingMember, Sync, Synced
 from penstock.core.groups.subscriptions import Topics
 from penstock.records.consumer_protocol import Subscription, read_subscription
 
@@ -242,7 +242,7 @@ def _waits_for_others(group: ConsumerGroup, member: ConsumerMember) -> bool:
     return any(group.free_of(topic_id, partitions) != partitions for topic_id, partitions in missing.items())
 
 
-def _leaving(group: ConsumerGroup, leaving: Leaving) -> ConsumerMember | ErrorCode:
+def _leaving(group: ConsumerGroup, leaving: LeavingMember) -> ConsumerMember | ErrorCode:
     if leaving.instance_id is None:
         member = group.members.get(leaving.member_id)
         return ErrorCode.UNKNOWN_MEMBER_ID if member is None or member.classic is None else member

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.core.groups.assignment import Assignment
 from penstock.core.groups.consumer_member import AWAY, JOINING, LEAVING
-from penstock.core.groups.requests import Client
+from penstock.core.groups.requests import ClientInfo
 
 UNCHANGED = -1
 
@@ -18,7 +18,7 @@ class ConsumerHeartbeat:
     group_id: str
     member_id: str
     member_epoch: int
-    client: Client
+    client: ClientInfo
     instance_id: str | None = None
     rack_id: str | None = None
     rebalance_timeout_ms: int = UNCHANGED

@@ -7,7 +7,7 @@ from penstock.core.coordination import Decision
 from penstock.core.groups.classic import STABLE, ClassicGroup
 from penstock.core.groups.classic_member import ClassicMember
 from penstock.core.groups.group import Group
-from penstock.core.groups.requests import DescribedGroup, DescribedMember, ListedGroup
+from penstock.core.groups.requests import DescribedClassicMember, DescribedGroup, ListedGroup
 
 # Listed in one go: well under a millisecond.
 _GROUPS_PER_SLICE = 500
@@ -32,8 +32,8 @@ def describe(groups: Mapping[str, Group], group_id: str) -> Decision[DescribedGr
     )
 
 
-def _member(group: ClassicGroup, member: ClassicMember, is_stable: bool) -> DescribedMember:
-    return DescribedMember(
+def _member(group: ClassicGroup, member: ClassicMember, is_stable: bool) -> DescribedClassicMember:
+    return DescribedClassicMember(
         member_id=member.member_id,
         instance_id=member.instance_id,
         client_id=member.client.client_id,

@@ -7,16 +7,16 @@ from collections.abc import Mapping
 from operator import itemgetter
 
 from penstock.base.errors import ErrorCode
-from penstock.core.coordination import Decision, Producer
+from penstock.core.coordination import BatchProducer, Decision
 from penstock.core.groups.group import Group
-from penstock.core.groups.offsets import Committed, Offsets, Position, tombstones
+from penstock.core.groups.offsets import CommittedRecord, Offsets, Position, tombstones
 from penstock.core.groups.requests import (
     NO_TOPIC_ID,
     RETENTION_OF_BROKER,
-    Commit,
     CommittedOffset,
     DeleteOffsets,
     FetchOffsets,
+    OffsetCommit,
     OffsetToCommit,
 )
 from penstock.core.groups.settings import GroupSettings
@@ -38,7 +38,7 @@ class OffsetRequests:
         self._settings = settings
 
     def commit(
-        self, request: Commit, now_ms: int, producer: Producer | None = None
+        self, request: OffsetCommit, now_ms: int, producer: BatchProducer | None = None
     ) -> Decision[tuple[ErrorCode, ...]]:
         """One error per offset, in order; with a producer, as a part of its transaction."""
         error = self._check_commit(request, transactional=producer is not None)
@@ -55,7 +55,7 @@ class OffsetRequests:
                 records.append(_record(request, offset, now_ms))
         return Decision(tuple(errors), tuple(records), producer=producer)
 
-    def _check_commit(self, request: Commit, *, transactional: bool) -> ErrorCode:
+    def _check_commit(self, request: OffsetCommit, *, transactional: bool) -> ErrorCode:
         group = self._groups.get(request.group_id)
         if group is not None:
             return group.check_commit(
@@ -96,7 +96,7 @@ class OffsetRequests:
         return Decision(tuple(self._fetch(request, position, committed) for position in positions))
 
     def _fetch(
-        self, request: FetchOffsets, position: Position, committed: Mapping[Position, Committed]
+        self, request: FetchOffsets, position: Position, committed: Mapping[Position, CommittedRecord]
     ) -> CommittedOffset:
         if request.require_stable and self._offsets.is_open(request.group_id, position):
             return CommittedOffset(*position, error=ErrorCode.UNSTABLE_OFFSET_COMMIT)
@@ -138,7 +138,7 @@ class OffsetRequests:
         return Decision(None, (*offsets, *group.tombstones()))
 
 
-def _record(request: Commit, offset: OffsetToCommit, now_ms: int) -> InternalRecord:
+def _record(request: OffsetCommit, offset: OffsetToCommit, now_ms: int) -> InternalRecord:
     retention_ms = request.retention_ms
     value = OffsetCommitValue(
         offset=offset.offset,
@@ -154,6 +154,6 @@ def _record(request: Commit, offset: OffsetToCommit, now_ms: int) -> InternalRec
     return InternalRecord(key, value)
 
 
-def _is_for_another_topic(committed: Committed, topic_id: bytes) -> bool:
+def _is_for_another_topic(committed: CommittedRecord, topic_id: bytes) -> bool:
     committed_id = committed.value.topic_id
     return NO_TOPIC_ID not in (committed_id, topic_id) and committed_id != topic_id

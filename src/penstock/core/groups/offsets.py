@@ -14,7 +14,7 @@ from penstock.records.internal.record import InternalRecord
 Position: TypeAlias = tuple[str, int]
 
 
-class Committed(NamedTuple):
+class CommittedRecord(NamedTuple):
     """What was committed, and where in the log it is written: the later one wins."""
 
     value: OffsetCommitValue
@@ -25,13 +25,13 @@ class Offsets:
     """By group and partition."""
 
     def __init__(self) -> None:
-        self._committed: dict[str, dict[Position, Committed]] = {}
+        self._committed: dict[str, dict[Position, CommittedRecord]] = {}
         # By producer, as a marker ends what one producer has pending in all groups of the partition.
-        self._pending: dict[int, dict[tuple[str, Position], Committed]] = {}
+        self._pending: dict[int, dict[tuple[str, Position], CommittedRecord]] = {}
         # How many producers have offsets pending, by group and partition.
         self._open: dict[str, dict[Position, int]] = {}
 
-    def of(self, group_id: str) -> Mapping[Position, Committed]:
+    def of(self, group_id: str) -> Mapping[Position, CommittedRecord]:
         """What counts now."""
         return self._committed.get(group_id, {})
 
@@ -60,13 +60,13 @@ class Offsets:
         if value is None:
             self._remove(key.group, position)
         elif producer_id is None:
-            self._committed.setdefault(key.group, {})[position] = Committed(value, log_offset)
+            self._committed.setdefault(key.group, {})[position] = CommittedRecord(value, log_offset)
         else:
             pending = self._pending.setdefault(producer_id, {})
             if (key.group, position) not in pending:
                 opened = self._open.setdefault(key.group, {})
                 opened[position] = opened.get(position, 0) + 1
-            pending[key.group, position] = Committed(value, log_offset)
+            pending[key.group, position] = CommittedRecord(value, log_offset)
 
     def replay_marker(self, producer_id: int, *, committed: bool) -> None:
         """The producer's transaction is over: what it has pending counts from now on, or never will."""

@@ -17,7 +17,7 @@ NO_TOPIC_ID = bytes(16)
 RETENTION_OF_BROKER = -1
 
 
-class Client(NamedTuple):
+class ClientInfo(NamedTuple):
     """Who sends a request, for people who look at the group."""
 
     client_id: str
@@ -36,7 +36,7 @@ class Join:
     """JoinGroup."""
 
     group_id: str
-    client: Client
+    client: ClientInfo
     session_timeout_ms: int
     rebalance_timeout_ms: int
     protocol_type: str
@@ -104,7 +104,7 @@ class Heartbeat:
     instance_id: str | None = None
 
 
-class Leaving(NamedTuple):
+class LeavingMember(NamedTuple):
     """A member that goes; an administrator names the instance alone."""
 
     member_id: str
@@ -116,7 +116,7 @@ class Leave:
     """LeaveGroup; answered with one ErrorCode per member, in order."""
 
     group_id: str
-    members: Sequence[Leaving]
+    members: Sequence[LeavingMember]
 
 
 class OffsetToCommit(NamedTuple):
@@ -130,7 +130,7 @@ class OffsetToCommit(NamedTuple):
     topic_id: bytes = NO_TOPIC_ID
 
 
-class Commit(NamedTuple):
+class OffsetCommit(NamedTuple):
     """OffsetCommit and TxnOffsetCommit; answered with one ErrorCode per offset, in order."""
 
     group_id: str
@@ -184,7 +184,7 @@ class ListedGroup(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DescribedMember:
+class DescribedClassicMember:
     """A member as DescribeGroups shows it."""
 
     member_id: str
@@ -203,4 +203,4 @@ class DescribedGroup:
     state: str
     protocol_type: str
     protocol: str
-    members: Sequence[DescribedMember] = field(default_factory=tuple)
+    members: Sequence[DescribedClassicMember] = field(default_factory=tuple)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 from typing import Protocol
 
 from penstock.base.errors import ErrorCode
-from penstock.core.coordination import Decision, Producer
+from penstock.core.coordination import BatchProducer, Decision
 from penstock.core.deadlines import Deadlines, Key
 from penstock.core.groups import describing
 from penstock.core.groups.classic import ClassicGroup
@@ -19,7 +19,6 @@ from penstock.core.groups.group import NO_MEMBER, Group
 from penstock.core.groups.offset_requests import OffsetRequests
 from penstock.core.groups.offsets import Offsets
 from penstock.core.groups.requests import (
-    Commit,
     CommittedOffset,
     DeleteOffsets,
     DescribedGroup,
@@ -29,6 +28,7 @@ from penstock.core.groups.requests import (
     Joined,
     Leave,
     ListedGroup,
+    OffsetCommit,
     Sync,
     Synced,
 )
@@ -154,12 +154,12 @@ class GroupShard:
 
     # Offsets
 
-    def commit(self, request: Commit, now_ms: int) -> Decision[tuple[ErrorCode, ...]]:
+    def commit(self, request: OffsetCommit, now_ms: int) -> Decision[tuple[ErrorCode, ...]]:
         """OffsetCommit."""
         return self._offset_requests.commit(request, now_ms)
 
     def commit_in_transaction(
-        self, request: Commit, producer: Producer, now_ms: int
+        self, request: OffsetCommit, producer: BatchProducer, now_ms: int
     ) -> Decision[tuple[ErrorCode, ...]]:
         """TxnOffsetCommit."""
         return self._offset_requests.commit(request, now_ms, producer)
@@ -194,7 +194,7 @@ class GroupShard:
 
     # The log
 
-    def replay(self, record: InternalRecord, *, offset: int, producer: Producer | None = None) -> None:
+    def replay(self, record: InternalRecord, *, offset: int, producer: BatchProducer | None = None) -> None:
         key, value = record
         match key:
             case OffsetCommitKey():
@@ -209,11 +209,15 @@ class GroupShard:
             case _:
                 self.consumer.replay(record)
 
-    def replay_marker(self, producer: Producer, *, committed: bool, offset: int) -> None:  # noqa: ARG002
+    def replay_marker(self, producer: BatchProducer, *, committed: bool, offset: int) -> None:  # noqa: ARG002
         self.offsets.replay_marker(producer.id, committed=committed)
 
     def _replay_offset(
-        self, key: OffsetCommitKey, value: OffsetCommitValue | None, offset: int, producer: Producer | None
+        self,
+        key: OffsetCommitKey,
+        value: OffsetCommitValue | None,
+        offset: int,
+        producer: BatchProducer | None,
     ) -> None:
         if value is not None:
             self._ensure_group(key.group)

@@ -14,7 +14,7 @@ _NAMES_IN_ONE_GO: Final = 20
 NO_TOPICS_HASH: Final = 0
 
 
-class KnownTopic(NamedTuple):
+class SubscribableTopic(NamedTuple):
     """A topic that exists."""
 
     name: str
@@ -30,9 +30,9 @@ class Topics(Protocol):
         """Grows whenever a topic comes, goes, or changes."""
         ...
 
-    def named(self, name: str) -> KnownTopic | None: ...
+    def named(self, name: str) -> SubscribableTopic | None: ...
 
-    def with_id(self, topic_id: TopicId) -> KnownTopic | None: ...
+    def with_id(self, topic_id: TopicId) -> SubscribableTopic | None: ...
 
     def names(self) -> Sequence[str]: ...
 

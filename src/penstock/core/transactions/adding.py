@@ -5,10 +5,10 @@ from penstock.base.ids import TopicPartition
 from penstock.core.coordination import Decision
 from penstock.core.transactions.requests import AddPartitions
 from penstock.core.transactions.states import TransactionState
-from penstock.core.transactions.transaction import Identity, Transaction
+from penstock.core.transactions.transaction import ProducerIdAndEpoch, TransactionMetadata
 
 
-def add(known: Transaction | None, request: AddPartitions, now_ms: int) -> Decision[None]:
+def add(known: TransactionMetadata | None, request: AddPartitions, now_ms: int) -> Decision[None]:
     """Begin a transaction, or go on with it."""
     refusal = _refusal(known, request.identity)
     if refusal is not None:
@@ -28,7 +28,7 @@ def add(known: Transaction | None, request: AddPartitions, now_ms: int) -> Decis
 
 
 def verify(
-    known: Transaction | None, identity: Identity, partitions: frozenset[TopicPartition]
+    known: TransactionMetadata | None, identity: ProducerIdAndEpoch, partitions: frozenset[TopicPartition]
 ) -> Decision[dict[TopicPartition, ErrorCode]]:
     """Which of the partitions take part in the transaction that this producer has open."""
     refusal = _refusal(known, identity)
@@ -43,7 +43,7 @@ def verify(
     )
 
 
-def _refusal(known: Transaction | None, asked: Identity) -> ErrorCode | None:
+def _refusal(known: TransactionMetadata | None, asked: ProducerIdAndEpoch) -> ErrorCode | None:
     if known is None or asked.producer_id not in (known.producer_id, known.holder.producer_id):
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
     if asked != known.holder:

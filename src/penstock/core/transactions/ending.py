@@ -27,14 +27,16 @@ from penstock.core.transactions.transaction import (
     NO_EPOCH,
     NO_PRODUCER_ID,
     VERSION_2,
-    Identity,
-    Transaction,
+    ProducerIdAndEpoch,
+    TransactionMetadata,
 )
 
 R = TypeVar("R")
 
 
-def end(known: Transaction | None, request: EndTransaction, now_ms: int) -> Decision[Identity]:
+def end(
+    known: TransactionMetadata | None, request: EndTransaction, now_ms: int
+) -> Decision[ProducerIdAndEpoch]:
     """Who the producer is once the transaction is over; answered when the outcome is certain."""
     if known is None:
         return Decision.refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
@@ -43,12 +45,14 @@ def end(known: Transaction | None, request: EndTransaction, now_ms: int) -> Deci
     return _end_version_1(known, request, now_ms)
 
 
-def prepare(response: R | Refusal, prepared: Transaction) -> Decision[R]:
+def prepare(response: R | Refusal, prepared: TransactionMetadata) -> Decision[R]:
     """Make an outcome certain; its effect is that markers have to be written."""
     return Decision(response, (prepared.record(),), effects=(prepared,))
 
 
-def _end_version_1(known: Transaction, request: EndTransaction, now_ms: int) -> Decision[Identity]:
+def _end_version_1(
+    known: TransactionMetadata, request: EndTransaction, now_ms: int
+) -> Decision[ProducerIdAndEpoch]:
     refusal = _identity_refusal(known.holder, request.identity)
     if refusal is not None:
         return Decision.refused(refusal)
@@ -68,7 +72,9 @@ def _end_version_1(known: Transaction, request: EndTransaction, now_ms: int) -> 
     return Decision(request.identity)
 
 
-def _end_version_2(known: Transaction, request: EndTransaction, now_ms: int) -> Decision[Identity]:
+def _end_version_2(
+    known: TransactionMetadata, request: EndTransaction, now_ms: int
+) -> Decision[ProducerIdAndEpoch]:
     state = known.state
     if _is_repetition(known, request.identity):
         if _was_committed(state) is not request.commit:
@@ -87,7 +93,9 @@ def _end_version_2(known: Transaction, request: EndTransaction, now_ms: int) -> 
     return prepare(_identity_after(prepared), prepared)
 
 
-def _prepare_version_2(known: Transaction, request: EndTransaction, now_ms: int) -> Transaction:
+def _prepare_version_2(
+    known: TransactionMetadata, request: EndTransaction, now_ms: int
+) -> TransactionMetadata:
     is_open = known.state is TransactionState.ONGOING
     prepared = known.changed(
         state=_prepared(commit=request.commit),
@@ -101,7 +109,7 @@ def _prepare_version_2(known: Transaction, request: EndTransaction, now_ms: int)
     return prepared
 
 
-def _settled_identity(known: Transaction, *, bump: bool) -> dict[str, int]:
+def _settled_identity(known: TransactionMetadata, *, bump: bool) -> dict[str, int]:
     """Which epoch the markers bear, and who comes afterwards.
 
     A transaction that was kept for two-phase commit goes over to the client that ends it; if that one has another
@@ -121,7 +129,7 @@ def _settled_identity(known: Transaction, *, bump: bool) -> dict[str, int]:
     }
 
 
-def _is_repetition(known: Transaction, asked: Identity) -> bool:
+def _is_repetition(known: TransactionMetadata, asked: ProducerIdAndEpoch) -> bool:
     """Whether the answer of this very request got lost: what is known now is what it led to."""
     if not (known.state.is_prepared or _was_completed(known.state)):
         return False
@@ -133,26 +141,26 @@ def _is_repetition(known: Transaction, asked: Identity) -> bool:
     return is_overflow and asked.producer_id == before
 
 
-def _identity_after(known: Transaction) -> Identity:
+def _identity_after(known: TransactionMetadata) -> ProducerIdAndEpoch:
     """Who the producer is once the markers are written."""
     if known.next_producer_id == NO_PRODUCER_ID:
         return known.identity
-    return Identity(known.next_producer_id, max(known.next_producer_epoch, 0))
+    return ProducerIdAndEpoch(known.next_producer_id, max(known.next_producer_epoch, 0))
 
 
-def _identity_refusal(expected: Identity, asked: Identity) -> ErrorCode | None:
+def _identity_refusal(expected: ProducerIdAndEpoch, asked: ProducerIdAndEpoch) -> ErrorCode | None:
     if asked.producer_id != expected.producer_id:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
     return ErrorCode.PRODUCER_FENCED if asked.epoch != expected.epoch else None
 
 
-def abort_and_fence(known: Transaction, now_ms: int) -> Transaction:
+def abort_and_fence(known: TransactionMetadata, now_ms: int) -> TransactionMetadata:
     """The open transaction is aborted by the coordinator: its producer must not go on under its epoch."""
     settled = _settled_identity(known, bump=True)
     return known.changed(**{**settled, "state": TransactionState.PREPARE_ABORT, "updated_ms": now_ms})
 
 
-def complete(known: Transaction, now_ms: int) -> Transaction:
+def complete(known: TransactionMetadata, now_ms: int) -> TransactionMetadata:
     """All markers are written."""
     after = _identity_after(known)
     was_commit = known.state is TransactionState.PREPARE_COMMIT

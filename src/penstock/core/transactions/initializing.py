@@ -23,14 +23,18 @@ from penstock.core.transactions.transaction import (
     NO_PRODUCER_ID,
     NO_TIME,
     NO_TIMEOUT,
-    Identity,
-    Transaction,
+    ProducerIdAndEpoch,
+    TransactionMetadata,
     is_exhausted,
 )
 
 
 def initialize(
-    known: Transaction | None, request: InitProducer, now_ms: int, *, replaced: Identity | None
+    known: TransactionMetadata | None,
+    request: InitProducer,
+    now_ms: int,
+    *,
+    replaced: ProducerIdAndEpoch | None,
 ) -> Decision[Initialized]:
     """`replaced` is whom the id's present epoch was given to, if that client had named itself."""
     timeout_ms = NO_TIMEOUT if request.two_phase else request.timeout_ms
@@ -52,8 +56,8 @@ def initialize(
     return _hand_over(known, following, timeout_ms, now_ms)
 
 
-def _unused(request: InitProducer, timeout_ms: int, now_ms: int) -> Transaction:
-    return Transaction(
+def _unused(request: InitProducer, timeout_ms: int, now_ms: int) -> TransactionMetadata:
+    return TransactionMetadata(
         transactional_id=request.transactional_id,
         producer_id=request.spare_producer_id,
         producer_epoch=NO_EPOCH,
@@ -63,7 +67,7 @@ def _unused(request: InitProducer, timeout_ms: int, now_ms: int) -> Transaction:
     )
 
 
-def _may_be_current(known: Transaction, current: Identity) -> bool:
+def _may_be_current(known: TransactionMetadata, current: ProducerIdAndEpoch) -> bool:
     """Whether the client has the id, or had it until its epochs were used up; the epoch is looked at later."""
     if known.producer_epoch == NO_EPOCH or current.producer_id == known.producer_id:
         return True
@@ -72,33 +76,33 @@ def _may_be_current(known: Transaction, current: Identity) -> bool:
     return current.producer_id == known.previous_producer_id and is_exhausted(current.epoch)
 
 
-def _abort(known: Transaction, now_ms: int) -> Decision[Initialized]:
+def _abort(known: TransactionMetadata, now_ms: int) -> Decision[Initialized]:
     return prepare(Refusal(ErrorCode.CONCURRENT_TRANSACTIONS), abort_and_fence(known, now_ms))
 
 
-def _keep(known: Transaction, request: InitProducer, now_ms: int) -> Decision[Initialized]:
+def _keep(known: TransactionMetadata, request: InitProducer, now_ms: int) -> Decision[Initialized]:
     """Leave the open transaction as it is, and let only the new client end it."""
     holder = known.holder
     if request.current is not None and request.current != holder:
         return Decision.refused(ErrorCode.PRODUCER_FENCED)
     if is_exhausted(holder.epoch + 1):
-        following = Identity(request.spare_producer_id, 0)
+        following = ProducerIdAndEpoch(request.spare_producer_id, 0)
     else:
-        following = Identity(holder.producer_id, holder.epoch + 1)
+        following = ProducerIdAndEpoch(holder.producer_id, holder.epoch + 1)
     kept = known.changed(
         next_producer_id=following.producer_id, next_producer_epoch=following.epoch, updated_ms=now_ms
     )
     return Decision(Initialized(following, ongoing=known.identity), (kept.record(),))
 
 
-def _following(known: Transaction, request: InitProducer) -> Identity:
+def _following(known: TransactionMetadata, request: InitProducer) -> ProducerIdAndEpoch:
     if known.epoch_is_exhausted:
-        return Identity(request.spare_producer_id, 0)
-    return Identity(known.producer_id, known.producer_epoch + 1)
+        return ProducerIdAndEpoch(request.spare_producer_id, 0)
+    return ProducerIdAndEpoch(known.producer_id, known.producer_epoch + 1)
 
 
 def _hand_over(
-    known: Transaction, following: Identity, timeout_ms: int, now_ms: int
+    known: TransactionMetadata, following: ProducerIdAndEpoch, timeout_ms: int, now_ms: int
 ) -> Decision[Initialized]:
     is_same = following.producer_id == known.producer_id
     handed_over = known.changed(

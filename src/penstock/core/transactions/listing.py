@@ -6,19 +6,19 @@ from penstock.base.errors import ErrorCode
 from penstock.core.coordination import Decision
 from penstock.core.transactions.requests import Listed, ListFilter
 from penstock.core.transactions.states import STATES_BY_LABEL
-from penstock.core.transactions.transaction import Transaction
+from penstock.core.transactions.transaction import TransactionMetadata
 
 _IDS_PER_SLICE = 200
 
 
-def describe(known: Transaction | None) -> Decision[Transaction]:
+def describe(known: TransactionMetadata | None) -> Decision[TransactionMetadata]:
     if known is None:
         return Decision.refused(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
     return Decision(known)
 
 
 def list_all(
-    transactions: Mapping[str, Transaction], wanted: ListFilter, now_ms: int
+    transactions: Mapping[str, TransactionMetadata], wanted: ListFilter, now_ms: int
 ) -> Generator[None, None, Decision[Listed]]:
     unknown_states = [label for label in wanted.states if label not in STATES_BY_LABEL]
     passes = _filter(wanted, now_ms)
@@ -37,11 +37,11 @@ def list_all(
     return Decision(Listed(found, unknown_states))
 
 
-def _filter(wanted: ListFilter, now_ms: int) -> Callable[[Transaction], bool]:
+def _filter(wanted: ListFilter, now_ms: int) -> Callable[[TransactionMetadata], bool]:
     states = frozenset(STATES_BY_LABEL[label] for label in wanted.states if label in STATES_BY_LABEL)
     producer_ids = frozenset(wanted.producer_ids)
 
-    def passes(known: Transaction) -> bool:
+    def passes(known: TransactionMetadata) -> bool:
         if wanted.states and known.state not in states:
             return False
         if producer_ids and known.producer_id not in producer_ids:

@@ -4,7 +4,12 @@ from typing import NamedTuple
 
 from penstock.base.ids import TopicPartition
 from penstock.core.groups.regex import Expression
-from penstock.core.transactions.transaction import NO_IDENTITY, NO_PRODUCER_ID, Identity, Transaction
+from penstock.core.transactions.transaction import (
+    NO_IDENTITY,
+    NO_PRODUCER_ID,
+    ProducerIdAndEpoch,
+    TransactionMetadata,
+)
 
 
 class InitProducer(NamedTuple):
@@ -13,7 +18,7 @@ class InitProducer(NamedTuple):
     transactional_id: str
     timeout_ms: int
     spare_producer_id: int  # to be used where a new one is needed
-    current: Identity | None = None  # what the client has, if it goes on after an error
+    current: ProducerIdAndEpoch | None = None  # what the client has, if it goes on after an error
     two_phase: bool = False
     keep_prepared: bool = False
 
@@ -21,15 +26,15 @@ class InitProducer(NamedTuple):
 class Initialized(NamedTuple):
     """Who the client is from now on."""
 
-    identity: Identity
-    ongoing: Identity = NO_IDENTITY  # of the transaction that was kept
+    identity: ProducerIdAndEpoch
+    ongoing: ProducerIdAndEpoch = NO_IDENTITY  # of the transaction that was kept
 
 
 class AddPartitions(NamedTuple):
     """AddPartitionsToTxn, AddOffsetsToTxn, or a write to a partition by a client of version 2."""
 
     transactional_id: str
-    identity: Identity
+    identity: ProducerIdAndEpoch
     partitions: frozenset[TopicPartition]
     client_version: int = 0
 
@@ -38,7 +43,7 @@ class EndTransaction(NamedTuple):
     """EndTxn."""
 
     transactional_id: str
-    identity: Identity
+    identity: ProducerIdAndEpoch
     commit: bool
     client_version: int = 0
     spare_producer_id: int = NO_PRODUCER_ID  # to be used where the epochs are used up
@@ -56,5 +61,5 @@ class ListFilter(NamedTuple):
 class Listed(NamedTuple):
     """Transactions of one shard, and states asked for that do not exist."""
 
-    transactions: list[Transaction]
+    transactions: list[TransactionMetadata]
     unknown_states: list[str]

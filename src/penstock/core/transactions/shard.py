@@ -4,8 +4,8 @@ Requests return decisions; `replay` alone changes what is known of an id. Beside
 epoch was given to, so that a client whose answer got lost can ask again; a fail-over forgets it, and the client gets
 one epoch more.
 
-The effect of a decision that prepares a commit or an abort is the prepared `Transaction`: its markers have to be
-written. It comes again when the shard is loaded, and every few seconds until `complete` is told.
+A decision that prepares a commit or an abort has the prepared `TransactionMetadata` as its effect: its markers have to
+be written. It comes again when the shard is loaded, and every few seconds until `complete` is told.
 """
 
 from collections.abc import Generator, Iterable
@@ -13,7 +13,7 @@ from typing import Final
 
 from penstock.base.errors import ErrorCode
 from penstock.base.ids import TopicPartition
-from penstock.core.coordination import Decision, Producer
+from penstock.core.coordination import BatchProducer, Decision
 from penstock.core.deadlines import Deadlines
 from penstock.core.transactions import adding, ending, initializing, listing
 from penstock.core.transactions.requests import (
@@ -26,7 +26,12 @@ from penstock.core.transactions.requests import (
 )
 from penstock.core.transactions.settings import TransactionSettings
 from penstock.core.transactions.states import TransactionState
-from penstock.core.transactions.transaction import Identity, Transaction, read_record, tombstone
+from penstock.core.transactions.transaction import (
+    ProducerIdAndEpoch,
+    TransactionMetadata,
+    read_record,
+    tombstone,
+)
 from penstock.records.internal.record import InternalRecord
 
 # After this, what could not be written, or was lost with an effect, is asked for again.
@@ -38,10 +43,10 @@ class TransactionShard:
 
     def __init__(self, settings: TransactionSettings) -> None:
         self.settings = settings
-        self._transactions: dict[str, Transaction] = {}
+        self._transactions: dict[str, TransactionMetadata] = {}
         self._deadlines = Deadlines()
         # Whom the present identity of an id was given to, and that identity.
-        self._replaced: dict[str, tuple[Identity, Identity]] = {}
+        self._replaced: dict[str, tuple[ProducerIdAndEpoch, ProducerIdAndEpoch]] = {}
 
     def __len__(self) -> int:
         return len(self._transactions)
@@ -53,7 +58,7 @@ class TransactionShard:
         record: InternalRecord,
         *,
         offset: int,  # noqa: ARG002
-        producer: Producer | None = None,  # noqa: ARG002
+        producer: BatchProducer | None = None,  # noqa: ARG002
     ) -> None:
         transactional_id, known = read_record(record)
         if known is None:
@@ -64,7 +69,7 @@ class TransactionShard:
         self._transactions[transactional_id] = known
         self._set_deadline(known)
 
-    def replay_marker(self, producer: Producer, *, committed: bool, offset: int) -> None:
+    def replay_marker(self, producer: BatchProducer, *, committed: bool, offset: int) -> None:
         """Nobody writes to __transaction_state in a transaction."""
 
     def loaded(self, now_ms: int) -> None:
@@ -87,7 +92,7 @@ class TransactionShard:
             elif known.may_time_out:
                 yield ending.prepare(None, ending.abort_and_fence(known, now_ms))
 
-    def _set_deadline(self, known: Transaction) -> None:
+    def _set_deadline(self, known: TransactionMetadata) -> None:
         key = (known.transactional_id,)
         if known.may_time_out:
             self._deadlines.set(key, known.started_ms + known.timeout_ms)
@@ -129,21 +134,21 @@ class TransactionShard:
         return adding.add(self._transactions.get(request.transactional_id), request, now_ms)
 
     def verify(
-        self, transactional_id: str, identity: Identity, partitions: frozenset[TopicPartition]
+        self, transactional_id: str, identity: ProducerIdAndEpoch, partitions: frozenset[TopicPartition]
     ) -> Decision[dict[TopicPartition, ErrorCode]]:
         """AddPartitionsToTxn that adds nothing."""
         return adding.verify(self._transactions.get(transactional_id), identity, partitions)
 
-    def end(self, request: EndTransaction, now_ms: int) -> Decision[Identity]:
+    def end(self, request: EndTransaction, now_ms: int) -> Decision[ProducerIdAndEpoch]:
         """EndTxn."""
         decision = ending.end(self._transactions.get(request.transactional_id), request, now_ms)
-        if decision.records and isinstance(decision.response, Identity):
+        if decision.records and isinstance(decision.response, ProducerIdAndEpoch):
             self._replaced[request.transactional_id] = request.identity, decision.response
         return decision
 
     # Markers.
 
-    def complete(self, transactional_id: str, identity: Identity, now_ms: int) -> Decision[None]:
+    def complete(self, transactional_id: str, identity: ProducerIdAndEpoch, now_ms: int) -> Decision[None]:
         """The markers of this identity's transaction are in every partition."""
         known = self._transactions.get(transactional_id)
         if known is None or not known.state.is_prepared or known.identity != identity:
@@ -152,7 +157,7 @@ class TransactionShard:
 
     # Looking.
 
-    def describe(self, transactional_id: str) -> Decision[Transaction]:
+    def describe(self, transactional_id: str) -> Decision[TransactionMetadata]:
         """DescribeTransactions."""
         return listing.describe(self._transactions.get(transactional_id))
 

@@ -24,17 +24,17 @@ NO_TIMEOUT = 2**31 - 1
 VERSION_2 = 2
 
 
-class Identity(NamedTuple):
+class ProducerIdAndEpoch(NamedTuple):
     """A producer id and an epoch: together the right to write."""
 
     producer_id: int
     epoch: int
 
 
-NO_IDENTITY = Identity(NO_PRODUCER_ID, NO_EPOCH)
+NO_IDENTITY = ProducerIdAndEpoch(NO_PRODUCER_ID, NO_EPOCH)
 
 
-class Transaction(NamedTuple):
+class TransactionMetadata(NamedTuple):
     """One transactional id and the transaction it is in, or was in last."""
 
     transactional_id: str
@@ -53,14 +53,18 @@ class Transaction(NamedTuple):
     client_version: int = 0
 
     @property
-    def identity(self) -> Identity:
+    def identity(self) -> ProducerIdAndEpoch:
         """Under which the open transaction, or the last one, was written."""
-        return Identity(self.producer_id, self.producer_epoch)
+        return ProducerIdAndEpoch(self.producer_id, self.producer_epoch)
 
     @property
-    def holder(self) -> Identity:
+    def holder(self) -> ProducerIdAndEpoch:
         """Who may go on with the transaction, or end it."""
-        return Identity(self.next_producer_id, self.next_producer_epoch) if self.is_kept else self.identity
+        return (
+            ProducerIdAndEpoch(self.next_producer_id, self.next_producer_epoch)
+            if self.is_kept
+            else self.identity
+        )
 
     @property
     def epoch_is_exhausted(self) -> bool:
@@ -76,7 +80,7 @@ class Transaction(NamedTuple):
     def may_time_out(self) -> bool:
         return self.state is TransactionState.ONGOING and self.timeout_ms != NO_TIMEOUT
 
-    def changed(self, **fields: Any) -> "Transaction":
+    def changed(self, **fields: Any) -> "TransactionMetadata":
         return self._replace(**fields)
 
     def record(self) -> InternalRecord:
@@ -104,7 +108,7 @@ def tombstone(transactional_id: str) -> InternalRecord:
     return InternalRecord(TransactionLogKey(transactional_id=transactional_id), None)
 
 
-def read_record(record: InternalRecord) -> tuple[str, Transaction | None]:
+def read_record(record: InternalRecord) -> tuple[str, TransactionMetadata | None]:
     """An id and what a record makes of it; None: it is unknown from here on. PeerError where no such state exists."""
     key, value = record
     assert isinstance(key, TransactionLogKey)
@@ -115,7 +119,7 @@ def read_record(record: InternalRecord) -> tuple[str, Transaction | None]:
         raise PeerError(
             f"there is no transaction state {value.transaction_status}, which it gives to {key.transactional_id!r}"
         )
-    return key.transactional_id, Transaction(
+    return key.transactional_id, TransactionMetadata(
         transactional_id=key.transactional_id,
         producer_id=value.producer_id,
         producer_epoch=value.producer_epoch,

@@ -39,7 +39,7 @@ from penstock.records.internal.transaction_records import transaction_records
 from penstock.services.configs import Configs
 from penstock.services.coordinators.coordinator import Coordinator
 from penstock.services.coordinators.internal_topics import TopicCreator, consumer_offsets, transaction_state
-from penstock.services.coordinators.known_topics import KnownTopics
+from penstock.services.coordinators.known_topics import ImageTopics
 from penstock.services.coordinators.loaded_shard import LoadedShard
 from penstock.services.partitions import Partitions
 from penstock.world import World
@@ -58,7 +58,7 @@ class Coordinators:
     ) -> None:
         self._image = image
         self._configs = configs
-        self._topics = KnownTopics(image)
+        self._topics = ImageTopics(image)
         settings = configs.broker
         self.groups: Coordinator[GroupShard] = Coordinator(
             world,

@@ -15,13 +15,13 @@ from penstock.base.errors import ErrorCode, Refusal
 from penstock.base.ids import CONSUMER_OFFSETS, TRANSACTION_STATE
 from penstock.base.settings import Settings
 from penstock.cluster.metadata import MetadataImage, Topic
-from penstock.cluster.new_topic import NewTopic
+from penstock.cluster.new_topic import TopicSpec
 
 
 class TopicCreator(Protocol):
     """Whoever can have a topic created: the controller, or somebody who asks it on another broker."""
 
-    async def create_topic(self, new: NewTopic) -> Topic | Refusal | None:
+    async def create_topic(self, new: TopicSpec) -> Topic | Refusal | None:
         """A refusal also where nobody can be asked. What was created may not be in this broker's image yet."""
         ...
 
@@ -77,7 +77,7 @@ async def create(wanted: InternalTopic, image: MetadataImage, creator: TopicCrea
     # Of all that belong to the cluster: a broker that is away now is to have its replica all the same.
     replicas = max(1, min(wanted.replication_factor, len(image.brokers)))
     created = await creator.create_topic(
-        NewTopic(wanted.name, wanted.partition_count, replicas, configs=wanted.configs)
+        TopicSpec(wanted.name, wanted.partition_count, replicas, configs=wanted.configs)
     )
     if isinstance(created, Refusal) and created.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
         return created

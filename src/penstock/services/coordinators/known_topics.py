@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from penstock.base.ids import TopicId
 from penstock.cluster.metadata import MetadataImage, Topic
-from penstock.core.groups.subscriptions import KnownTopic
+from penstock.core.groups.subscriptions import SubscribableTopic
 
 
-class KnownTopics:
+class ImageTopics:
     """Implements `subscriptions.Topics`."""
 
     def __init__(self, image: MetadataImage) -> None:
@@ -17,15 +17,15 @@ class KnownTopics:
     def version(self) -> int:
         return self._image.topics_version
 
-    def named(self, name: str) -> KnownTopic | None:
+    def named(self, name: str) -> SubscribableTopic | None:
         return _known(self._image.topic(name))
 
-    def with_id(self, topic_id: TopicId) -> KnownTopic | None:
+    def with_id(self, topic_id: TopicId) -> SubscribableTopic | None:
         return _known(self._image.topic_by_id(topic_id))
 
     def names(self) -> Sequence[str]:
         return [topic.name for topic in self._image.topics()]
 
 
-def _known(topic: Topic | None) -> KnownTopic | None:
-    return None if topic is None else KnownTopic(topic.name, topic.topic_id, len(topic.partitions))
+def _known(topic: Topic | None) -> SubscribableTopic | None:
+    return None if topic is None else SubscribableTopic(topic.name, topic.topic_id, len(topic.partitions))

@@ -13,10 +13,18 @@ from functools import partial
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from penstock.base.errors import ErrorCode, Refusal
-from penstock.core.coordination import Answer, Completion, Decision, Pending, Producer, Shard, Work
+from penstock.core.coordination import (
+    Answer,
+    BatchProducer,
+    Completion,
+    Decision,
+    Pending,
+    Shard,
+    Work,
+)
 from penstock.records.control import Marker
 from penstock.records.internal.record import RecordFormat
-from penstock.services.coordinators.writing import Writer
+from penstock.services.coordinators.writing import ShardWriter
 from penstock.services.partition import Partition
 from penstock.world import World
 from penstock.world.loop import Timer
@@ -87,7 +95,7 @@ class LoadedShard(Generic[S]):
     ) -> None:
         self._loop = world.loop
         self._clock = SteadyClock(world)
-        self._writer = Writer(
+        self._writer = ShardWriter(
             world.loop, partition, record_format, linger_ms=linger_ms, on_flushed=self._flushed
         )
         self._write_timeout_ms = write_timeout_ms
@@ -270,7 +278,7 @@ class LoadedShard(Generic[S]):
     def marker_written(self, marker: Marker, *, offset: int) -> None:
         """The end of a transaction was appended to the partition, past this instance."""
         self.replayed_offset = offset + 1
-        producer = Producer(marker.producer_id, marker.producer_epoch)
+        producer = BatchProducer(marker.producer_id, marker.producer_epoch)
         self.shard.replay_marker(producer, committed=marker.committed, offset=offset)
         self._arm()
 

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from penstock.base.buffers import Buffer
 from penstock.base.errors import PeerError, StorageError
-from penstock.core.coordination import Producer, Shard
+from penstock.core.coordination import BatchProducer, Shard
 from penstock.records.batch import BatchHeader, headers
 from penstock.records.control import Marker, read_marker
 from penstock.records.internal.record import InternalRecord, NewerRecordError, RecordFormat
@@ -28,7 +28,7 @@ _NAMED_MAX: Final = 10  # of the records that one load skips; the others are cou
 log = logging.getLogger("penstock.coordinators")
 
 # One record of an internal topic's log, or the end of a transaction in it, with its offset; or why it is to be skipped.
-Found: TypeAlias = "tuple[int, InternalRecord | Marker | _Unreadable, Producer | None]"
+Found: TypeAlias = "tuple[int, InternalRecord | Marker | _Unreadable, BatchProducer | None]"
 
 
 class _Unreadable(NamedTuple):
@@ -137,7 +137,7 @@ def _replay(
     shard: Shard,
     found: InternalRecord | Marker | _Unreadable,
     offset: int,
-    producer: Producer | None,
+    producer: BatchProducer | None,
     skipped: _Skipped,
 ) -> None:
     if isinstance(found, _Unreadable):
@@ -157,7 +157,7 @@ def _replay(
 def _contents(
     batch: Buffer, header: BatchHeader, record_format: RecordFormat, decompressed_max: int
 ) -> Iterator[Found]:
-    producer = Producer(header.producer_id, header.producer_epoch) if header.is_transactional else None
+    producer = BatchProducer(header.producer_id, header.producer_epoch) if header.is_transactional else None
     if header.is_control:
         marker = read_marker(batch, header)
         if marker is not None:

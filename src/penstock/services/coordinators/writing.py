@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
 from penstock.base.errors import ErrorCode
-from penstock.core.coordination import Producer
+from penstock.core.coordination import BatchProducer
 from penstock.records.batch import TRANSACTIONAL
 from penstock.records.builder import build_plain_batch
 from penstock.records.internal.record import InternalRecord, RecordFormat
@@ -33,7 +33,7 @@ _BATCH_OVERHEAD_BYTES: Final = 61
 _Encoded: TypeAlias = tuple[bytes, bytes | None]
 
 
-class Writer:
+class ShardWriter:
     """Writes what one instance decides, under the leader epoch it was loaded in."""
 
     def __init__(
@@ -62,7 +62,7 @@ class Writer:
         """Whether `on_flushed` will be called soon."""
         return bool(self._gathered)
 
-    def write(self, records: Sequence[InternalRecord], producer: Producer | None) -> int | ErrorCode:
+    def write(self, records: Sequence[InternalRecord], producer: BatchProducer | None) -> int | ErrorCode:
         """Where the first of the records is, or will be at the end of this turn; or why they are not written."""
         encoded = [self._encode(record) for record in records]
         self._decisions += 1
@@ -119,7 +119,7 @@ class Writer:
         self._gathered = []
         self._gathered_bytes = 0
 
-    def _append(self, encoded: Sequence[_Encoded], producer: Producer | None) -> int | ErrorCode:
+    def _append(self, encoded: Sequence[_Encoded], producer: BatchProducer | None) -> int | ErrorCode:
         now_ms = self._loop.now_ms()
         if producer is None:
             batch = build_plain_batch(encoded, timestamp=now_ms)

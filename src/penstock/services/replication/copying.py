@@ -37,7 +37,7 @@ class LeaderOffsets(NamedTuple):
     end: int
 
 
-class Copier:
+class ReplicaAppender:
     """Applies answers to partitions of this broker."""
 
     def __init__(self, world: World, partitions: Partitions, *, slice_ms: int) -> None:

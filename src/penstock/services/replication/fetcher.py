@@ -27,12 +27,12 @@ from penstock.client.connection import Connection, ConnectionLimits
 from penstock.client.errors import ClientError, raise_if_refused
 from penstock.cluster.metadata import MetadataImage
 from penstock.cluster.peers import Peers
-from penstock.core.fetch_sessions import PartitionKey, Wanted
+from penstock.core.fetch_sessions import FetchTarget, PartitionKey
 from penstock.core.replica_session import Asked, ReplicaSession
 from penstock.services.configs import Configs
 from penstock.services.partition import Partition
 from penstock.services.partitions import Partitions
-from penstock.services.replication.copying import Copier, CopyError, LeaderOffsets
+from penstock.services.replication.copying import CopyError, LeaderOffsets, ReplicaAppender
 from penstock.services.replication.throttling import FollowerThrottle
 from penstock.storage.errors import NoRoomError
 from penstock.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -101,7 +101,7 @@ class _Followed:
         )
 
 
-class Fetcher:
+class ReplicaFetcher:
     """The partitions that are fetched from one leader."""
 
     def __init__(
@@ -124,7 +124,7 @@ class Fetcher:
         self._throttle = throttle
         self._node_id = node_id
         self._leader = leader
-        self._copier = Copier(world, partitions, slice_ms=configs.broker[PENSTOCK_LOOP_SLICE_MS])
+        self._copier = ReplicaAppender(world, partitions, slice_ms=configs.broker[PENSTOCK_LOOP_SLICE_MS])
         self._followed: dict[PartitionKey, _Followed] = {}
         self._asked: dict[PartitionKey, _Followed] = {}  # those that the leader's session has
         self._stirred: dict[PartitionKey, None] = {}  # something may be to be said of these
@@ -281,10 +281,10 @@ class Fetcher:
             self._loop.call_later(min(_THROTTLE_LOOK_S, *waits_s.values()), self._throttle_is_over)
         return {key: followed for key, followed in due.items() if key not in waits_s} if waits_s else due
 
-    def _wanted(self, followed: _Followed) -> Wanted:
+    def _wanted(self, followed: _Followed) -> FetchTarget:
         partition, replica_log = followed.partition, followed.partition.log
         max_bytes = self._configs.broker[REPLICA_FETCH_MAX_BYTES]
-        return Wanted(
+        return FetchTarget(
             fetch_offset=replica_log.end_offset,
             max_bytes=min(_MOVED_BYTES_MAX, max_bytes) if partition.is_being_added else max_bytes,
             current_leader_epoch=followed.leader_epoch,

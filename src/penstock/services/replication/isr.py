@@ -16,7 +16,7 @@ from penstock.base.cluster_settings import REPLICA_LAG_TIME_MAX_MS
 from penstock.base.errors import ErrorCode
 from penstock.client.errors import ClientError
 from penstock.cluster.metadata import MetadataImage
-from penstock.core.replication import Leadership, Proposal, Verdict, verdict
+from penstock.core.replication import Leadership, Proposal, ProposalOutcome, verdict
 from penstock.services.configs import Configs
 from penstock.services.partition import Partition
 from penstock.services.partitions import Partitions
@@ -205,7 +205,7 @@ class IsrManager:
         outcomes = [
             self._apply(each, answers.get((each.partition.topic_id, each.partition.index))) for each in asked
         ]
-        return Verdict.UNKNOWN not in outcomes
+        return ProposalOutcome.UNKNOWN not in outcomes
 
     def _request(self, asked: list[_Asked]) -> AlterPartitionRequest:
         topics: dict[bytes, TopicData] = {}
@@ -230,12 +230,12 @@ class IsrManager:
             topics=list(topics.values()),
         )
 
-    def _apply(self, asked: _Asked, answer: PartitionDataResponse | None) -> Verdict:
+    def _apply(self, asked: _Asked, answer: PartitionDataResponse | None) -> ProposalOutcome:
         partition, leadership = asked.partition, asked.leadership
-        outcome = Verdict.UNKNOWN if answer is None else verdict(answer.error_code)
+        outcome = ProposalOutcome.UNKNOWN if answer is None else verdict(answer.error_code)
         if partition.leadership is not leadership or leadership.pending is not asked.proposal:
-            return Verdict.OVERTAKEN  # newer metadata has settled it
-        if answer is not None and outcome is Verdict.AGREED:
+            return ProposalOutcome.OVERTAKEN  # newer metadata has settled it
+        if answer is not None and outcome is ProposalOutcome.AGREED:
             # Where majorities count, an answer can mean other voters, which it does not name: the metadata does.
             names_all = not partition.topic_rules.counts_majority or (
                 answer.partition_epoch == asked.proposal.partition_epoch
@@ -245,9 +245,9 @@ class IsrManager:
                 partition.change(partition.isr_state(tuple(answer.isr), answer.partition_epoch))
                 self.cannot_write(partition)  # if it is so: while this was pending, it had to wait
                 return outcome
-            outcome = Verdict.OVERTAKEN
+            outcome = ProposalOutcome.OVERTAKEN
         leadership.answered(asked.proposal, outcome)
-        if outcome is Verdict.REFUSED:
+        if outcome is ProposalOutcome.REFUSED:
             self._refused[partition] = self._loop.time() + _REFUSED_S
             partition.advance()
         if answer is not None and answer.error_code:

@@ -9,7 +9,7 @@ from penstock.cluster.peers import Peers
 from penstock.services.configs import Configs
 from penstock.services.partition import Partition
 from penstock.services.partitions import Partitions
-from penstock.services.replication.fetcher import Fetcher
+from penstock.services.replication.fetcher import ReplicaFetcher
 from penstock.services.replication.isr import AlterPartitionSender, IsrManager
 from penstock.services.replication.mending import Mender
 from penstock.services.replication.throttling import FollowerThrottle
@@ -40,7 +40,7 @@ class Replication:
         self._configs = configs
         self._node_id = node_id
         self._throttle = FollowerThrottle(world, configs)
-        self._fetchers: dict[int, Fetcher] = {}
+        self._fetchers: dict[int, ReplicaFetcher] = {}
         self._leaders: dict[Partition, int] = {}  # of those that are fetched
         self._runs = False
         self._ending: dict[asyncio.Task[None], None] = {}
@@ -104,10 +104,10 @@ class Replication:
             self._leaders[partition] = leader
             self._fetcher(leader).follow(partition)
 
-    def _fetcher(self, leader: int) -> Fetcher:
+    def _fetcher(self, leader: int) -> ReplicaFetcher:
         fetcher = self._fetchers.get(leader)
         if fetcher is None:
-            fetcher = self._fetchers[leader] = Fetcher(
+            fetcher = self._fetchers[leader] = ReplicaFetcher(
                 self._world,
                 self._image,
                 self._partitions,

@@ -18,7 +18,7 @@ from penstock.base.ids import TopicPartition
 from penstock.cluster.metadata import NO_LEADER, MetadataImage, PartitionState
 from penstock.core.transactions.shard import TransactionShard
 from penstock.core.transactions.states import TransactionState
-from penstock.core.transactions.transaction import Identity, Transaction
+from penstock.core.transactions.transaction import ProducerIdAndEpoch, TransactionMetadata
 from penstock.records.control import Marker, MarkerType
 from penstock.services.coordinators.coordinator import Coordinator, NotBegun
 from penstock.services.transactions.markers import Markers
@@ -65,11 +65,11 @@ class MarkerWriter:
         self._remote_markers = remote_markers
         self._node_id = node_id
         self._slice_ms = slice_ms
-        self._under_way: dict[tuple[str, Identity], asyncio.Future[None]] = {}
-        self._tasks: dict[asyncio.Task[None], tuple[Transaction, Marker]] = {}
+        self._under_way: dict[tuple[str, ProducerIdAndEpoch], asyncio.Future[None]] = {}
+        self._tasks: dict[asyncio.Task[None], tuple[TransactionMetadata, Marker]] = {}
         self._stopped = False
 
-    def begin(self, prepared: Transaction) -> None:
+    def begin(self, prepared: TransactionMetadata) -> None:
         """The transaction's outcome is certain."""
         key = prepared.transactional_id, prepared.identity
         if key in self._under_way or self._stopped:
@@ -78,7 +78,7 @@ class MarkerWriter:
         # Not within the decision that made it certain, and not before those of the same turn.
         self._world.loop.call_soon(self._end, prepared)
 
-    def _end(self, prepared: Transaction) -> None:
+    def _end(self, prepared: TransactionMetadata) -> None:
         marker = None if self._stopped else self._marker(prepared)
         outcomes: Outcomes = []
         try:
@@ -94,7 +94,7 @@ class MarkerWriter:
         self._tasks[task] = prepared, marker
         task.add_done_callback(lambda done: self._done(prepared, done))
 
-    def _ends_at_once(self, prepared: Transaction, marker: Marker, outcomes: Outcomes) -> bool:
+    def _ends_at_once(self, prepared: TransactionMetadata, marker: Marker, outcomes: Outcomes) -> bool:
         """Most transactions are small and their partitions at hand: they are over before a task would have begun."""
         if len(prepared.partitions) > _PARTITIONS_AT_ONCE_MAX:
             return False
@@ -104,7 +104,7 @@ class MarkerWriter:
             return False
         return not isinstance(self._complete(prepared), NotBegun)
 
-    def _done(self, prepared: Transaction, task: "asyncio.Task[None]") -> None:
+    def _done(self, prepared: TransactionMetadata, task: "asyncio.Task[None]") -> None:
         del self._tasks[task]
         self._over(prepared)
         if not task.cancelled() and task.exception() is not None:
@@ -112,7 +112,7 @@ class MarkerWriter:
                 "the transaction of %s was not ended", prepared.transactional_id, exc_info=task.exception()
             )
 
-    def _over(self, prepared: Transaction) -> None:
+    def _over(self, prepared: TransactionMetadata) -> None:
         self._under_way.pop((prepared.transactional_id, prepared.identity)).set_result(None)
 
     async def ended(self, transactional_id: str, *, timeout_s: float) -> None:
@@ -142,19 +142,19 @@ class MarkerWriter:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _finish(self, prepared: Transaction, marker: Marker, outcomes: Outcomes) -> None:
+    async def _finish(self, prepared: TransactionMetadata, marker: Marker, outcomes: Outcomes) -> None:
         if await self._write_everywhere(prepared, marker, outcomes):
             completed = self._complete(prepared)
             if isinstance(completed, Awaitable):
                 await completed
 
-    def _complete(self, prepared: Transaction) -> "Refusal | Awaitable[Refusal | None] | None":
+    def _complete(self, prepared: TransactionMetadata) -> "Refusal | Awaitable[Refusal | None] | None":
         return self._coordinator.ask_at_once(
             prepared.transactional_id,
             lambda shard, now_ms: shard.complete(prepared.transactional_id, prepared.identity, now_ms),
         )
 
-    def _marker(self, prepared: Transaction) -> Marker | None:
+    def _marker(self, prepared: TransactionMetadata) -> Marker | None:
         """What ends the transaction in a partition; None if this broker is not its coordinator any more."""
         coordinator_epoch = self._coordinator.leader_epoch_for(prepared.transactional_id)
         if coordinator_epoch is None:
@@ -164,7 +164,9 @@ class MarkerWriter:
             MarkerType.COMMIT if commits else MarkerType.ABORT, *prepared.identity, coordinator_epoch
         )
 
-    async def _write_everywhere(self, prepared: Transaction, marker: Marker, outcomes: Outcomes) -> bool:
+    async def _write_everywhere(
+        self, prepared: TransactionMetadata, marker: Marker, outcomes: Outcomes
+    ) -> bool:
         """False if this broker turned out not to be the coordinator any more. `outcomes` are of a first attempt."""
         pacer = Pacer(self._world.loop, slice_ms=self._slice_ms)
         missing = sorted(prepared.partitions)

@@ -7,7 +7,7 @@ from penstock.base.errors import ErrorCode
 from penstock.base.ids import TopicPartition
 from penstock.client.errors import error_code
 from penstock.cluster.peers import Peers
-from penstock.core.transactions.transaction import Identity, by_topic
+from penstock.core.transactions.transaction import ProducerIdAndEpoch, by_topic
 from penstock.services.transactions.outboxes import Outboxes
 from penstock.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -31,7 +31,7 @@ class Question(NamedTuple):
     """Partitions to be added to a transaction of a version 2 client, or verified for an older one."""
 
     transactional_id: str
-    identity: Identity
+    identity: ProducerIdAndEpoch
     partitions: frozenset[TopicPartition]
     verify_only: bool
 

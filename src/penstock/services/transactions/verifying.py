@@ -19,7 +19,7 @@ from penstock.base.errors import ErrorCode, Refusal
 from penstock.base.ids import TopicPartition
 from penstock.core.transactions.requests import AddPartitions
 from penstock.core.transactions.shard import TransactionShard
-from penstock.core.transactions.transaction import VERSION_2, Identity
+from penstock.core.transactions.transaction import VERSION_2, ProducerIdAndEpoch
 from penstock.core.verification import Verification
 from penstock.services.coordinators.coordinator import Coordinator
 from penstock.services.partition import Partition
@@ -76,7 +76,12 @@ class Verifier:
         self._node_id = node_id
 
     async def ask(
-        self, transactional_id: str, identity: Identity, beginning: Sequence[Beginning], *, adds: bool
+        self,
+        transactional_id: str,
+        identity: ProducerIdAndEpoch,
+        beginning: Sequence[Beginning],
+        *,
+        adds: bool,
     ) -> Verified:
         """Add the partitions (`adds`: the client is of version 2), or verify that the client did."""
         for _ in range(_ATTEMPTS):
@@ -97,7 +102,7 @@ class Verifier:
         return verified
 
     async def add(
-        self, transactional_id: str, identity: Identity, partitions: frozenset[TopicPartition]
+        self, transactional_id: str, identity: ProducerIdAndEpoch, partitions: frozenset[TopicPartition]
     ) -> ErrorCode:
         """Make partitions part of the transaction of a version 2 client; NONE if they are."""
         request = AddPartitions(transactional_id, identity, partitions, VERSION_2)
@@ -134,7 +139,7 @@ class Verifier:
         return await self._remote.ask(leader, question)
 
     async def verify(
-        self, transactional_id: str, identity: Identity, partitions: frozenset[TopicPartition]
+        self, transactional_id: str, identity: ProducerIdAndEpoch, partitions: frozenset[TopicPartition]
     ) -> dict[TopicPartition, ErrorCode]:
         """Which partitions an older client has added: NONE, TRANSACTION_ABORTABLE, or why nobody knows."""
         answer = await self._coordinator.ask(
@@ -148,13 +153,13 @@ class Verifier:
         return question.all(answer.code)
 
 
-def _take(batch: Beginning, identity: Identity, *, bumps_epochs: bool) -> Verification:
+def _take(batch: Beginning, identity: ProducerIdAndEpoch, *, bumps_epochs: bool) -> Verification:
     verifications = batch.partition.producers.verifications
     producer_id, epoch = identity
     return verifications.begin(producer_id, epoch=epoch, sequence=batch.sequence, bumps_epochs=bumps_epochs)
 
 
-def _counts(batch: Beginning, identity: Identity, answer: Verification | ErrorCode) -> bool:
+def _counts(batch: Beginning, identity: ProducerIdAndEpoch, answer: Verification | ErrorCode) -> bool:
     """Whether nothing has happened to the partition that makes the coordinator's answer an old one."""
     producers = batch.partition.producers
     if isinstance(answer, ErrorCode) or producers.is_in_transaction(*identity):

@@ -3,7 +3,7 @@
 from bisect import bisect_right
 from functools import cached_property
 
-from penstock.sim.checkers.history import Message, Outcome, Poll, Send
+from penstock.sim.checkers.history import OperationOutcome, Poll, Send, SentMessage
 from penstock.sim.checkers.log_view import LogView
 
 
@@ -31,7 +31,7 @@ class Excuses:
             return True
         return self.compacted(era, offset, message, send, now_ms=poll.now_ms)
 
-    def compacted(self, era: int, offset: int, message: Message, send: Send, *, now_ms: int) -> bool:
+    def compacted(self, era: int, offset: int, message: SentMessage, send: Send, *, now_ms: int) -> bool:
         """Whether compaction may have taken a message."""
         keeping = self._view.keeping
         if not keeping.compacts:
@@ -49,9 +49,9 @@ class Excuses:
         if send.transaction is None:
             return False
         transaction = self._view.transactions.get(send.transaction)
-        return transaction is None or transaction.outcome is not Outcome.OK
+        return transaction is None or transaction.outcome is not OperationOutcome.OK
 
-    def _may_be_superseded(self, era: int, offset: int, message: Message) -> bool:
+    def _may_be_superseded(self, era: int, offset: int, message: SentMessage) -> bool:
         """Whether another message of the same key lies further on, or may."""
         for other, send in self._by_key.get(message.key, ()):
             if other.number == message.number:
@@ -64,10 +64,10 @@ class Excuses:
         return False
 
     @cached_property
-    def _by_key(self) -> dict[str | None, list[tuple[Message, Send]]]:
-        found: dict[str | None, list[tuple[Message, Send]]] = {}
+    def _by_key(self) -> dict[str | None, list[tuple[SentMessage, Send]]]:
+        found: dict[str | None, list[tuple[SentMessage, Send]]] = {}
         for send in self._view.sends:
-            if send.outcome is not Outcome.FAILED:
+            if send.outcome is not OperationOutcome.FAILED:
                 for message in send.messages:
                     found.setdefault(message.key, []).append((message, send))
         return found
@@ -83,7 +83,7 @@ class Excuses:
         total = sum(
             send.size_bytes * (1 if send.lies_once else send.attempts)
             for send in self._view.sends
-            if send.outcome is not Outcome.FAILED
+            if send.outcome is not OperationOutcome.FAILED
         )
         certain = len(self._view.eras.breaks) == 0
         placed = [each for each in self._view.acked if each.send.lies_once] if certain else []

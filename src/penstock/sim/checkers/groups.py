@@ -6,7 +6,7 @@ from itertools import combinations
 
 from penstock.base.ids import TopicPartition
 from penstock.sim.checkers.anomalies import Anomaly, AnomalyKind
-from penstock.sim.checkers.history import NO_OFFSET, Commit, CommittedRead, History, LogName, Outcome
+from penstock.sim.checkers.history import NO_OFFSET, Commit, CommittedRead, History, LogName, OperationOutcome
 
 
 def find_lost_commits(history: History) -> Iterator[Anomaly]:
@@ -37,8 +37,8 @@ def _may_be_read(read: CommittedRead, setting: Sequence[Commit], newest: Commit 
     if read.offset == NO_OFFSET:
         return newest is None
     return any(
-        commit.outcome is Outcome.UNKNOWN
-        or (commit.outcome is Outcome.OK and (newest is None or newest.began <= commit.ended))
+        commit.outcome is OperationOutcome.UNKNOWN
+        or (commit.outcome is OperationOutcome.OK and (newest is None or newest.began <= commit.ended))
         for commit in setting
         if commit.began <= read.ended
     )
@@ -48,7 +48,7 @@ class _Done:
     """Commits that were told to be done, by when: moments are asked for in their order."""
 
     def __init__(self, commits: Sequence[Commit], rank: Callable[[Commit], int]) -> None:
-        done = [commit for commit in commits if commit.outcome is Outcome.OK]
+        done = [commit for commit in commits if commit.outcome is OperationOutcome.OK]
         self._ending = sorted(done, key=lambda commit: commit.ended, reverse=True)
         self._rank = rank
         self._highest: Commit | None = None
@@ -70,11 +70,11 @@ def find_backward_commits(history: History) -> Iterator[Anomaly]:
     But for a commit that nobody heard of again: it may have come late, and have taken the group back itself.
     """
     for where, commits in _by_partition(history).items():
-        late = [commit for commit in commits if commit.outcome is Outcome.UNKNOWN]
+        late = [commit for commit in commits if commit.outcome is OperationOutcome.UNKNOWN]
         done = _Done(commits, lambda commit: commit.offset)
         for commit in sorted(commits, key=lambda each: each.began):
             before = done.highest_before(commit.began)
-            if commit.outcome is not Outcome.OK or before is None or before.offset <= commit.offset:
+            if commit.outcome is not OperationOutcome.OK or before is None or before.offset <= commit.offset:
                 continue
             if not any(each.offset < before.offset and each.began < commit.ended for each in late):
                 what = f"{commit.actor} set {commit.offset} after {before.actor} had set {before.offset}"

@@ -24,7 +24,7 @@ class LogName(NamedTuple):
         return f"{self.topic}-{self.partition} ({self.topic_id})"
 
 
-class Outcome(StrEnum):
+class OperationOutcome(StrEnum):
     """How an operation ended; UNKNOWN: it may have happened, may happen still, or never."""
 
     OK = "ok"
@@ -40,7 +40,7 @@ class CrashKind(Enum):
     MACHINE = "machine"
 
 
-class Message(NamedTuple):
+class SentMessage(NamedTuple):
     """What one sends: `number` is unique in a history and travels with the record."""
 
     number: int
@@ -52,7 +52,7 @@ class Seen(NamedTuple):
     """A message as it was read."""
 
     offset: int
-    message: Message
+    message: SentMessage
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +62,10 @@ class Send:
     actor: str
     # Where it may have gone: a retry after the topic was made again goes to another log. The last one answered.
     logs: tuple[LogName, ...]
-    messages: tuple[Message, ...]
+    messages: tuple[SentMessage, ...]
     began: int
     ended: int
-    outcome: Outcome
+    outcome: OperationOutcome
     acks: int = -1
     base_offset: int = NO_OFFSET
     idempotent: bool = True
@@ -99,12 +99,12 @@ class Poll:
 
 
 @dataclass(frozen=True, slots=True)
-class Transaction:
+class SeenTransaction:
     """What became of a transaction; `ending` is when its end was asked for, if it was."""
 
     number: int
     actor: str
-    outcome: Outcome
+    outcome: OperationOutcome
     ending: int | None = None
 
 
@@ -119,14 +119,14 @@ class Crash(NamedTuple):
         return self.logs is None or log in self.logs
 
 
-class Damage(NamedTuple):
+class DamagedLog(NamedTuple):
     """Bytes of a log changed on the device: from here on its tail may be cut at a crash."""
 
     at: int
     log: LogName
 
 
-class Cut(NamedTuple):
+class RecordDeletion(NamedTuple):
     """Somebody asked to have everything below an offset deleted; whether that was answered is no matter."""
 
     log: LogName
@@ -160,7 +160,7 @@ class Commit:
     offset: int
     began: int
     ended: int
-    outcome: Outcome
+    outcome: OperationOutcome
     actor: str
 
 
@@ -228,10 +228,10 @@ class History:
 
     sends: list[Send] = field(default_factory=list)
     polls: list[Poll] = field(default_factory=list)
-    transactions: list[Transaction] = field(default_factory=list)
+    transactions: list[SeenTransaction] = field(default_factory=list)
     crashes: list[Crash] = field(default_factory=list)
-    damages: list[Damage] = field(default_factory=list)
-    cuts: list[Cut] = field(default_factory=list)
+    damages: list[DamagedLog] = field(default_factory=list)
+    cuts: list[RecordDeletion] = field(default_factory=list)
     final_reads: list[FinalRead] = field(default_factory=list)
     unreadable: list[Unreadable] = field(default_factory=list)
     commits: list[Commit] = field(default_factory=list)
@@ -256,4 +256,4 @@ class History:
         self.crashes.append(Crash(self.tick(), kind, logs))
 
     def damage(self, log: LogName) -> None:
-        self.damages.append(Damage(self.tick(), log))
+        self.damages.append(DamagedLog(self.tick(), log))

@@ -10,11 +10,11 @@ from penstock.sim.checkers.history import (
     History,
     Keeping,
     LogName,
-    Message,
-    Outcome,
+    OperationOutcome,
     Poll,
+    SeenTransaction,
     Send,
-    Transaction,
+    SentMessage,
 )
 from penstock.sim.checkers.promises import Eras, promises_anything
 
@@ -33,7 +33,7 @@ class Acked(NamedTuple):
 class Sent(NamedTuple):
     """One message and the send that carried it."""
 
-    message: Message
+    message: SentMessage
     send: Send
 
 
@@ -48,7 +48,7 @@ class LogView:
         sends: Iterable[Send],
         polls: Iterable[Poll],
         sent: Mapping[int, Sent],
-        transactions: Mapping[int, Transaction],
+        transactions: Mapping[int, SeenTransaction],
     ) -> None:
         self.log = log
         self.keeping = history.keeping.get(log.topic_id, Keeping())
@@ -73,7 +73,11 @@ class LogView:
         self._collect()
 
     def _told_in(self, send: Send) -> int | None:
-        told = send.outcome is Outcome.OK and send.base_offset != NO_OFFSET and send.logs[-1] == self.log
+        told = (
+            send.outcome is OperationOutcome.OK
+            and send.base_offset != NO_OFFSET
+            and send.logs[-1] == self.log
+        )
         if not told or not promises_anything(send.acks):
             return None
         return self.eras.of(send.began, send.ended)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from penstock.sim.checkers.anomalies import Anomaly, AnomalyKind
-from penstock.sim.checkers.history import Outcome
+from penstock.sim.checkers.history import OperationOutcome
 from penstock.sim.checkers.log_view import LogView
 
 
@@ -36,7 +36,7 @@ def _moved(view: LogView, told: set[int]) -> Iterator[Anomaly]:
             if sent is None or not sent.send.lies_once or number in told:
                 continue
             before = places.setdefault(number, (era, next(iter(offsets))))
-            settled = sent.send.outcome is Outcome.OK and sent.send.ended < view.eras.start(era)
+            settled = sent.send.outcome is OperationOutcome.OK and sent.send.ended < view.eras.start(era)
             if before[0] != era and settled and before[1] not in offsets:
                 told.add(number)
                 what = (

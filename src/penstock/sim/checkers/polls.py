@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from penstock.sim.checkers.anomalies import Anomaly, AnomalyKind
-from penstock.sim.checkers.history import Outcome, Poll, Seen
+from penstock.sim.checkers.history import OperationOutcome, Poll, Seen
 from penstock.sim.checkers.log_view import LogView
 
 
@@ -73,10 +73,10 @@ def _aborted(view: LogView, poll: Poll, number: int) -> str | None:
     sent = view.sent.get(number)
     if sent is None:
         return None
-    if sent.send.outcome is Outcome.FAILED:
+    if sent.send.outcome is OperationOutcome.FAILED:
         return "which was refused"
     transaction = None if sent.send.transaction is None else view.transactions.get(sent.send.transaction)
-    if poll.committed_only and transaction is not None and transaction.outcome is Outcome.FAILED:
+    if poll.committed_only and transaction is not None and transaction.outcome is OperationOutcome.FAILED:
         return f"of the aborted transaction {transaction.number}"
     return None
 

@@ -11,7 +11,7 @@ What a reader was shown lies below the high watermark, and so is as safe as what
 from bisect import bisect_right
 from collections.abc import Sequence
 
-from penstock.sim.checkers.history import Crash, CrashKind, Damage, Keeping, LogName
+from penstock.sim.checkers.history import Crash, CrashKind, DamagedLog, Keeping, LogName
 
 ACKS_NONE = 0
 
@@ -35,7 +35,7 @@ class Eras:
     """
 
     def __init__(
-        self, log: LogName, keeping: Keeping, crashes: Sequence[Crash], damages: Sequence[Damage]
+        self, log: LogName, keeping: Keeping, crashes: Sequence[Crash], damages: Sequence[DamagedLog]
     ) -> None:
         damaged_at = min((damage.at for damage in damages if damage.log == log), default=None)
         self.damaged = damaged_at is not None

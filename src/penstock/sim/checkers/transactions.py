@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from penstock.sim.checkers.anomalies import Anomaly, AnomalyKind
 from penstock.sim.checkers.excuses import Excuses
-from penstock.sim.checkers.history import Outcome, Poll
+from penstock.sim.checkers.history import OperationOutcome, Poll
 from penstock.sim.checkers.log_view import Acked, LogView
 
 
@@ -38,7 +38,7 @@ def _hidden(view: LogView, acked: Acked, visible: set[int], shown: dict[int, int
     era, send = acked
     assert send.transaction is not None
     transaction = view.transactions.get(send.transaction)
-    if transaction is None or transaction.outcome is Outcome.FAILED:
+    if transaction is None or transaction.outcome is OperationOutcome.FAILED:
         return  # told as aborted reads
     excuses = Excuses(view)
     for offset, message in enumerate(send.messages, send.base_offset):

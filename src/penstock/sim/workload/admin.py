@@ -9,7 +9,7 @@ from penstock.client.errors import AnsweredError, ClientError
 from penstock.client.offsets import LATEST, find_offsets
 from penstock.client.topics import NewTopic, create_partitions, create_topics, delete_records, delete_topics
 from penstock.sim import entries
-from penstock.sim.checkers import Cut
+from penstock.sim.checkers import RecordDeletion
 from penstock.sim.workload.journal import Journal
 from penstock.sim.workload.promises import Promises
 from penstock.sim.workload.watching import WatchingClient
@@ -95,5 +95,5 @@ class Admin:
             result = (await delete_records(self._client, {partition: before}))[partition]
         finally:
             # By name: whichever log the name stood for meanwhile may have lost its beginning.
-            self._journal.history.cuts += [Cut(log, before) for log in self._client.logs]
+            self._journal.history.cuts += [RecordDeletion(log, before) for log in self._client.logs]
         return result if isinstance(result, Refusal) else None

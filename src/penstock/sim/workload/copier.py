@@ -4,17 +4,17 @@ from collections.abc import Sequence
 
 from penstock.base.ids import TopicPartition
 from penstock.client.group_consumer import GroupConsumer
-from penstock.sim.checkers import Copy, Message, Poll
+from penstock.sim.checkers import Copy, Poll, SentMessage
 from penstock.sim.coordinated_actors import MemberPlan
 from penstock.sim.workload.journal import Journal
-from penstock.sim.workload.member import Member
+from penstock.sim.workload.member import MemberActor
 from penstock.sim.workload.recording import RecordingClient
 from penstock.sim.workload.transacting import GroupOffsets, Part, Transacting
 
 _TIMEOUT_MS = 4_000
 
 
-class Copier(Member):
+class Copier(MemberActor):
     """One transaction for each answer; where one fails, a new session goes on from the group's offsets."""
 
     def __init__(self, plan: MemberPlan, client: RecordingClient, journal: Journal) -> None:
@@ -33,10 +33,10 @@ class Copier(Member):
         for partition, poll in polls.items():
             consumer.advance(partition, poll.next_position)
 
-    def _copies(self, sources: Sequence[Message]) -> list[Part]:
-        by_partition: dict[int, list[Message]] = {}
+    def _copies(self, sources: Sequence[SentMessage]) -> list[Part]:
+        by_partition: dict[int, list[SentMessage]] = {}
         for source in sources:
-            copy = Message(self.journal.number())
+            copy = SentMessage(self.journal.number())
             self.journal.history.copies.append(Copy(self.plan.group, source.number, copy.number))
             by_partition.setdefault(source.number % self.plan.copy_partitions, []).append(copy)
         return [

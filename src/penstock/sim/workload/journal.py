@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from penstock.sim.checkers import History, LogName, Message
+from penstock.sim.checkers import History, LogName, SentMessage
 from penstock.sim.entries import SendBatch
 from penstock.sim.workload.known_topics import KnownTopics
 
@@ -18,10 +18,10 @@ class Journal:
         self.topics = KnownTopics()
         self._next_number = 0
 
-    def messages_of(self, entry: SendBatch) -> tuple[Message, ...]:
+    def messages_of(self, entry: SendBatch) -> tuple[SentMessage, ...]:
         """The messages of a batch, each with a number of its own."""
         return tuple(
-            Message(self.number(), key or None, index in entry.tombstones)
+            SentMessage(self.number(), key or None, index in entry.tombstones)
             for index, key in enumerate(entry.keys)
         )
 

@@ -37,7 +37,7 @@ def protocol_of(plan: MemberPlan) -> GroupProtocol:
     return GroupProtocol.CLASSIC if plan.protocol == CLASSIC else GroupProtocol.CONSUMER
 
 
-class Member:
+class MemberActor:
     """Reads as far as it is given partitions; begins anew when anything fails."""
 
     def __init__(self, plan: MemberPlan, client: RecordingClient, journal: Journal) -> None:

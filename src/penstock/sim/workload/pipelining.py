@@ -17,13 +17,13 @@ from penstock.base.ids import TopicPartition
 from penstock.client.client import Client
 from penstock.client.connection import Connection
 from penstock.client.errors import AnsweredError, ClientError
-from penstock.client.produce import ACKS_ALL, Appended, produce_on
+from penstock.client.produce import ACKS_ALL, ProduceResult, produce_on
 from penstock.client.producer import NewRecord
-from penstock.client.transaction_steps import Identity, new_identity
+from penstock.client.transaction_steps import ProducerIdentity, new_identity
 from penstock.records.builder import build_batch
 from penstock.records.compression import Codec
 from penstock.records.record import Record
-from penstock.sim.checkers import LogName, Message, Outcome, Send
+from penstock.sim.checkers import LogName, OperationOutcome, Send, SentMessage
 from penstock.sim.checkers.history import NO_OFFSET
 from penstock.sim.entries import SendBatch
 from penstock.sim.plan import WriterPlan
@@ -39,7 +39,7 @@ _SEQUENCES = 2**31
 @dataclass
 class _Batch:
     entry: SendBatch
-    messages: tuple[Message, ...]
+    messages: tuple[SentMessage, ...]
     began: int
     timestamp_ms: int
     sequence: int = -1  # as long as it is not under way for the first time
@@ -54,7 +54,7 @@ class _Batch:
             for message in self.messages
         ]
 
-    def encode(self, identity: Identity) -> bytes:
+    def encode(self, identity: ProducerIdentity) -> bytes:
         return build_batch(
             [Record(offset, self.timestamp_ms, *each[:3]) for offset, each in enumerate(self.records)],
             codec=Codec[self.entry.codec],
@@ -98,7 +98,7 @@ class _Lane:
         self._client = client
         self._journal = journal
         self._queue: deque[_Batch] = deque()  # not acknowledged, in order
-        self._identity: Identity | None = None
+        self._identity: ProducerIdentity | None = None
         self._next_sequence = 0
         self._next_acknowledged = 0
         self._begins_epoch = False
@@ -139,7 +139,7 @@ class _Lane:
             connection = await self._client.node_connection(node_id)
         except ClientError as error:
             return error
-        under_way: deque[tuple[_Batch, asyncio.Task[Appended]]] = deque()
+        under_way: deque[tuple[_Batch, asyncio.Task[ProduceResult]]] = deque()
         problem: ClientError | None = None
         while True:
             if problem is None:
@@ -157,9 +157,9 @@ class _Lane:
 
     def _fill(
         self,
-        under_way: deque[tuple[_Batch, "asyncio.Task[Appended]"]],
+        under_way: deque[tuple[_Batch, "asyncio.Task[ProduceResult]"]],
         connection: Connection,
-        identity: Identity,
+        identity: ProducerIdentity,
     ) -> None:
         flying = {id(batch) for batch, _ in under_way}
         for batch in self._queue:
@@ -179,10 +179,10 @@ class _Lane:
                 )
                 under_way.append((batch, task))
 
-    def _acknowledged(self, batch: _Batch, appended: Appended) -> None:
+    def _acknowledged(self, batch: _Batch, appended: ProduceResult) -> None:
         self._queue.remove(batch)
         self._next_acknowledged = (batch.sequence + len(batch.messages)) % _SEQUENCES
-        self._note(batch, Outcome.OK, appended.base_offset)
+        self._note(batch, OperationOutcome.OK, appended.base_offset)
 
     def _failed(self, batch: _Batch, error: ClientError) -> None:
         if not isinstance(error, AnsweredError) or error.retriable:
@@ -208,7 +208,7 @@ class _Lane:
         """Nobody knows what became of them."""
         for batch in self._queue:
             if batch.tried:
-                self._note(batch, Outcome.UNKNOWN, NO_OFFSET)
+                self._note(batch, OperationOutcome.UNKNOWN, NO_OFFSET)
         self._queue.clear()
         self._identity = None
         self._start_numbers()
@@ -219,7 +219,7 @@ class _Lane:
         for batch in self._queue:
             batch.sequence = -1
 
-    def _note(self, batch: _Batch, outcome: Outcome, base_offset: int) -> None:
+    def _note(self, batch: _Batch, outcome: OperationOutcome, base_offset: int) -> None:
         self._journal.count("send", outcome)
         self._journal.history.sends.append(
             Send(
@@ -240,7 +240,7 @@ class _Lane:
 
 async def _produce_one(
     client: Client, connection: Connection, where: TopicPartition, batch: bytes
-) -> Appended:
+) -> ProduceResult:
     result = (await produce_on(client, connection, {where: batch}))[where]
     if isinstance(result, Refusal):
         raise AnsweredError(result, f"produce to {where}")

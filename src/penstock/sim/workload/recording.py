@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 from penstock.base.errors import ErrorCode
 from penstock.base.ids import TopicPartition
 from penstock.schema.words import Message
-from penstock.sim.checkers import Commit, CommittedRead, Outcome
+from penstock.sim.checkers import Commit, CommittedRead, OperationOutcome
 from penstock.sim.workload.journal import Journal
 from penstock.sim.workload.watching import WatchingClient
 from penstock.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
@@ -95,9 +95,9 @@ def _codes(answer: OffsetCommitResponse) -> dict[TopicPartition, int]:
     }
 
 
-def _outcome(code: int | None) -> Outcome:
+def _outcome(code: int | None) -> OperationOutcome:
     if code is None:
-        return Outcome.UNKNOWN
+        return OperationOutcome.UNKNOWN
     if code == ErrorCode.NONE:
-        return Outcome.OK
-    return Outcome.FAILED if code in _REFUSED else Outcome.UNKNOWN
+        return OperationOutcome.OK
+    return OperationOutcome.FAILED if code in _REFUSED else OperationOutcome.UNKNOWN

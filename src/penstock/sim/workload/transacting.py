@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from penstock.base.ids import TopicPartition
 from penstock.client.errors import ClientError
-from penstock.client.group_offsets import Committed, Membership
+from penstock.client.group_offsets import GroupOffset, Membership
 from penstock.client.transactional_producer import FencedError, TransactionalProducer
-from penstock.sim.checkers import Commit, Message, Outcome, Send, Transaction
+from penstock.sim.checkers import Commit, OperationOutcome, SeenTransaction, Send, SentMessage
 from penstock.sim.checkers.history import NO_OFFSET
 from penstock.sim.workload.journal import Journal
 from penstock.sim.workload.recording import RecordingClient
@@ -21,7 +21,7 @@ class Part(NamedTuple):
     """Messages of a transaction for one partition."""
 
     where: TopicPartition
-    messages: tuple[Message, ...]
+    messages: tuple[SentMessage, ...]
 
 
 class GroupOffsets(NamedTuple):
@@ -56,22 +56,22 @@ class Transacting:
     ) -> bool:
         """Whether it is committed for certain; ClientError or FencedError if it could not be ended as asked."""
         history = self._journal.history
-        number, ending, outcome = self._journal.number(), None, Outcome.FAILED
+        number, ending, outcome = self._journal.number(), None, OperationOutcome.FAILED
         try:
             producer = await self._begin()
             for part in parts:
                 await self._send(producer, part, number)
             if group_offsets is not None:
-                committed = {where: Committed(offset) for where, offset in group_offsets.offsets.items()}
+                committed = {where: GroupOffset(offset) for where, offset in group_offsets.offsets.items()}
                 await producer.send_offsets(group_offsets.group, committed, group_offsets.membership)
             if pause_s:
                 await asyncio.sleep(pause_s)
             if not commits:
                 await producer.abort()
                 return False
-            ending, outcome = history.tick(), Outcome.UNKNOWN
+            ending, outcome = history.tick(), OperationOutcome.UNKNOWN
             await producer.commit()
-            outcome = Outcome.OK
+            outcome = OperationOutcome.OK
             return True
         except asyncio.CancelledError:
             self._producer = None
@@ -80,7 +80,7 @@ class Transacting:
             await self._abort(asked_to_commit=ending is not None)
             raise
         finally:
-            history.transactions.append(Transaction(number, self._name, outcome, ending))
+            history.transactions.append(SeenTransaction(number, self._name, outcome, ending))
             if group_offsets is not None and ending is not None:
                 self._note_commits(group_offsets, ending, outcome)
 
@@ -110,10 +110,10 @@ class Transacting:
         ]
         client.begin()
         began, timestamp_ms = history.tick(), client.loop.now_ms()
-        outcome, base_offset = Outcome.UNKNOWN, NO_OFFSET
+        outcome, base_offset = OperationOutcome.UNKNOWN, NO_OFFSET
         try:
             await producer.send(part.where.topic, records)
-            outcome, last_offset = Outcome.OK, producer.tallies[part.where].last_offset
+            outcome, last_offset = OperationOutcome.OK, producer.tallies[part.where].last_offset
             base_offset = NO_OFFSET if last_offset < 0 else last_offset - len(records) + 1
         finally:
             if client.attempts:
@@ -131,7 +131,7 @@ class Transacting:
                     )
                 )
 
-    def _note_commits(self, group_offsets: GroupOffsets, ending: int, outcome: Outcome) -> None:
+    def _note_commits(self, group_offsets: GroupOffsets, ending: int, outcome: OperationOutcome) -> None:
         history = self._journal.history
         ended = history.tick()
         history.commits += [

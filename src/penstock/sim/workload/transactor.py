@@ -3,7 +3,7 @@
 from penstock.base.ids import TopicPartition
 from penstock.client.errors import AnsweredError, ClientError
 from penstock.client.transactional_producer import FencedError
-from penstock.sim.checkers import Message
+from penstock.sim.checkers import SentMessage
 from penstock.sim.coordinated_actors import TransactorPlan
 from penstock.sim.entries import Transact
 from penstock.sim.workload.journal import Journal
@@ -22,7 +22,7 @@ class Transactor:
         parts = [
             Part(
                 TopicPartition(topic, partition),
-                tuple(Message(self._journal.number()) for _ in range(entry.count)),
+                tuple(SentMessage(self._journal.number()) for _ in range(entry.count)),
             )
             for topic, partition in zip(entry.topics, entry.partitions, strict=True)
         ]

@@ -4,7 +4,7 @@ from penstock.base.ids import TopicPartition
 from penstock.client.errors import AnsweredError, ClientError
 from penstock.client.producer import Producer
 from penstock.records.compression import Codec
-from penstock.sim.checkers import Message, Outcome, Send
+from penstock.sim.checkers import OperationOutcome, Send, SentMessage
 from penstock.sim.checkers.history import NO_OFFSET
 from penstock.sim.entries import SendBatch
 from penstock.sim.plan import WriterPlan
@@ -48,7 +48,9 @@ class Writer:
             )
         )
 
-    async def _attempt(self, entry: SendBatch, messages: tuple[Message, ...]) -> tuple[Outcome, int]:
+    async def _attempt(
+        self, entry: SendBatch, messages: tuple[SentMessage, ...]
+    ) -> tuple[OperationOutcome, int]:
         producer = self._producer(entry.codec)
         records = [
             to_record(message, partition=entry.partition, value_bytes=entry.value_bytes)
@@ -58,12 +60,12 @@ class Writer:
             await producer.send(entry.topic, records)
         except ClientError as error:
             if isinstance(error, AnsweredError) and self._client.attempts <= 1 and not error.retriable:
-                return Outcome.FAILED, NO_OFFSET
+                return OperationOutcome.FAILED, NO_OFFSET
             # It may have been appended. Its sequence numbers must not stand for anything else from here on.
             self._producers.clear()
-            return Outcome.UNKNOWN, NO_OFFSET
+            return OperationOutcome.UNKNOWN, NO_OFFSET
         last_offset = producer.tallies[TopicPartition(entry.topic, entry.partition)].last_offset
-        return Outcome.OK, NO_OFFSET if last_offset < 0 else last_offset - len(messages) + 1
+        return OperationOutcome.OK, NO_OFFSET if last_offset < 0 else last_offset - len(messages) + 1
 
     def _producer(self, codec: str) -> Producer:
         known = self._producers.get(codec)

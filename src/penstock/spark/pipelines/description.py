@@ -19,18 +19,18 @@ class FlowDescription(NamedTuple):
     table_bytes: int | None
 
 
-class Description(NamedTuple):
+class PipelineDescription(NamedTuple):
     project: Project
     running_as: int | None
     broker_answers: bool
     flows: tuple[FlowDescription, ...]
 
 
-def describe_project(project: Project) -> Description:
+def describe_project(project: Project) -> PipelineDescription:
     with LagMeter(project) as meter:
         ends = meter.look(topic for flow in project.flows.values() for topic in flow.topics)
     flows = tuple(_describe(project, flow, ends) for flow in project.flows.values())
-    return Description(project, running_process(project), ends is not None, flows)
+    return PipelineDescription(project, running_process(project), ends is not None, flows)
 
 
 def _describe(project: Project, flow: Flow, ends: Ends | None) -> FlowDescription:
@@ -43,7 +43,7 @@ def _describe(project: Project, flow: Flow, ends: Ends | None) -> FlowDescriptio
     return FlowDescription(flow, checkpoint, lag, manifest.row_count, manifest.bytes_count)
 
 
-def description_as_json(description: Description) -> dict[str, Any]:
+def description_as_json(description: PipelineDescription) -> dict[str, Any]:
     project = description.project
     return {
         "name": project.name,

@@ -25,7 +25,7 @@ _GONE: Final = (ErrorCode.GROUP_ID_NOT_FOUND,)
 _ALL: Final = -1  # to DeleteRecords
 
 
-class Plan(NamedTuple):
+class ResetPlan(NamedTuple):
     """What goes back together: the flow that was named, those that it feeds, and the topics between them."""
 
     flows: tuple[Flow, ...]
@@ -47,7 +47,7 @@ class Removed(NamedTuple):
     notes: tuple[str, ...]
 
 
-def plan_reset(project: Project, flow: Flow, *, alone: bool = False) -> Plan:
+def plan_reset(project: Project, flow: Flow, *, alone: bool = False) -> ResetPlan:
     """What has to go back for a flow to go back; with `alone`, nothing but the flow itself."""
     flows, topics = [flow], list[str]()
     for each in flows:  # which grows meanwhile
@@ -59,7 +59,7 @@ def plan_reset(project: Project, flow: Flow, *, alone: bool = False) -> Plan:
             continue
         topics.append(each.to.topic)
         flows += [fed for fed in project.flows.values() if each.to.topic in fed.topics and fed not in flows]
-    return Plan(tuple(flows), tuple(topics))
+    return ResetPlan(tuple(flows), tuple(topics))
 
 
 def _is_between(project: Project, writer: Flow, topic: str, first: Flow) -> bool:
@@ -72,7 +72,7 @@ def _is_between(project: Project, writer: Flow, topic: str, first: Flow) -> bool
     return is_read and topic not in first.topics and writers == [writer]
 
 
-def reset(project: Project, plan: Plan) -> list[Removed]:
+def reset(project: Project, plan: ResetPlan) -> list[Removed]:
     """Carry it out; UserError, and everything is as it was, if the pipeline is running or a topic cannot be emptied."""
     with locked(project):
         # Topics first, and who reads before who writes: whatever interrupts this, nothing is counted twice, and it can

@@ -9,11 +9,11 @@ from typing import Final, Protocol, TypeVar
 
 from penstock.base.errors import PenstockError, Refusal, UserError
 from penstock.spark.sink.protocol import (
-    Decision,
-    Found,
+    CommitPlan,
+    FoundDecision,
     Ids,
     Offered,
-    Plan,
+    SinkDecision,
     no_longer_open,
     on_abort,
     on_commit,
@@ -49,19 +49,19 @@ class Ledger(Protocol[Token]):
     async def take_over(self) -> Token:
         """Be the one who decides; whoever was is shut out."""
 
-    async def look_up(self) -> Found | None:
+    async def look_up(self) -> FoundDecision | None:
         """The newest decision."""
 
     async def open_transactions(self, offered: Sequence[Offered]) -> list[Offered]:
         """All of the query's tasks, and those of `offered`, that are open now."""
 
-    async def write(self, token: Token, decision: Decision) -> None:
+    async def write(self, token: Token, decision: SinkDecision) -> None:
         """ShutOutError if somebody else has taken over since the token was given."""
 
     async def end(self, offered: Sequence[Offered], *, committed: bool) -> dict[Offered, Refusal]:
         """End transactions; those that were refused. What has been ended in this way before is not refused."""
 
-    async def mark_carried_out(self, decision: Decision) -> None:
+    async def mark_carried_out(self, decision: SinkDecision) -> None:
         """Remember that a decision's transactions are all ended."""
 
     async def give_up(self, run: str) -> None:
@@ -150,7 +150,7 @@ async def _leave_nothing_open(ledger: Ledger[Token], run: str) -> None:
 
 
 async def _carry_out(
-    ledger: Ledger[Token], decision: Decision, commit: Sequence[Offered], skip_lost_batch: int
+    ledger: Ledger[Token], decision: SinkDecision, commit: Sequence[Offered], skip_lost_batch: int
 ) -> None:
     refused = await ledger.end(commit, committed=True)
     if refused:
@@ -161,7 +161,7 @@ async def _carry_out(
     await ledger.mark_carried_out(decision)
 
 
-async def _abort(ledger: Ledger[Token], plan: Plan) -> None:
+async def _abort(ledger: Ledger[Token], plan: CommitPlan) -> None:
     """AppendError are those that somebody else ended: fine."""
     refused = await ledger.end(plan.abort, committed=False)
     for each, refusal in refused.items():
@@ -186,7 +186,7 @@ def _gone(ids: Ids, batch: int, gone: Sequence[Offered]) -> str:
     )
 
 
-def _lost(decision: Decision, refused: dict[Offered, Refusal]) -> str:
+def _lost(decision: SinkDecision, refused: dict[Offered, Refusal]) -> str:
     codes = ", ".join(sorted({refusal.code.name for refusal in refused.values()}))
     return (
         f"rows of batch {decision.batch} of query {decision.query} are lost: the batch was decided, and before all of "

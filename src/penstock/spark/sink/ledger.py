@@ -16,13 +16,13 @@ from penstock.base.ids import TopicPartition
 from penstock.client.client import Client
 from penstock.client.errors import AnsweredError, NoAnswerError, describe
 from penstock.client.fetch import Fetched, FetchLimits, fetch, read_batches
-from penstock.client.group_offsets import Committed, commit_offsets, committed_offsets
+from penstock.client.group_offsets import GroupOffset, commit_offsets, committed_offsets
 from penstock.client.offsets import EARLIEST, LATEST, find_offsets
 from penstock.client.produce import produce
 from penstock.client.topics import NewTopic, create_topics
 from penstock.client.transaction_steps import (
     OLD_PRODUCE,
-    Identity,
+    ProducerIdentity,
     add_partitions,
     end,
     has_own_epochs,
@@ -41,10 +41,10 @@ from penstock.spark.sink.deciding import ShutOutError
 from penstock.spark.sink.protocol import (
     MAY_WRITE,
     ONGOING,
-    Decision,
-    Found,
+    FoundDecision,
     Ids,
     Offered,
+    SinkDecision,
     read_decision,
     write_decision,
 )
@@ -77,15 +77,15 @@ class BrokerLedger:
         self._topic = topic
         self._keeps = keeps
         self._offset = -1  # of the decision that was found or written
-        self._token: Identity | None = None
+        self._token: ProducerIdentity | None = None
         self._sequence = 0
 
-    async def take_over(self) -> Identity:
+    async def take_over(self) -> ProducerIdentity:
         self._token = await take_over(self._client, self.ids.decisions, timeout_ms=_TIMEOUT_MS)
         self._sequence = 0
         return self._token
 
-    async def look_up(self) -> Found | None:
+    async def look_up(self) -> FoundDecision | None:
         partition = await self._partition(create=False)
         if partition is None:
             return None
@@ -95,13 +95,13 @@ class BrokerLedger:
         # One before it: the decision that was carried out last is itself of interest.
         start = max(done - 1, bounds[partition])
         end_offset = (await find_offsets(self._client, {partition: LATEST}))[partition]
-        found: tuple[int, Decision] | None = None
+        found: tuple[int, SinkDecision] | None = None
         async for offset, decision in _Reader(self._client, self.ids.query, partition, start, end_offset):
             found = None if decision is None else (offset, decision)
         if found is None:
             return None
         self._offset = found[0]
-        return Found(found[1], carried_out=found[0] < done)
+        return FoundDecision(found[1], carried_out=found[0] < done)
 
     async def open_transactions(self, offered: Sequence[Offered]) -> list[Offered]:
         listed = await list_transactions(self._client, states=[ONGOING])
@@ -116,7 +116,7 @@ class BrokerLedger:
             if isinstance(each, TransactionDescription) and each.state == ONGOING
         ]
 
-    async def write(self, token: Identity, decision: Decision) -> None:
+    async def write(self, token: ProducerIdentity, decision: SinkDecision) -> None:
         self._offset = await self._write(token, write_decision(decision))
 
     async def end(self, offered: Sequence[Offered], *, committed: bool) -> dict[Offered, Refusal]:
@@ -129,7 +129,7 @@ class BrokerLedger:
                     await end(
                         self._client,
                         each.transactional_id,
-                        Identity(each.producer_id, each.producer_epoch),
+                        ProducerIdentity(each.producer_id, each.producer_epoch),
                         committed=committed,
                         own_epochs=own_epochs,
                     )
@@ -142,7 +142,7 @@ class BrokerLedger:
         results = await asyncio.gather(*map(end_one, offered))
         return {each: refusal for each, refusal in zip(offered, results, strict=True) if refusal is not None}
 
-    async def mark_carried_out(self, decision: Decision) -> None:
+    async def mark_carried_out(self, decision: SinkDecision) -> None:
         if not self._keeps:
             assert self._token is not None
             await self._write(self._token, None)  # nobody will ask again
@@ -150,7 +150,7 @@ class BrokerLedger:
         partition = await self._partition(create=True)
         assert partition is not None
         assert self._offset >= 0, "marked before it was found or written"
-        mark = Committed(self._offset + 1, metadata=f"batch {decision.batch}")
+        mark = GroupOffset(self._offset + 1, metadata=f"batch {decision.batch}")
         refused = await commit_offsets(self._client, self.ids.decisions, {partition: mark})
         if refusal := refused.get(partition):
             raise AnsweredError(refusal, f"remember that batch {decision.batch} was carried out")
@@ -178,7 +178,7 @@ class BrokerLedger:
         names = (each.transactional_id for each in listed)
         await asyncio.gather(*(shut_out(name) for name in names if self.ids.is_of_run(name, run)))
 
-    async def _write(self, token: Identity, value: bytes | None) -> int:
+    async def _write(self, token: ProducerIdentity, value: bytes | None) -> int:
         """One record, in a transaction of its own; its offset."""
         partition = await self._partition(create=True)
         assert partition is not None
@@ -251,7 +251,7 @@ class _Reader:
         self._position = start
         self._end = end_offset
 
-    async def __aiter__(self) -> AsyncIterator[tuple[int, Decision | None]]:
+    async def __aiter__(self) -> AsyncIterator[tuple[int, SinkDecision | None]]:
         deadline = self._client.loop.time() + self._client.settings.patience_ms / 1000
         while self._position < self._end:
             fetched = await self._client.persist(self._fetch)
@@ -273,7 +273,7 @@ class _Reader:
             raise AnsweredError(fetched.refusal, f"read decisions from {self._partition}")
         return fetched
 
-    def _decisions(self, fetched: Fetched) -> Iterator[tuple[int, Decision | None]]:
+    def _decisions(self, fetched: Fetched) -> Iterator[tuple[int, SinkDecision | None]]:
         key = self._query.encode()
         for header, batch in read_batches(fetched):
             self._position = max(self._position, header.next_offset)

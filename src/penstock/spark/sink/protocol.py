@@ -64,7 +64,7 @@ class Offered(NamedTuple):
     producer_epoch: int
 
 
-class Decision(NamedTuple):
+class SinkDecision(NamedTuple):
     """These transactions, and no others, are this batch of the query."""
 
     query: str
@@ -73,18 +73,18 @@ class Decision(NamedTuple):
     transactions: tuple[Offered, ...]
 
 
-class Found(NamedTuple):
+class FoundDecision(NamedTuple):
     """The newest decision of a query, and whether it is known to have been carried out."""
 
-    decision: Decision
+    decision: SinkDecision
     carried_out: bool
 
 
-class Plan(NamedTuple):
+class CommitPlan(NamedTuple):
     """What a driver does, in this order: finish an earlier decision, write one, end its transactions, abort others."""
 
-    finish: Decision | None = None
-    write: Decision | None = None
+    finish: SinkDecision | None = None
+    write: SinkDecision | None = None
     is_new: bool = False  # else it is one that was there before
     commit: tuple[Offered, ...] = ()
     abort: tuple[Offered, ...] = ()
@@ -118,42 +118,44 @@ class Ids(NamedTuple):
         return transactional_id.endswith(f".{batch % 2}")
 
 
-def is_decided(found: Found | None, batch: int) -> bool:
+def is_decided(found: FoundDecision | None, batch: int) -> bool:
     """Whether a batch needs nothing written any more."""
     return found is not None and found.decision.batch >= batch
 
 
 def on_commit(
     ids: Ids,
-    found: Found | None,
+    found: FoundDecision | None,
     *,
     run: str,
     batch: int,
     offered: Sequence[Offered],
     open_transactions: Iterable[Offered],
-) -> Plan:
+) -> CommitPlan:
     """All tasks of a batch have come to their end, and Spark wants it committed.
 
     `found` and `open_transactions`, those of the query's tasks, were looked up after the decisions were taken over.
     """
     finish = _to_finish(found, run=run, batch=batch)
     if found is not None and found.decision.batch > batch:
-        return Plan(finish=finish, abort=_without(offered, found.decision))
+        return CommitPlan(finish=finish, abort=_without(offered, found.decision))
     if found is not None and found.decision.batch == batch:
         # Written once more: if that succeeds, nobody has decided anything since the listing was taken.
         left = [each for each in open_transactions if ids.has_parity(each.transactional_id, batch)]
-        return Plan(
+        return CommitPlan(
             write=found.decision,
             commit=() if found.carried_out else found.decision.transactions,
             abort=_without([*offered, *left], found.decision),
         )
-    decision = Decision(ids.query, run, batch, tuple(offered))
+    decision = SinkDecision(ids.query, run, batch, tuple(offered))
     others = [] if finish is None else finish.transactions
     left = [each for each in open_transactions if each not in others]
-    return Plan(finish, decision, is_new=True, commit=decision.transactions, abort=_without(left, decision))
+    return CommitPlan(
+        finish, decision, is_new=True, commit=decision.transactions, abort=_without(left, decision)
+    )
 
 
-def on_abort(found: Found | None, *, run: str, batch: int) -> Decision | None:
+def on_abort(found: FoundDecision | None, *, run: str, batch: int) -> SinkDecision | None:
     """A task failed, or the commit did: what has to be carried out before the run's transactions are taken over."""
     return _to_finish(found, run=run, batch=batch)
 
@@ -164,14 +166,14 @@ def no_longer_open(offered: Iterable[Offered], open_transactions: Iterable[Offer
     return [each for each in offered if each not in known]
 
 
-def _to_finish(found: Found | None, *, run: str, batch: int) -> Decision | None:
+def _to_finish(found: FoundDecision | None, *, run: str, batch: int) -> SinkDecision | None:
     if found is None or found.carried_out:
         return None
     decision = found.decision
     return None if decision.run == run and decision.batch != batch else decision
 
 
-def _without(offered: Iterable[Offered], decision: Decision) -> tuple[Offered, ...]:
+def _without(offered: Iterable[Offered], decision: SinkDecision) -> tuple[Offered, ...]:
     return tuple(dict.fromkeys(each for each in offered if each not in decision.transactions))
 
 
@@ -179,7 +181,7 @@ class UnreadableDecisionError(UserError):
     """A record among the decisions that is none of ours, or of a newer version."""
 
 
-def write_decision(decision: Decision) -> bytes:
+def write_decision(decision: SinkDecision) -> bytes:
     """The value of the decision's record; its key is the query."""
     return json.dumps(
         {
@@ -192,7 +194,7 @@ def write_decision(decision: Decision) -> bytes:
     ).encode()
 
 
-def read_decision(query: str, value: bytes) -> Decision:
+def read_decision(query: str, value: bytes) -> SinkDecision:
     try:
         told = json.loads(value)
         if told["format"] != _FORMAT:
@@ -201,7 +203,7 @@ def read_decision(query: str, value: bytes) -> Decision:
             Offered(str(name), int(producer_id), int(epoch))
             for name, producer_id, epoch in told["transactions"]
         )
-        return Decision(query, str(told["run"]), int(told["batch"]), transactions)
+        return SinkDecision(query, str(told["run"]), int(told["batch"]), transactions)
     except (ValueError, KeyError, TypeError) as error:
         raise UnreadableDecisionError(
             f"the decision of query {query} cannot be read ({error}): somebody else wrote to the topic, or a newer "

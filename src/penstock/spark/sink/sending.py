@@ -17,8 +17,8 @@ from penstock.base.ids import TopicPartition
 from penstock.client.blocking import BlockingClient
 from penstock.client.client import Client
 from penstock.client.errors import AnsweredError, describe
-from penstock.client.produce import Appended, produce
-from penstock.client.transaction_steps import Identity
+from penstock.client.produce import ProduceResult, produce
+from penstock.client.transaction_steps import ProducerIdentity
 from penstock.records.batch import NO_PRODUCER, NO_SEQUENCE, read_header
 from penstock.records.builder import build_batch
 from penstock.records.columns import BatchWriter, NewRows, Writing
@@ -45,7 +45,7 @@ class SendRules(NamedTuple):
 class InName(NamedTuple):
     """In whose name batches are sent."""
 
-    identity: Identity
+    identity: ProducerIdentity
     transactional_id: str | None = None
     produce_version_max: int | None = None
     announce: Callable[[Iterable[TopicPartition]], Awaitable[None]] | None = None  # before the first batch
@@ -227,7 +227,7 @@ class _Route:
         )
         for partition, sealed in round_.items():
             result = results[partition]
-            if isinstance(result, Appended) or result.code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
+            if isinstance(result, ProduceResult) or result.code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
                 self._rows_arrived += sealed.rows
                 self._bytes_arrived += len(sealed.batch)
             elif result.code is ErrorCode.MESSAGE_TOO_LARGE and sealed.rows > 1:

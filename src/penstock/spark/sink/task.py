@@ -22,7 +22,7 @@ from penstock.client.produce import ACKS_ALL
 from penstock.client.transaction_steps import (
     NOBODY,
     OLD_PRODUCE,
-    Identity,
+    ProducerIdentity,
     add_partitions,
     end,
     has_own_epochs,
@@ -235,7 +235,7 @@ class _Transaction:
             None if self._own_epochs else announce,
         )
 
-    async def _take_over(self, client: Client) -> Identity:
+    async def _take_over(self, client: Client) -> ProducerIdentity:
         if self._may_be_prepared and await offers_two_phase(client):
             try:
                 return await take_over(client, self._id, timeout_ms=self._timeout_ms, two_phase=True)
@@ -249,7 +249,7 @@ class _Transaction:
         """After an error: readers should not have to wait for the driver's clean-up or a timeout."""
         if self.offered is None:
             return
-        identity = Identity(self.offered.producer_id, self.offered.producer_epoch)
+        identity = ProducerIdentity(self.offered.producer_id, self.offered.producer_epoch)
         client = self._blocking.client
         try:
             self._blocking.run(end(client, self._id, identity, committed=False, own_epochs=self._own_epochs))

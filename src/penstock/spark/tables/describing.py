@@ -11,7 +11,7 @@ from penstock.spark.tables.manifest import read_manifest
 from penstock.spark.tables.schemas import TOPIC_COLUMNS, value_columns
 
 
-class PartitionState(NamedTuple):
+class TablePartition(NamedTuple):
     """What of one partition is in a table."""
 
     partition: TopicPartition
@@ -33,7 +33,7 @@ class TableState(NamedTuple):
     files: int
     bytes_count: int
     rejected: int
-    partitions: list[PartitionState]
+    partitions: list[TablePartition]
 
     @property
     def lag(self) -> int | None:
@@ -58,7 +58,7 @@ def describe(table: Table, ends: Mapping[TopicPartition, int] | None = None) -> 
         manifest.bytes_count,
         manifest.rejected_count,
         [
-            PartitionState(each, reached.get(each, 0), None if ends is None else ends.get(each))
+            TablePartition(each, reached.get(each, 0), None if ends is None else ends.get(each))
             for each in sorted({*reached, *(ends or ())})
         ],
     )

@@ -27,7 +27,7 @@ class Query(NamedTuple):
     limit: int | None = None
 
 
-class Rows(NamedTuple):
+class QueryResult(NamedTuple):
     """An answer; `is_all` unless the limit has left rows out."""
 
     columns: tuple[str, ...]
@@ -35,7 +35,7 @@ class Rows(NamedTuple):
     is_all: bool
 
 
-def query(table: Table, wanted: Query) -> Rows:
+def query(table: Table, wanted: Query) -> QueryResult:
     """The rows; UserError for a column that the table does not have, or a value that is not of a column's type."""
     try:
         import pyarrow.dataset as datasets
@@ -53,12 +53,12 @@ def query(table: Table, wanted: Query) -> Rows:
             raise unknown_name("column", name, known)
     shown = wanted.columns or tuple(known)
     if not manifest.files:
-        return Rows(shown, [], True)
+        return QueryResult(shown, [], True)
     dataset = datasets.dataset([str(table.folder / each.path) for each in manifest.files], format="parquet")
     limit = wanted.limit if wanted.limit is not None else manifest.row_count
     found = _scan(dataset, wanted, list(dict.fromkeys([*shown, *named])), limit)
     rows = [tuple(row[name] for name in shown) for row in found.slice(0, limit).to_pylist()]
-    return Rows(shown, rows, found.num_rows <= limit)
+    return QueryResult(shown, rows, found.num_rows <= limit)
 
 
 def _scan(dataset: "pyarrow.dataset.Dataset", wanted: Query, columns: list[str], limit: int) -> "pa.Table":

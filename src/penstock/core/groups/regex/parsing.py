@@ -10,11 +10,11 @@ from typing import Final, NoReturn
 
 from penstock.core.groups.regex import character_sets as sets
 from penstock.core.groups.regex.syntax import (
+    Assertion,
     Character,
     Choice,
     ExpressionError,
     Node,
-    Place,
     Repetition,
     Sequence,
 )
@@ -24,10 +24,10 @@ NESTING_MAX: Final = 100
 
 _CODE_MAX: Final = 0x10FFFF
 _ESCAPED_PLACES: Final = {
-    "A": Place.TEXT_START,
-    "z": Place.TEXT_END,
-    "b": Place.WORD_BOUNDARY,
-    "B": Place.NO_WORD_BOUNDARY,
+    "A": Assertion.TEXT_START,
+    "z": Assertion.TEXT_END,
+    "b": Assertion.WORD_BOUNDARY,
+    "B": Assertion.NO_WORD_BOUNDARY,
 }
 _ESCAPED_CONTROLS: Final = {"a": 7, "f": 12, "n": 10, "r": 13, "t": 9, "v": 11}
 _OCTAL: Final = frozenset("01234567")
@@ -213,9 +213,9 @@ class _Parser:
         if letter == ".":
             return Character(sets.ALL if self._flags.dot_takes_newline else sets.complement(sets.NEWLINE))
         if letter == "^":
-            return Place.LINE_START if self._flags.many_lines else Place.TEXT_START
+            return Assertion.LINE_START if self._flags.many_lines else Assertion.TEXT_START
         if letter == "$":
-            return Place.LINE_END if self._flags.many_lines else Place.TEXT_END
+            return Assertion.LINE_END if self._flags.many_lines else Assertion.TEXT_END
         return Character(self._between(ord(letter), ord(letter)))
 
     def _escaped(self) -> Node:

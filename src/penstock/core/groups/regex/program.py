@@ -12,11 +12,11 @@ from typing import Final, TypeAlias
 
 from penstock.core.groups.regex import character_sets as sets
 from penstock.core.groups.regex.syntax import (
+    Assertion,
     Character,
     Choice,
     ExpressionError,
     Node,
-    Place,
     Repetition,
     Sequence,
 )
@@ -41,7 +41,7 @@ class _Take:
 class _Hold:
     """Go to `following` at once, if the place is such."""
 
-    place: Place
+    place: Assertion
     following: int
 
 
@@ -158,7 +158,7 @@ class _Assembler:
         """Put the instructions of `node`, which go on to `following`; where they begin."""
         if isinstance(node, Character):
             return self.put(_Take(node.choices, following))
-        if isinstance(node, Place):
+        if isinstance(node, Assertion):
             return self.put(_Hold(node, following))
         if isinstance(node, Sequence):
             for part in reversed(node.parts):
@@ -198,14 +198,14 @@ def _kind(character: str) -> int:
     return _WORD if sets.of(character) & sets.WORD else _OTHER
 
 
-def _holds(place: Place, before: str, after: str) -> bool:
-    if place is Place.TEXT_START:
+def _holds(place: Assertion, before: str, after: str) -> bool:
+    if place is Assertion.TEXT_START:
         return not before
-    if place is Place.TEXT_END:
+    if place is Assertion.TEXT_END:
         return not after
-    if place is Place.LINE_START:
+    if place is Assertion.LINE_START:
         return before in ("", "\n")
-    if place is Place.LINE_END:
+    if place is Assertion.LINE_END:
         return after in ("", "\n")
     boundary = (_kind(before) == _WORD) != (_kind(after) == _WORD)
-    return boundary == (place is Place.WORD_BOUNDARY)
+    return boundary == (place is Assertion.WORD_BOUNDARY)

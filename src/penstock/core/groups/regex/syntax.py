@@ -14,7 +14,7 @@ class ExpressionError(Exception):
         self.where = where
 
 
-class Place(Enum):
+class Assertion(Enum):
     """Assertions: they take no character, they hold or don't at a place in the text."""
 
     TEXT_START = "\\A"
@@ -55,4 +55,4 @@ class Repetition:
     at_most: int | None
 
 
-Node: TypeAlias = Character | Place | Sequence | Choice | Repetition
+Node: TypeAlias = Character | Assertion | Sequence | Choice | Repetition
