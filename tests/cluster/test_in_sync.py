@@ -5,7 +5,7 @@ import pytest
 from penstock.base.errors import ErrorCode
 from penstock.base.ids import TopicId
 from penstock.cluster.metadata import BrokerRegistration, MetadataImage, PartitionState, Topic
-from penstock.controller.isr import PartitionProposal, judge
+from penstock.controller.rules.isr import PartitionProposal, judge
 
 ID = TopicId(b"t" * 16)
 

@@ -5,7 +5,7 @@ from hypothesis import given
 
 from penstock.cluster.metadata import NO_LEADER, PartitionState
 from penstock.controller.controller import _new_partition
-from penstock.controller.leader_election import (
+from penstock.controller.rules.leader_election import (
     cancel_exchange,
     elect,
     elect_preferred,

@@ -18,9 +18,9 @@ from penstock.cluster.metadata import (
     decode_partition,
     encode_partition,
 )
-from penstock.controller import majorities
-from penstock.controller.isr import PartitionProposal, judge
-from penstock.controller.majorities import (
+from penstock.controller.rules import majorities
+from penstock.controller.rules.isr import PartitionProposal, judge
+from penstock.controller.rules.majorities import (
     Report,
     agree,
     appoint,
@@ -34,7 +34,7 @@ from penstock.controller.majorities import (
     vacate,
     welcome,
 )
-from penstock.controller.reassignment import RequestedReplicas, elections, exchanges
+from penstock.controller.rules.reassignment import RequestedReplicas, elections, exchanges
 from penstock.core import replication
 from penstock.core.replication import Leadership, majority_of
 

@@ -9,7 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.base.ids import TopicPartition
-from penstock.controller.balancing import TOLERANCE, BalancingPlan, BrokerFact, Limits, PartitionFact, plan
+from penstock.controller.rules.balancing import (
+    TOLERANCE,
+    BalancingPlan,
+    BrokerFact,
+    Limits,
+    PartitionFact,
+    plan,
+)
 
 LIMITS = Limits(leaders=10, replicas=4)
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.base.errors import ErrorCode, Refusal
-from penstock.controller.placement import assign_replicas, check_assignment
+from penstock.controller.rules.placement import assign_replicas, check_assignment
 
 
 def test_one_broker_gets_everything():

@@ -16,10 +16,10 @@ from penstock.cluster.deletions import Deletions
 from penstock.cluster.metadata import NO_LEADER, PartitionState
 from penstock.cluster.new_topic import TopicSpec
 from penstock.controller import majority_elections as appointments
-from penstock.controller.balancing import _Planner
 from penstock.controller.controller import Controller
-from penstock.controller.majorities import Report
 from penstock.controller.metadata_writer import MetadataWriter
+from penstock.controller.rules.balancing import _Planner
+from penstock.controller.rules.majorities import Report
 from penstock.core import producers, replication
 from penstock.core.rejected_sequences import RejectedSequences
 from penstock.core.replication import Leadership

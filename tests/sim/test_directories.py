@@ -12,7 +12,7 @@ from penstock.base.ids import TopicPartition, format_id
 from penstock.client.client import Client
 from penstock.client.topics import NewTopic, create_topics, delete_topics
 from penstock.cluster.metadata import DELETIONS
-from penstock.controller.reassignment import RequestedReplicas
+from penstock.controller.rules.reassignment import RequestedReplicas
 from penstock.sim import Node, Simulation
 from penstock.sim.foreign import vanished
 from penstock.sim.shared_store import SharedStore

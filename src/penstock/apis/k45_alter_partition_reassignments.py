@@ -3,7 +3,7 @@
 from penstock.apis.context import Call
 from penstock.base.errors import Refusal
 from penstock.base.ids import TopicPartition
-from penstock.controller.reassignment import RequestedReplicas
+from penstock.controller.rules.reassignment import RequestedReplicas
 from penstock.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,

@@ -2,7 +2,7 @@
 
 from penstock.apis.context import Call
 from penstock.controller.controller import NOT_CONTROLLER
-from penstock.controller.reassignment import exchanges_under_way
+from penstock.controller.rules.reassignment import exchanges_under_way
 from penstock.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,

@@ -3,7 +3,7 @@
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.cluster.metadata import MetadataImage
 from penstock.controller.controller import Controller
-from penstock.controller.isr import PartitionProposal, Verdict
+from penstock.controller.rules.isr import PartitionProposal, Verdict
 from penstock.wire.messages.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionResponse,

@@ -1,5 +1,5 @@
 """The controller's balancer: gathers facts about brokers and partitions, and carries out the moves that
-`controller.balancing` plans.
+`controller.rules.balancing` plans.
 
 Each plan follows from the metadata alone, so the next controller continues where this one stopped.
 """
@@ -20,10 +20,10 @@ from penstock.base.errors import ErrorCode, Refusal
 from penstock.base.ids import TopicPartition
 from penstock.cluster.metadata import MetadataImage
 from penstock.cluster.peers import Peers
-from penstock.controller.balancing import BalancingPlan, BrokerFact, Limits, PartitionFact, plan
 from penstock.controller.controller import Controller
 from penstock.controller.partition_loads import PartitionLoads
-from penstock.controller.reassignment import RequestedReplicas, exchanges_under_way
+from penstock.controller.rules.balancing import BalancingPlan, BrokerFact, Limits, PartitionFact, plan
+from penstock.controller.rules.reassignment import RequestedReplicas, exchanges_under_way
 from penstock.services.configs import Configs
 from penstock.services.coordinators.internal_topics import replicas_wanted
 from penstock.services.partitions import Partitions

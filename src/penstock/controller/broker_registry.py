@@ -21,9 +21,9 @@ from penstock.cluster.metadata import (
     Topic,
 )
 from penstock.cluster.store_watcher import StoreWatcher
-from penstock.controller import majorities
 from penstock.controller.controller import Controller
-from penstock.controller.leader_election import fence, hand_over, welcome
+from penstock.controller.rules import majorities
+from penstock.controller.rules.leader_election import fence, hand_over, welcome
 from penstock.world import World
 from penstock.world.store import Check
 

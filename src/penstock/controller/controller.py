@@ -31,11 +31,11 @@ from penstock.cluster.metadata import (
     encode_number,
 )
 from penstock.cluster.new_topic import DEFAULT, TopicSpec
-from penstock.controller.isr import PartitionProposal, Verdict, judge
-from penstock.controller.leader_election import without_needless
 from penstock.controller.metadata_writer import MetadataWriter, NotControllerError
-from penstock.controller.placement import assign_replicas, check_assignment
-from penstock.controller.reassignment import PartitionDecisions, RequestedReplicas, elections, exchanges
+from penstock.controller.rules.isr import PartitionProposal, Verdict, judge
+from penstock.controller.rules.leader_election import without_needless
+from penstock.controller.rules.placement import assign_replicas, check_assignment
+from penstock.controller.rules.reassignment import PartitionDecisions, RequestedReplicas, elections, exchanges
 from penstock.world import World
 from penstock.world.store import BadVersionError, Check, Create, Delete, NoNodeError, Set, StoreError
 

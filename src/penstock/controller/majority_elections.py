@@ -2,8 +2,8 @@
 
 A partition that has lost its leader is in the metadata with none, under an epoch of its own. Whoever has heard of that
 follows no older leader any more, and says so by answering OffsetForLeaderEpoch with the last epoch of its log, and its
-end. `controller.majorities` has the rules; here is who is asked, and when. What is known so far is forgotten with the
-office: the next controller asks again.
+end. `controller.rules.majorities` has the rules; here is which replicas are asked, and when. A new controller asks
+again.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from penstock.cluster.metadata import NO_LEADER, MetadataImage, PartitionState, 
 from penstock.cluster.peers import Peers
 from penstock.controller.broker_registry import BrokerRegistry
 from penstock.controller.controller import Controller
-from penstock.controller.majorities import Report, appoint, choose
+from penstock.controller.rules.majorities import Report, appoint, choose
 from penstock.services.partitions import Partitions
 from penstock.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,

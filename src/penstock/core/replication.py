@@ -11,7 +11,7 @@ replicas but those that are being added. What a majority of them has is safe, pr
 of the leader's own epoch: what is older may lie on a majority, and yet be missing in the log of a replica that led
 meanwhile, whose last epoch is the greater one. So a leader begins with a record of its own. Voters change one at a
 time, and while it is not known whether they have, a majority before and one after must have what is to be safe. The
-other half, the appointment of leaders, is in `controller.majorities`.
+other half, the appointment of leaders, is in `controller.rules.majorities`.
 
 Also here: where a follower cuts its log when it has diverged from its leader's. Time is an argument everywhere, in
 milliseconds of a clock that does not jump.

@@ -4,8 +4,8 @@ A broker leads a partition or follows its leader, as the metadata says. A leader
 far its followers are, and moves the high watermark when all who count have something; a follower copies batches as they
 lie in the leader's log, and believes the leader's high watermark. Changes of role run on the loop, to their end.
 
-Where majorities count (`controller.majorities`), a leader's first record is one of its own, and a partition without a
-leader reports what its log has.
+Where majorities count (`controller.rules.majorities`), a leader begins with a control record of its own, and a replica
+of a partition without a leader reports what its log has.
 """
 
 import asyncio

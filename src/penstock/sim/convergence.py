@@ -6,7 +6,7 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from penstock.apis.context import Services
 from penstock.base.ids import TopicPartition
 from penstock.cluster.metadata import CONTROLLER, PartitionState, Topic
-from penstock.controller.balancing import BrokerFact, Limits, PartitionFact, plan
+from penstock.controller.rules.balancing import BrokerFact, Limits, PartitionFact, plan
 from penstock.services.partition import Partition
 from penstock.sim.node import Node
 from penstock.sim.shared_store import SharedStore

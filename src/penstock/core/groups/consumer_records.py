@@ -16,7 +16,7 @@ from penstock.records.internal.group_shapes import (
     ConsumerGroupTargetAssignmentMemberValue,
     ConsumerGroupTargetAssignmentMetadataKey,
     ConsumerGroupTargetAssignmentMetadataValue,
-    RecordedTopicPartitions,
+    TopicPartition,
 )
 from penstock.records.internal.record import InternalRecord
 
@@ -56,7 +56,7 @@ def no_member(group_id: str, member_id: str) -> tuple[InternalRecord, ...]:
 
 def target(group_id: str, member_id: str, assignment: Assignment) -> InternalRecord:
     topics = [
-        RecordedTopicPartitions(topic_id=topic_id, partitions=partitions)
+        TopicPartition(topic_id=topic_id, partitions=partitions)
         for topic_id, partitions in listed(assignment)
     ]
     key = ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id)

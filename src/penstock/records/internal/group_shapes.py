@@ -184,7 +184,7 @@ class ConsumerGroupTargetAssignmentMemberKey(RecordKey):
     member_id: str = words.string("0")
 
 
-class RecordedTopicPartitions(Struct):
+class TopicPartition(Struct):
     topic_id: bytes = words.uuid("0+")
     partitions: list[int] = words.array(words.int32, "0+")
 
@@ -193,7 +193,7 @@ class ConsumerGroupTargetAssignmentMemberValue(RecordValue):
     VERSIONS = (0, 0)
     FLEXIBLE_SINCE = 0
 
-    topic_partitions: list[RecordedTopicPartitions] = words.array(RecordedTopicPartitions, "0+")
+    topic_partitions: list[TopicPartition] = words.array(TopicPartition, "0+")
 
 
 class ConsumerGroupCurrentMemberAssignmentKey(RecordKey):

@@ -7,8 +7,8 @@ from typing import NamedTuple
 from penstock.base.errors import ErrorCode
 from penstock.cluster.changes import Change
 from penstock.cluster.metadata import MetadataImage, PartitionState, Topic
-from penstock.controller.leader_election import elect, finish_exchange
-from penstock.controller.majorities import agree
+from penstock.controller.rules.leader_election import elect, finish_exchange
+from penstock.controller.rules.majorities import agree
 
 NO_EPOCH = -1
 

@@ -8,8 +8,8 @@ from penstock.base.errors import ErrorCode, Refusal
 from penstock.base.ids import TopicPartition
 from penstock.cluster.changes import Change
 from penstock.cluster.metadata import MetadataImage, PartitionState, Topic
-from penstock.controller import majorities
-from penstock.controller.leader_election import (
+from penstock.controller.rules import majorities
+from penstock.controller.rules.leader_election import (
     cancel_exchange,
     elect,
     elect_preferred,

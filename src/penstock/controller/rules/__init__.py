@@ -1,0 +1,1 @@
+"""What the controller decides, without I/O: a metadata image or a partition's state in, another one out."""
