@@ -292,7 +292,7 @@ NOT_SEEN_YET = (
     "high_watermark_ignores_members_being_added",
     "earlier_life_of_a_follower_counts",
     "gap_between_segments_of_a_replica_kept",
-    # tests/cluster/test_majorities.py sees these.
+    # tests/controller/rules/test_majorities.py sees these.
     "leader_appointed_on_one_report",  # seed 17 did before plans had moves
     "doubtful_replica_reports",  # likewise
     "reporting_replica_follows_on",
