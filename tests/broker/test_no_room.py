@@ -43,7 +43,7 @@ def test_a_full_disk_is_said_once_for_each_partition_and_when_it_has_passed(
             refused = client.produce("orders", batch_of(b"x"), partition=partition)
             assert refused.error_code == ErrorCode.KAFKA_STORAGE_ERROR
         assert [line.split(":")[0] for line in said_about_room(caplog)] == ["orders-0", "orders-1"]
-        assert all("no room on the disk" in line for line in said_about_room(caplog))
+        assert all("disk full" in line for line in said_about_room(caplog))
         assert get(port, "/healthz") == (503, "no room on the disk for orders-0, orders-1\n")
         assert metric(port, "penstock_disk_full_total") == 4
         assert metric(port, "penstock_partitions_without_room") == 2
@@ -56,7 +56,7 @@ def test_a_full_disk_is_said_once_for_each_partition_and_when_it_has_passed(
         assert metric(port, "penstock_partitions_without_room") == 0
         lines = said_about_room(caplog)
         assert sorted(line.split(":")[0] for line in lines) == ["orders-0", "orders-1"]
-        assert all("room on the disk again" in line for line in lines)
+        assert all("disk has room again" in line for line in lines)
 
 
 def test_that_there_is_room_again_is_noticed_without_a_producer():

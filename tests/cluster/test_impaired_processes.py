@@ -168,6 +168,6 @@ def test_a_leader_without_room_gives_up_and_another_one_leads(cluster, admin):
     writer.flush()
     assert not writer.errors
     assert leader(admin, "full") in (2, 3)
-    assert "full-0 cannot be written here (there is no room on its disk)" in cluster.brokers[1].output
+    assert "full-0: this leader cannot write (there is no room on its disk)" in cluster.brokers[1].output
     end = 20 + 2 * MEMORY_BYTES // 500_000
     assert watermarks(cluster, "full")[1] == end

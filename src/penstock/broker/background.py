@@ -103,11 +103,13 @@ class Background:
                 lacks_room = False
             except Exception as error:
                 if not isinstance(error, OSError) or not found_no_room(error):
-                    log.exception("the chore %r failed; it runs again at its next turn", chore.name)
+                    log.exception("background task %r failed; it runs again at its next interval", chore.name)
                 elif not lacks_room:
                     lacks_room = True
                     log.warning(
-                        "the chore %r finds no room on the disk; it tries again: %s", chore.name, error
+                        "background task %r failed: disk full; retrying at its next interval: %s",
+                        chore.name,
+                        error,
                     )
 
     # The chores. Public ones are also called by tests and at shutdown.

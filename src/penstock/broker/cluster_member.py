@@ -144,7 +144,10 @@ class ClusterMember:
                 if await self._hand_over() == 0:
                     return
             except ClientError as error:
-                log.info("leaders could not be handed over: %s", error)
+                log.info(
+                    "controlled shutdown: the controller could not move the leaders of this broker: %s; retrying",
+                    error,
+                )
             await self._world.loop.sleep(_TRY_AGAIN_S * (attempt + 1))
 
     def give_up(self) -> None:
@@ -200,7 +203,7 @@ class ClusterMember:
 
     async def _return_from_fence(self, epoch: int) -> None:
         """Others took this broker for dead; it is not."""
-        log.warning("this broker has been fenced, and registers again")
+        log.warning("this broker was fenced by the controller; registering again under a new broker epoch")
         await self._world.loop.sleep(_BACK_AFTER_S)
         self._returning = False
         if self._epoch == epoch:
@@ -214,9 +217,9 @@ class ClusterMember:
             case SessionState.CONNECTED:
                 self._look_at_everything()
             case SessionState.SUSPENDED:
-                log.warning("the metadata store is out of reach")
+                log.warning("lost the connection to ZooKeeper; reconnecting")
             case SessionState.EXPIRED:
-                log.warning("the session with the metadata store has expired; beginning another")
+                log.warning("ZooKeeper session expired; opening a new one and registering again")
                 self._controller.resign()
                 self.on_doubt()
                 self._begin(self._return())
@@ -238,7 +241,7 @@ class ClusterMember:
             except SessionExpiredError:
                 return
             except (UserError, StoreError) as error:
-                log.info("this broker could not register again: %s", error)
+                log.info("registering this broker again failed: %s; retrying", error)
             await self._world.loop.sleep(_TRY_AGAIN_S)
         self._look_at_everything()
 
@@ -278,7 +281,7 @@ class ClusterMember:
                 break
             except StoreError:
                 await self._world.loop.sleep(_TRY_AGAIN_S)
-        log.info("this broker is the controller, epoch %d", epoch)
+        log.info("elected controller, controller epoch %d", epoch)
         self._controller.activate(
             MetadataWriter(
                 self._world, self._image, self._follower, self._applier, epoch_version=epoch_version
@@ -302,4 +305,4 @@ class ClusterMember:
     def _over(self, task: "asyncio.Task[None]") -> None:
         self._tasks.pop(task, None)
         if not task.cancelled() and task.exception() is not None:
-            log.error("the cluster's business was not done", exc_info=task.exception())
+            log.error("background cluster task failed", exc_info=task.exception())

@@ -49,7 +49,10 @@ class LeaseGuard:
     def look(self) -> None:
         """Doubt if the clock says so."""
         if self._confirming is None and self._loop.time() > self.trusted_until:
-            log.warning("this broker stood still: it serves again when the metadata store has answered")
+            log.warning(
+                "this process was paused for more than half a ZooKeeper session; closing all connections and rejecting"
+                " new ones until ZooKeeper has confirmed its registration"
+            )
             self.doubt()
 
     def doubt(self) -> None:

@@ -148,13 +148,13 @@ class EmbeddedStore:
             if not self._is_refusing:
                 self._is_refusing = True
                 _log.warning(
-                    "the metadata store cannot be written; changes of metadata are refused: %s", error
+                    "the metadata store cannot be written; rejecting metadata changes until it can: %s", error
                 )
             self._refuse(batch, f"the metadata store cannot be written: {error}")
             return False
         if self._is_refusing:
             self._is_refusing = False
-            _log.warning("the metadata store can be written again; changes of metadata are taken")
+            _log.warning("the metadata store can be written again; accepting metadata changes")
         try:
             await self._work.run(self._files.sync)
         except OSError as error:
@@ -210,7 +210,9 @@ class EmbeddedStore:
         except OSError as error:
             if found_no_room(error):
                 if not self._lacks_room:
-                    _log.warning("the metadata store goes on with a long log until there is room: %s", error)
+                    _log.warning(
+                        "the metadata store keeps its long log: no room on the disk for a snapshot: %s", error
+                    )
                 self._lacks_room = True
             else:
                 self._fail([], f"the metadata store cannot begin a new log and is closed: {error}")

@@ -107,16 +107,14 @@ class MetadataLoader:
                 node = await self._world.store.get(delta_path(number))
             except NoNodeError:
                 return  # deleted since: look again
-            log.debug("applying metadata change %d: %s", number, node.data.decode(errors="replace"))
+            log.debug("applying metadata delta %d: %s", number, node.data.decode(errors="replace"))
             change = Change.decode(node.data, self._image)
             self._image.deletions.add(change.deleted.values())
             await self._applier.follow(change)
             self.number = number
 
     async def _read_all_again(self) -> None:
-        log.warning(
-            "changes of the metadata after number %d were missed: all of it is read again", self.number
-        )
+        log.warning("missed metadata deltas after number %d; reloading the whole metadata image", self.number)
         fresh = MetadataImage(self._image.cluster_id)
         number = await read_all(self._world, fresh)
         await read_deletions(self._world, self._image)

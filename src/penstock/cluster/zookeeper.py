@@ -172,7 +172,7 @@ class ZooKeeperStore:
         try:
             _, written, _ = await self._ask(transaction.commit_async)
         except StoreError as error:
-            log.debug("the time in ZooKeeper cannot be told: %s", error)
+            log.debug("cannot compare this machine's clock with ZooKeeper's: %s", error)
             return
         after_ms = self._loop.now_ms()
         ahead_ms = max(before_ms - written.mtime, 0) or min(after_ms - written.mtime, 0)

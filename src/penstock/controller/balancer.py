@@ -80,7 +80,7 @@ class Balancer:
             try:
                 is_busy = await self._look(interval_s)
             except Exception:
-                log.exception("balancing failed; it is tried again")
+                log.exception("balancing round failed; retrying at the next interval")
                 is_busy = False
 
     async def _look(self, interval_s: float) -> bool:
@@ -168,7 +168,7 @@ class Balancer:
         ]
         if hopeless:
             _tell(
-                "giving up the exchange of",
+                "cancelling the reassignment of",
                 await self._controller.exchange_replicas(hopeless, keeps_factor=True),
             )
 
@@ -176,21 +176,26 @@ class Balancer:
         wanted = [*planned.orders, *planned.exchanges]
         if wanted:
             for where, replicas in planned.exchanges:
-                log.info("%s moves from brokers %s to %s", where, facts[where].replicas, replicas)
+                log.info(
+                    "%s: reassigning replicas from brokers %s to %s", where, facts[where].replicas, replicas
+                )
             outcomes = await self._controller.exchange_replicas(
                 [RequestedReplicas(where, replicas, facts[where].replicas) for where, replicas in wanted],
                 keeps_factor=False,
             )
-            _tell("moving", outcomes)
+            _tell("reassigning", outcomes)
         if planned.elections:
-            log.info("the preferred leaders of %d partitions are to lead", len(planned.elections))
-            _tell("electing", await self._controller.elect_leaders(planned.elections, unclean=False))
+            log.info("electing the preferred leaders of %d partitions", len(planned.elections))
+            _tell(
+                "electing the preferred leader of",
+                await self._controller.elect_leaders(planned.elections, unclean=False),
+            )
 
 
 def _tell(what: str, outcomes: Mapping[TopicPartition, Refusal] | Refusal) -> None:
     if isinstance(outcomes, Refusal):
-        log.info("%s has to wait: %s", what, outcomes.message)
+        log.info("%s failed: %s; retrying at the next interval", what, outcomes.message)
         return
     for where, outcome in outcomes.items():
         if outcome.code is not ErrorCode.NONE:
-            log.info("%s %s has to wait: %s", what, where, outcome.message)
+            log.info("%s %s failed: %s; retrying at the next interval", what, where, outcome.message)

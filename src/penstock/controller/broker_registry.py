@@ -96,7 +96,9 @@ class BrokerRegistry:
             problems = unsupported(self._image.features, broker.features)
             if problems:
                 # Its program looks before it registers; levels were raised since. It hears of them, and ends.
-                log.error("broker %d may not join: %s", node_id, "; ".join(problems))
+                log.error(
+                    "broker %d: registration rejected, unsupported features: %s", node_id, "; ".join(problems)
+                )
                 return Change()
             alive = {*self._image.alive(), node_id}
             counted = replace(
@@ -124,7 +126,7 @@ class BrokerRegistry:
 
         refusal = await self._decide(decide, node_id, version)
         if refusal is None and node_id in self._image.alive():
-            log.info("broker %d is in the cluster, epoch %d", node_id, broker.epoch)
+            log.info("broker %d unfenced, broker epoch %d", node_id, broker.epoch)
         return refusal is None
 
     async def expel(self, node_id: int, epoch: int) -> None:
@@ -160,7 +162,9 @@ class BrokerRegistry:
 
         refusal = await self._decide(decide, node_id, version)
         if refusal is None:
-            log.warning("broker %d, epoch %d, is gone", node_id, broker.epoch)
+            log.warning(
+                "broker %d fenced, broker epoch %d; its partitions get other leaders", node_id, broker.epoch
+            )
         return refusal is None
 
     async def hand_over(self, node_id: int) -> int:
@@ -197,7 +201,7 @@ class BrokerRegistry:
             decide, checks=lambda: (Check(f"{BROKERS}/{node_id}", version),)
         )
         if refusal is not None:
-            log.info("broker %d has to wait: %s", node_id, refusal.message)
+            log.info("broker %d: changing its registration failed: %s; retrying", node_id, refusal.message)
         return refusal
 
     def _changed(self, rule: Rule) -> Mapping[str, Topic]:

@@ -251,7 +251,10 @@ class Controller:
                 some = nodes[begin : begin + _TRIMMED_AT_A_TIME]
                 await self._publisher.write([Delete(f"{DELETIONS}/{node}") for node in some])
         except (NotControllerError, StorageError, StoreError) as error:
-            log.warning("old records of deleted topics stay in the metadata for now: %s", error)
+            log.warning(
+                "cannot remove old topic deletion records from the metadata: %s; retrying with the next deletion",
+                error,
+            )
 
     async def create_partitions(
         self, name: str, count: int, assignments: Sequence[Sequence[int]] | None, *, validate_only: bool

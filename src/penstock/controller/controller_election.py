@@ -46,7 +46,7 @@ class ControllerElection:
         elected = await self._look() or await self._try()
         if elected is not None and elected != self._known:
             self._known = elected
-            log.debug("broker %d is the controller, epoch %d", elected.node_id, elected.epoch)
+            log.debug("broker %d is the controller, controller epoch %d", elected.node_id, elected.epoch)
             self._on_elected(elected)
         return elected is not None
 

@@ -131,7 +131,7 @@ class MajorityElections:
                 refusal = await self._controller.appoint(self._decide)
                 if refusal is None:
                     continue
-                log.info("leaders have to wait: %s", refusal.message)
+                log.info("majority election failed: %s; retrying", refusal.message)
             await self._hear()
         self._told.clear()
         self._ready_since.clear()
@@ -189,7 +189,7 @@ class MajorityElections:
         try:
             answer = await self._peers.ask(node_id, _request(wanted), OffsetForLeaderEpochResponse)
         except ClientError as error:
-            log.debug("broker %d does not say what it has: %s", node_id, error)
+            log.debug("broker %d: asking for its log ends failed: %s; retrying", node_id, error)
         else:
             missing = self._hear_of(answer, node_id, wanted, broker_epoch)
             self._news.set()
@@ -271,7 +271,7 @@ class MajorityElections:
             )
             appointed.add(leader)
             log.info(
-                "%s-%d is led by broker %d, of what there is: %s",
+                "%s-%d: elected leader %d by majority; reported (epoch, end offset): %s",
                 topic.name,
                 where.partition,
                 leader,

@@ -116,7 +116,9 @@ class PartitionLoads:
                 node_id, DescribeLogDirsRequest(topics=None), DescribeLogDirsResponse
             )
         except ClientError as error:
-            log.info("broker %d does not say how much it has: %s", node_id, error)
+            log.info(
+                "broker %d: asking for partition sizes failed: %s; balancing without them", node_id, error
+            )
             return _Told({}, {})
         sizes: dict[TopicPartition, int] = {}
         sent: dict[TopicPartition, int] = {}

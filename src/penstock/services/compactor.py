@@ -112,10 +112,10 @@ class Compactor:
     def _lacks_room(self, partition: Partition, error: NoRoomError) -> None:
         if partition not in self._said_no_room:
             self._said_no_room[partition] = None
-            log.warning("%s is not compacted until there is room on the disk: %s", partition, error)
+            log.warning("%s: compaction waits for room on the disk: %s", partition, error)
 
     def _give_up(self, partition: Partition, error: Exception) -> None:
-        log.error("%s is compacted no more: %s", partition, error)
+        log.error("%s: compaction failed, and is not tried again before a restart: %s", partition, error)
         self._given_up[partition] = None
 
     async def _compact(self, partition: Partition, dirty: DirtyRange) -> CompactionResult | None:

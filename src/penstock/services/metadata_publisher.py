@@ -59,7 +59,7 @@ class BrokerMetadataPublisher:
             try:
                 await self._prepare(topic)
             except StorageError as error:
-                log.error("topic %s cannot be as the controller wants it: %s", topic.name, error)
+                log.error("topic %s: failed to apply metadata: %s", topic.name, error)
                 problem = error
             else:
                 self._apply_topic(topic)
@@ -93,7 +93,7 @@ class BrokerMetadataPublisher:
         try:
             await self._prepare(topic)
         except StorageError as error:
-            log.error("topic %s cannot be as the controller wants it, for now: %s", topic.name, error)
+            log.error("topic %s: failed to apply metadata: %s; retrying", topic.name, error)
             self._owed[topic.name] = None
         else:
             self._owed.pop(topic.name, None)
@@ -127,7 +127,7 @@ class BrokerMetadataPublisher:
             self._image.apply_features(change.features)
             levels = sorted(change.features.levels.items())
             log.info(
-                "features, epoch %d: %s",
+                "finalized features, epoch %d: %s",
                 change.features.epoch,
                 ", ".join(f"{name} {level}" for name, level in levels),
             )

@@ -250,7 +250,10 @@ class Partition:
         batch = build_leader_change(self._node_id, self.state.replicas, timestamp=now_ms)
         written = self._write(read_header(batch), memoryview(batch), now_ms)
         if isinstance(written, AppendError):
-            log_of_partitions.warning("%s: what was written before counts with the next record", self)
+            log_of_partitions.warning(
+                "%s: leader change record could not be written; earlier records become committed with the next append",
+                self,
+            )
 
     def report(self) -> tuple[int, int] | ErrorCode:
         """The last epoch of this log, and its end, of a partition that nobody leads."""
@@ -624,7 +627,7 @@ class Partition:
 
     def went_offline(self) -> None:
         """The disk failed under this partition: it serves nobody until the broker is started again."""
-        log_of_partitions.error("%s is offline: %s", self, self.log.failed)
+        log_of_partitions.error("%s is offline until this broker restarts: %s", self, self.log.failed)
         self.room.forget(self)
         self._waiting_for_offset.give_up(ErrorCode.KAFKA_STORAGE_ERROR)
         self.end_fetches()

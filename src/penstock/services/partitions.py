@@ -216,7 +216,7 @@ class Partitions:
             if partition.index in opened or partition.state.partition_epoch != before_epoch:
                 self.on_changed(partition)
         if leaving:
-            log.info("%s has no replica here any more", ", ".join(map(str, leaving)))
+            log.info("%s: replica removed from this broker by a reassignment", ", ".join(map(str, leaving)))
             await self._remove(leaving, settings)
         if problem is not None:
             raise problem
@@ -249,8 +249,7 @@ class Partitions:
         ]
         if names and not is_recorded:
             log.warning(
-                "%s: the metadata do not know the topic any more, and have no record of its deletion; the directories"
-                " stay as they are",
+                "%s: the topic is gone from the metadata without a record of its deletion; keeping its directories",
                 ", ".join(map(str, names)),
             )
             return
@@ -259,7 +258,11 @@ class Partitions:
                 await self._discard(names, settings[FILE_DELETE_DELAY_MS])
         except StorageError as error:
             # Nobody finds them any more; a topic of the same name, or the next start, clears them away.
-            log.error("the files of the deleted %s stay for now: %s", ", ".join(map(str, partitions)), error)
+            log.error(
+                "%s: deleting the partition directory failed: %s; the next start tries again",
+                ", ".join(map(str, partitions)),
+                error,
+            )
 
     def configs_changed(self) -> None:
         """The broker's own configs changed, and with them the defaults of every topic."""
@@ -390,7 +393,7 @@ class Partitions:
         try:
             await self._in_turn(write)
         except OSError as error:
-            log.error("the data directory cannot be marked as of version %d: %s", data_version, error)
+            log.error("cannot write data version %d to meta.properties: %s", data_version, error)
 
     async def close_cleanly(self) -> None:
         """Sync and close every log, and leave the mark of a clean stop."""
@@ -401,7 +404,8 @@ class Partitions:
             problem = await self._world.work.run(lambda: self._directory.close_cleanly(logs))
             if problem is not None:
                 log.warning(
-                    "the next start checks all logs, as after a crash, and loses nothing: %s", problem
+                    "clean shutdown incomplete: %s; the next start recovers all logs, without data loss",
+                    problem,
                 )
 
         await self.room.stop()

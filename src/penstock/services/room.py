@@ -43,7 +43,7 @@ class Room:
         self.refusals.add()
         if partition not in self._lacking:
             log.warning(
-                "%s: no room on the disk: records are refused until there is, reading goes on (%s)",
+                "%s: disk full: produce requests are rejected until there is room; fetches go on (%s)",
                 partition,
                 why,
             )
@@ -54,7 +54,7 @@ class Room:
     def found(self, partition: "Partition") -> None:
         """A write found room again."""
         if self._lacking.pop(partition, None) is not None:
-            log.warning("%s: there is room on the disk again: records are taken", partition)
+            log.warning("%s: the disk has room again; accepting produce requests", partition)
 
     def forget(self, partition: "Partition") -> None:
         """The partition is gone, or takes nothing for another reason."""

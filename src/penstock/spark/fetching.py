@@ -57,7 +57,7 @@ def report_loss(lost: Lost, *, fail: bool) -> None:
         raise DataLossError(
             f"data is lost: {lost}. With .option('failOnDataLoss', 'false') the query goes on without it"
         )
-    log.warning("data is lost, and the query goes on without it (failOnDataLoss=false): %s", lost)
+    log.warning("data loss; the query continues without these records (failOnDataLoss=false): %s", lost)
 
 
 def read_ranges(

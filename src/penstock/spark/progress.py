@@ -37,11 +37,11 @@ async def show_progress(client: Client, group: str, positions: Positions) -> Non
     try:
         refused = await commit_offsets(client, group, offsets, patience_ms=_PATIENCE_MS)
     except ClientError as error:
-        log.warning("the progress of group %s could not be shown: %s", group, error)
+        log.warning("committing the progress of group %s failed: %s", group, error)
         return
     refusals = {str(partition): refusal for partition, refusal in refused.items() if refusal is not None}
     for partition, refusal in list(refusals.items())[:1]:
         assert isinstance(refusal, Refusal)
         log.warning(
-            "the progress of group %s in %s could not be shown: %s", group, partition, describe(refusal)
+            "committing the progress of group %s in %s failed: %s", group, partition, describe(refusal)
         )

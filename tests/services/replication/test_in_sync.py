@@ -358,8 +358,8 @@ def test_a_follower_without_room_says_so_once_and_copies_on_when_there_is_some(
         await cluster.until(lambda: follower.partitions.room.problem() is None)
 
     tell(story)
-    assert caplog.text.count("no room on the disk") == 1
-    assert caplog.text.count("room on the disk again") == 1
+    assert caplog.text.count("disk full") == 1
+    assert caplog.text.count("disk has room again") == 1
 
 
 def test_an_end_that_cannot_be_cut_off_for_lack_of_room_is_cut_off_later() -> None:

@@ -75,7 +75,7 @@ def test_what_decayed_on_one_replica_is_copied_from_the_other(
 
     tell(story)
     assert f"orders-0: offsets {number} to {number} are damaged" in caplog.text
-    assert f"offsets {number} to {number}, which were damaged here, have been copied" in caplog.text
+    assert f"repaired damaged offsets {number} to {number} from another replica" in caplog.text
     assert caplog.text.count("are damaged (") == 1
 
 

@@ -52,7 +52,7 @@ class FailureReports:
         except NodeExistsError:
             return
         except StoreError as error:
-            log.debug("a suspicion could not be told: %s", error)
+            log.debug("failure report could not be written to ZooKeeper: %s", error)
 
     def look(self) -> None:
         """Somebody may have something to say; after a new session, call it again."""
@@ -90,7 +90,10 @@ class FailureReports:
             node = await self._world.store.get(CONTROLLER)
             if json.loads(node.data)["node_id"] == node_id:
                 await self._world.store.multi([Delete(CONTROLLER, node.version)])
-                log.warning("broker %d, the controller, seems to be dead: another one is elected", node_id)
+                log.warning(
+                    "broker %d, the controller, refuses connections from several brokers; electing another controller",
+                    node_id,
+                )
         except NoNodeError:
             return
 

@@ -298,7 +298,11 @@ class Coordinator(Generic[S]):
                 slice_ms=self._configs.broker[PENSTOCK_LOOP_SLICE_MS],
             )
         except (CorruptBatchError, OSError, PeerError, StorageError) as error:
-            log.error("the coordinator cannot load %s: %s", partition, error)
+            log.error(
+                "%s: loading the coordinator's state failed: %s; the next request tries again",
+                partition,
+                error,
+            )
             return None
         self._instances[index] = instance
         instance.begin(offset)

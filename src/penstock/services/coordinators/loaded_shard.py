@@ -222,7 +222,9 @@ class LoadedShard(Generic[S]):
     def _could_not_write(self, code: ErrorCode) -> None:
         if not self.dropped:
             log.warning(
-                "%s: the coordinator could not write: %s; it is loaded again", self.partition, code.name
+                "%s: the coordinator's append failed: %s; reloading its state from the log",
+                self.partition,
+                code.name,
             )
         self.drop()
 
@@ -294,7 +296,9 @@ class LoadedShard(Generic[S]):
 
     def _lost_work(self) -> None:
         """The shard believes that something is being worked out; only one that is loaded anew asks for it again."""
-        log.warning("%s: what was being worked out could not be written; it is loaded again", self.partition)
+        log.warning(
+            "%s: the coordinator's background append failed; reloading its state from the log", self.partition
+        )
         self.drop()
 
     async def _drive(self, work: Generator[None, None, R]) -> R:
@@ -360,7 +364,7 @@ class LoadedShard(Generic[S]):
         try:
             await coroutine
         except Exception:
-            log.exception("%s: the coordinator failed; it is loaded again", self.partition)
+            log.exception("%s: the coordinator failed; reloading its state from the log", self.partition)
             self.drop()
 
     # The end.

@@ -133,7 +133,7 @@ class ReplicaAppender:
             if partition.is_being_rewritten:
                 raise CopyError(f"{partition} is being rewritten; it can begin anew afterwards")
             log.warning(
-                "%s ends at offset %d, and the log of its leader %d starts at %d: it begins anew there",
+                "%s: log end offset %d is below the log start offset of leader %d; restarting the log at %d",
                 partition,
                 end_offset,
                 partition.state.leader,

@@ -177,11 +177,11 @@ class ReplicaFetcher:
                     self._disconnect()  # it has begun another life, and knows nothing of what was asked in this one
                     continue
                 if self._is_reachable:
-                    log.info("broker %d cannot be fetched from: %s", self._leader, error)
+                    log.info("replica fetcher for leader %d: %s; retrying", self._leader, error)
                 self._is_reachable = False
                 await self._start_over()
             except Exception:
-                log.exception("fetching from broker %d failed; it begins again", self._leader)
+                log.exception("replica fetcher for leader %d failed; restarting it", self._leader)
                 await self._start_over()
 
     async def _start_over(self) -> None:
@@ -212,7 +212,7 @@ class ReplicaFetcher:
         error = ErrorCode(answer.error_code)
         self._session.answered(session_id=answer.session_id, error=error)
         if error is not ErrorCode.NONE:
-            log.debug("broker %d refused a fetch: %s", self._leader, error.name)
+            log.debug("replica fetcher for leader %d: fetch answered with %s", self._leader, error.name)
             return
         answered: list[Partition] = []
         for topic in answer.responses:
@@ -364,7 +364,7 @@ class ReplicaFetcher:
 
     def _back_off(self, followed: _Followed, why: str, *, passes: bool = False) -> None:
         tell = log.debug if passes or followed.has_trouble else log.warning
-        tell("%s cannot be copied from broker %d: %s", followed.partition, self._leader, why)
+        tell("%s: fetching from leader %d failed: %s", followed.partition, self._leader, why)
         followed.has_trouble |= not passes
         # The timer itself ends the rest: it may come a little before the clock says so, and it comes only once.
         followed.is_resting = True

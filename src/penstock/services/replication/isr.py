@@ -119,7 +119,7 @@ class IsrManager:
             try:
                 await work()
             except Exception:
-                log.exception("keeping in-sync sets failed; it begins again")
+                log.exception("ISR maintenance failed; retrying")
                 await self._loop.sleep(_RETRY_S)
 
     # Who is to leave.
@@ -152,11 +152,16 @@ class IsrManager:
         )
         if proposal is not None and self._node_id not in proposal.isr:
             why = partition.log.failed or "there is no room on its disk"
-            log.warning("%s cannot be written here (%s): one of %s is to lead", partition, why, proposal.isr)
+            log.warning(
+                "%s: this leader cannot write (%s); asking the controller to elect one of %s",
+                partition,
+                why,
+                proposal.isr,
+            )
             self._gave_up[partition] = self._loop.time() + lag_max_ms / 1000
         elif proposal is not None:
             log.info(
-                "%s: the in-sync set should be %s; it is %s",
+                "%s: proposing ISR %s; it is %s",
                 partition,
                 list(proposal.isr),
                 list(agreed.isr),
@@ -192,10 +197,10 @@ class IsrManager:
         try:
             response = await self._controller.alter_partition(self._request(asked))
         except ClientError as error:
-            log.info("the controller cannot be asked for in-sync sets: %s", error)
+            log.info("AlterPartition failed: %s; retrying", error)
             return False
         if response.error_code:
-            log.info("the controller refused in-sync sets: %s", ErrorCode(response.error_code).name)
+            log.info("AlterPartition answered with %s; retrying", ErrorCode(response.error_code).name)
             return False
         answers = {
             (topic.topic_id, answer.partition_index): answer
@@ -252,5 +257,5 @@ class IsrManager:
             partition.advance()
         if answer is not None and answer.error_code:
             name = ErrorCode(answer.error_code).name
-            log.info("%s: the in-sync set %s was refused: %s", partition, asked.proposal.isr, name)
+            log.info("%s: the controller rejected ISR %s: %s", partition, asked.proposal.isr, name)
         return outcome

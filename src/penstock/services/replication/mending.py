@@ -117,7 +117,7 @@ class Mender:
             raise MendingError("its log has changed meanwhile")
         for damage in sound:
             log.warning(
-                "%s: offsets %d to %d, which were damaged here, have been copied from another replica",
+                "%s: repaired damaged offsets %d to %d from another replica",
                 partition,
                 damage.first_offset,
                 damage.next_offset - 1,

@@ -86,10 +86,10 @@ class Replication:
                 lacks_room = False
             except NoRoomError as error:
                 if not lacks_room:
-                    log.warning("no room on the disk: %s; that is tried again", error)
+                    log.warning("high watermark checkpoint failed: disk full: %s; retrying", error)
                 lacks_room = True
             except Exception:
-                log.exception("the high watermarks cannot be written down; that is tried again")
+                log.exception("high watermark checkpoint failed; retrying")
 
     def changed(self, partition: Partition) -> None:
         """A partition came, may have another leader, or is gone."""

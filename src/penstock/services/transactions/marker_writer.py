@@ -86,7 +86,9 @@ class MarkerWriter:
                 self._over(prepared)
                 return
         except Exception:
-            log.exception("the transaction of %s was not ended", prepared.transactional_id)
+            log.exception(
+                "transactional id %s: writing the transaction markers failed", prepared.transactional_id
+            )
             self._over(prepared)
             return
         name = f"end the transaction of {prepared.transactional_id}"
@@ -109,7 +111,9 @@ class MarkerWriter:
         self._over(prepared)
         if not task.cancelled() and task.exception() is not None:
             log.error(
-                "the transaction of %s was not ended", prepared.transactional_id, exc_info=task.exception()
+                "transactional id %s: writing the transaction markers failed",
+                prepared.transactional_id,
+                exc_info=task.exception(),
             )
 
     def _over(self, prepared: TransactionMetadata) -> None:
@@ -187,7 +191,9 @@ class MarkerWriter:
             if missing:
                 if delay_s == _RETRY_S_MIN:
                     log.warning(
-                        "the transaction of %s waits for %s", prepared.transactional_id, _names(missing)
+                        "transactional id %s: waiting to write markers to %s",
+                        prepared.transactional_id,
+                        _names(missing),
                     )
                 await self._world.loop.sleep(delay_s)
                 pacer.begin()

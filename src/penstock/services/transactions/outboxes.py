@@ -105,9 +105,9 @@ class Outboxes(Generic[Item, Reply]):
         try:
             answers = await self._ask(node_id, [waiting.item for waiting in together])
         except ClientError as error:
-            log.info("broker %d did not answer about transactions: %s", node_id, error)
+            log.info("broker %d: transaction request failed: %s; retrying", node_id, error)
         except Exception:
-            log.exception("broker %d could not be asked about transactions", node_id)
+            log.exception("broker %d: sending a transaction request failed", node_id)
         finally:
             for waiting, answer in zip(together, answers, strict=True):
                 if not waiting.answer.done():

@@ -215,7 +215,9 @@ class _RunningFlow:
         if self._retry_at_s is None:
             self.state = State.FAILED
             often = self._project.settings[RESTARTS_MAX]
-            log.error("flow %s is given up after %d restarts in a row: %s", self.flow.name, often, problem)
+            log.error(
+                "flow %s failed for good after %d restarts in a row: %s", self.flow.name, often, problem
+            )
         else:
             self.state = State.WAITING
             delay_s = self._retry_at_s - self._clock()

@@ -120,7 +120,12 @@ async def commit_batch(
             try:
                 await ledger.write(token, plan.write)
             except ShutOutError as error:
-                log.info("batch %s of query %s is looked at again: %s", batch, ids.query, error)
+                log.info(
+                    "batch %s of query %s: the decision topic changed meanwhile: %s; reading it again",
+                    batch,
+                    ids.query,
+                    error,
+                )
                 continue
             await _carry_out(ledger, plan.write, plan.commit, skip_lost_batch)
         await _abort(ledger, plan)
@@ -146,7 +151,7 @@ async def _leave_nothing_open(ledger: Ledger[Token], run: str) -> None:
         await ledger.give_up(run)
         await ledger.shut_out_tasks(run)
     except PenstockError as error:
-        log.warning("attempts of tasks that lost may leave transactions open until they time out: %s", error)
+        log.warning("transactions of discarded task attempts may stay open until they time out: %s", error)
 
 
 async def _carry_out(
@@ -166,7 +171,9 @@ async def _abort(ledger: Ledger[Token], plan: CommitPlan) -> None:
     refused = await ledger.end(plan.abort, committed=False)
     for each, refusal in refused.items():
         log.info(
-            "the transaction of %s was ended by somebody else (%s)", each.transactional_id, refusal.code.name
+            "transactional id %s: the transaction was already ended (%s)",
+            each.transactional_id,
+            refusal.code.name,
         )
 
 

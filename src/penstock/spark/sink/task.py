@@ -254,4 +254,4 @@ class _Transaction:
         try:
             self._blocking.run(end(client, self._id, identity, committed=False, own_epochs=self._own_epochs))
         except PenstockError as error:
-            log.info("the transaction of %s could not be aborted: %s", self._id, error)
+            log.info("transactional id %s: aborting the transaction failed: %s", self._id, error)

@@ -154,7 +154,7 @@ def _abort(settings: Settings, whose: Whose | None, *, batch: int, keeps: bool) 
             )
     except PenstockError as error:
         # What made Spark give the batch up is the news; what is left open is found by the next run, or times out.
-        log.warning("batch %s could not be cleaned up: %s", batch, error)
+        log.warning("batch %s: aborting its transactions failed: %s", batch, error)
 
 
 def _done(messages: Sequence[WriterCommitMessage | None]) -> list[Written]:
