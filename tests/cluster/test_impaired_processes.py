@@ -130,7 +130,7 @@ def test_a_leader_whose_disk_fails_gives_up_and_another_one_leads(cluster, admin
     writer.flush()
     assert not writer.errors
     until(lambda: isr(admin, "failing") == {1, 3})
-    assert "failing-0 cannot be written here" in broker.output
+    assert "failing-0: this leader cannot write" in broker.output
     assert read_all(cluster, "failing", 200) == Counter(range(200))
     broker.kill()
     broker.start()
