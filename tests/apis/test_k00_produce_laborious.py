@@ -10,7 +10,7 @@ from penstock.base.errors import ErrorCode
 from penstock.records.builder import build_batch
 from penstock.records.compression import Codec
 from penstock.records.record import Record
-from penstock.services import topic_rules as topic_rules
+from penstock.services import topic_rules
 from penstock.testing import EmbeddedBroker
 from penstock.wire.messages.produce import ProduceResponse
 from tests.apis.requests import TOPIC, alter, delete_topic

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from penstock.base.errors import ErrorCode, Refusal
-from penstock.cluster import brokers, isr, leadership, majorities
 from penstock.cluster.deletions import Deletions
 from penstock.cluster.metadata import NO_LEADER, PartitionState
 from penstock.cluster.new_topic import TopicSpec
-from penstock.controller import majority_elections as appointments
+from penstock.controller import broker_registry, majority_elections
 from penstock.controller.controller import Controller
 from penstock.controller.metadata_writer import MetadataWriter
+from penstock.controller.rules import isr, leader_election, majorities
 from penstock.controller.rules.balancing import _Planner
 from penstock.controller.rules.majorities import Report
 from penstock.core import producers, replication
@@ -49,7 +49,7 @@ def leader_elected_outside_the_in_sync_set(patch: pytest.MonkeyPatch) -> None:
     def first(replicas: tuple[int, ...], able: Collection[int], alive: Collection[int]) -> int:
         return next((each for each in replicas if each in alive), NO_LEADER)
 
-    patch.setattr(leadership, "_first", first)
+    patch.setattr(leader_election, "_first", first)
 
 
 @planted
@@ -59,8 +59,8 @@ def leader_epoch_not_raised(patch: pytest.MonkeyPatch) -> None:
     def led(state: PartitionState, leader: int, in_sync_set: tuple[int, ...]) -> PartitionState:
         return genuine(state, leader, in_sync_set)._replace(leader_epoch=state.leader_epoch)
 
-    genuine = leadership._led
-    patch.setattr(leadership, "_led", led)
+    genuine = leader_election._led
+    patch.setattr(leader_election, "_led", led)
 
 
 @planted
@@ -70,8 +70,8 @@ def unclean_broker_stays_in_sync(patch: pytest.MonkeyPatch) -> None:
     def welcome(*arguments: Any, **named: Any) -> PartitionState:
         return genuine(*arguments, **{**named, "keeps_all": True})
 
-    genuine = leadership.welcome
-    patch.setattr(brokers, "welcome", welcome)
+    genuine = leader_election.welcome
+    patch.setattr(broker_registry, "welcome", welcome)
 
 
 @planted
@@ -158,9 +158,9 @@ def epoch_goes_on_without_a_replica(patch: pytest.MonkeyPatch) -> None:
     """Who has not heard that its replica was taken away and given back counts as having what it is about to delete."""
 
     def reduced(state: PartitionState, alive: Collection[int], **changed: tuple[int, ...]) -> PartitionState:
-        return leadership.elect(state.changed(**{"adding": (), **changed}), alive)
+        return leader_election.elect(state.changed(**{"adding": (), **changed}), alive)
 
-    patch.setattr(leadership, "_reduced", reduced)
+    patch.setattr(leader_election, "_reduced", reduced)
 
 
 @planted
@@ -234,7 +234,7 @@ def leader_with_the_longest_log_appointed(patch: pytest.MonkeyPatch) -> None:
         return genuine(state, {each: Report(0, reports[each].end_offset) for each in reports}, **named)
 
     genuine = majorities.choose
-    patch.setattr(appointments, "choose", choose)
+    patch.setattr(majority_elections, "choose", choose)
 
 
 @planted

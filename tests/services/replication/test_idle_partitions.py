@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.core.fetch_sessions import IncrementalFetch, PartitionKey
-from penstock.services import idle_partitions as resting
+from penstock.services import idle_partitions
 from penstock.services.replication import fetcher
 from tests.raw_client import batch_of
 from tests.services.replication.cluster import TOPIC, Cluster, Node, led_by
@@ -17,14 +17,14 @@ FOR_EVER_S = 1e9
 @pytest.fixture(autouse=True)
 def nothing_but_signals(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody looks at everything after a while: what is not signalled here never comes."""
-    monkeypatch.setattr(resting, "LOOK_AT_ALL_S", FOR_EVER_S)
+    monkeypatch.setattr(idle_partitions, "LOOK_AT_ALL_S", FOR_EVER_S)
     monkeypatch.setattr(fetcher, "_LOOK_AT_ALL_S", FOR_EVER_S)
 
 
-def sentinels_at(node: Node, index: int = 0) -> list[resting._Sentinel]:
+def sentinels_at(node: Node, index: int = 0) -> list[idle_partitions._Sentinel]:
     """One for each follower's session that the partition rests in."""
     waiters = node.partition(index).follower_fetches._fetches
-    return [each for each in waiters if isinstance(each, resting._Sentinel)]
+    return [each for each in waiters if isinstance(each, idle_partitions._Sentinel)]
 
 
 async def all_rest(cluster: Cluster, followers: int = 1, partitions: int = PARTITIONS) -> None:
@@ -149,7 +149,7 @@ def test_deleted_records_are_told_to_a_follower_whose_partition_rests() -> None:
 def test_what_is_not_signalled_is_found_when_everything_is_looked_at(
     side: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(resting, "LOOK_AT_ALL_S", 0.2)
+    monkeypatch.setattr(idle_partitions, "LOOK_AT_ALL_S", 0.2)
     monkeypatch.setattr(fetcher, "_LOOK_AT_ALL_S", 0.2)
 
     async def story(cluster: Cluster) -> None:
@@ -192,7 +192,7 @@ async def restart_session(cluster: Cluster, node: Node) -> None:
 
 def test_what_is_known_of_quiet_partitions_is_known_of_one_life_of_a_follower() -> None:
     woken: list[PartitionKey] = []
-    watch = resting.IdlePartitions(2, woken.append)
+    watch = idle_partitions.IdlePartitions(2, woken.append)
     assert not watch.asks(("broker 2", 201), 10.0)
     assert watch.asks(("broker 2", 201), 10.1)
     assert not watch.asks(("broker 2", 200), 10.2)
