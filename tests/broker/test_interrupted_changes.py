@@ -264,7 +264,7 @@ def test_a_topic_that_is_gone_without_a_record_of_its_deletion_is_closed_and_its
     client.create_topic("t")
     client.produce("t", batch_of(b"x"))
     gone = Deletion(TopicId(topic_id(client, "t")), None)
-    broker.run(lambda: broker.broker._applier.follow(Change(deleted={"t": gone})))
+    broker.run(lambda: broker.broker._publisher.follow(Change(deleted={"t": gone})))
     assert not exists(client, "t")
     assert "t-0" in broker.disk.list("")
 
@@ -272,7 +272,7 @@ def test_a_topic_that_is_gone_without_a_record_of_its_deletion_is_closed_and_its
 def test_a_deletion_of_a_namesake_is_not_taken_for_ones_own(broker: ControlledBroker, client: RawClient):
     client.create_topic("t")
     another = Deletion(TopicId(b"another topic id"), 7)
-    broker.run(lambda: broker.broker._applier.follow(Change(deleted={"t": another})))
+    broker.run(lambda: broker.broker._publisher.follow(Change(deleted={"t": another})))
     assert exists(client, "t")
     assert client.produce("t", batch_of(b"x")).error_code == ErrorCode.NONE
 

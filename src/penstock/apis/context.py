@@ -38,7 +38,7 @@ class Services:
     supported_features: "Ranges"  # by this broker; what the cluster has finalised is in the image
     controller: "Controller"
     controller_link: "ControllerLink"
-    broker_registry: "BrokerRegistry | None"  # of the brokers; where there is but one, nobody has to
+    broker_registry: "BrokerRegistry | None"  # None without a cluster
     partitions: "Partitions"
     flusher: "Flusher"
     leader_throttle: "ReplicationThrottle"  # of the copying from this broker

@@ -131,16 +131,18 @@ class Broker:
     async def start(self) -> None:
         services = await self._assemble()
         self._services = services
-        self._applier.on_brokers.append(services.transactions.brokers_changed)
-        self._applier.on_brokers.append(services.partitions.brokers_changed)
-        self._applier.on_brokers.append(
+        self._publisher.on_brokers.append(services.transactions.brokers_changed)
+        self._publisher.on_brokers.append(services.partitions.brokers_changed)
+        self._publisher.on_brokers.append(
             lambda: self._broker_view.brokers_changed(services.image, now=self._world.loop.time())
         )
         apis = ApiTable(services.metrics)
         services.api_versions.update(apis.advertised(self._static))
         if self._member is None and not self._directory.was_closed_cleanly:
             await services.controller.begin_new_leader_epochs()
-        await services.partitions.load([self._applier.permitted(topic) for topic in services.image.topics()])
+        await services.partitions.load(
+            [self._publisher.permitted(topic) for topic in services.image.topics()]
+        )
         # What a crash left unsynced is below the high watermark before anybody asks for it.
         await services.flusher.settle()
         connections = Connections(services, apis)
@@ -212,8 +214,8 @@ class Broker:
             metrics=metrics,
             deletions=image.deletions,
         )
-        applier = self._applier = BrokerMetadataPublisher(image, partitions, configs, node_id=node_id)
-        follower = MetadataLoader(world, image, applier)
+        publisher = self._publisher = BrokerMetadataPublisher(image, partitions, configs, node_id=node_id)
+        loader = MetadataLoader(world, image, publisher)
         await set_up(
             world.store, image.cluster_id, shared=self._sessions is not None, supported=self._supported
         )
@@ -225,7 +227,7 @@ class Broker:
             default_replication_factor=settings[DEFAULT_REPLICATION_FACTOR],
             partition_count_max=settings[PENSTOCK_PARTITIONS_MAX],
         )
-        link = await self._find_controller(image, follower, applier, controller, configs)
+        link = await self._find_controller(image, loader, publisher, controller, configs)
         problems = unsupported(image.features, self._supported)
         if problems:
             await world.work.run(self._directory.leave_as_found)
@@ -233,7 +235,7 @@ class Broker:
         await partitions.set_data_version(image.features.level(PENSTOCK_VERSION))
         configs.reload()
         coordinators = Coordinators(world, image, link, partitions, configs)
-        applier.on_topic.append(coordinators.leadership_changed)
+        publisher.on_topic.append(coordinators.leadership_changed)
         if self._member is not None:
             self._replication = Replication(
                 world, image, partitions, self._peers, configs, link, node_id=node_id
@@ -250,8 +252,8 @@ class Broker:
                 self._peers,
                 node_id=node_id,
             )
-            applier.on_topic.append(self._appointments.topic_changed)
-            applier.on_brokers.append(self._appointments.look)
+            publisher.on_topic.append(self._appointments.topic_changed)
+            publisher.on_brokers.append(self._appointments.look)
             controller.on_active = self._appointments.look
         metrics.gauge("penstock_topics", "Topics in the cluster.", lambda: image.topic_count)
         metrics.gauge("penstock_partitions", "Partitions in the cluster.", lambda: image.partition_count)
@@ -296,23 +298,23 @@ class Broker:
     async def _find_controller(
         self,
         image: MetadataImage,
-        follower: MetadataLoader,
-        applier: BrokerMetadataPublisher,
+        loader: MetadataLoader,
+        publisher: BrokerMetadataPublisher,
         controller: Controller,
         configs: Configs,
     ) -> ControllerLink:
         """Read the metadata, and see who may change it: a broker that is alone, itself."""
         world, node_id = self._world, self._static[NODE_ID]
         self._peers = Peers(world, image, node_id=node_id)
-        applier.on_brokers.append(self._peers.brokers_changed)  # before anybody asks brokers that are new
+        publisher.on_brokers.append(self._peers.brokers_changed)  # before anybody asks brokers that are new
         link = ControllerLink(image, controller, self._peers, node_id=node_id)
         if self._sessions is None:
             await load_image(world, image)
-            controller.activate(MetadataWriter(world, image, follower, applier, epoch_version=None))
+            controller.activate(MetadataWriter(world, image, loader, publisher, epoch_version=None))
             image.controller_id = node_id
             return link
-        await follower.read_first()
-        applier.leads_nothing_before(NEVER)
+        await loader.read_first()
+        publisher.leads_nothing_before(NEVER)
         broker_registry = BrokerRegistry(
             world,
             image,
@@ -325,8 +327,8 @@ class Broker:
             world,
             self._sessions,
             image,
-            follower,
-            applier,
+            loader,
+            publisher,
             controller,
             broker_registry,
             link,

@@ -45,8 +45,8 @@ class ClusterMember:
         world: World,
         store: RenewableStore,
         image: MetadataImage,
-        follower: MetadataLoader,
-        applier: BrokerMetadataPublisher,
+        loader: MetadataLoader,
+        publisher: BrokerMetadataPublisher,
         controller: Controller,
         broker_registry: BrokerRegistry,
         link: ControllerLink,
@@ -58,8 +58,8 @@ class ClusterMember:
         self._world = world
         self._store = store
         self._image = image
-        self._follower = follower
-        self._applier = applier
+        self._loader = loader
+        self._publisher = publisher
         self._controller = controller
         self._link = link
         self._node_id = node_id
@@ -87,8 +87,8 @@ class ClusterMember:
         self.hears_store = True  # as far as its session tells
         # Told when others may lead in this broker's place, and again before it leads itself.
         self.on_doubt: Callable[[], None] = lambda: None
-        applier.on_brokers.append(self._brokers_changed)
-        applier.on_features.append(self._features_changed)
+        publisher.on_brokers.append(self._brokers_changed)
+        publisher.on_features.append(self._features_changed)
 
     async def join(self, broker: BrokerRegistration, *, timeout_ms: int) -> None:
         """Become part of the cluster; returns when the controller has acted on it. UserError if it does not in time."""
@@ -96,7 +96,7 @@ class ClusterMember:
         await self._register()
         self._store.end_patience()
         self._store.on_session(self._hear)
-        self._follower.follow()
+        self._loader.follow()
         self._election.stand()
         self._suspicions.look()
         assert self._admitted is not None
@@ -151,7 +151,7 @@ class ClusterMember:
             await self._world.loop.sleep(_TRY_AGAIN_S * (attempt + 1))
 
     def give_up(self) -> None:
-        """The session is about to be closed, whoever still needs it: do not begin another."""
+        """Called before the ZooKeeper session is closed at the end of a shutdown: open no further session."""
         self._stopped = True
         self._controller.resign()
 
@@ -164,7 +164,7 @@ class ClusterMember:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._follower.stop()
+        await self._loader.stop()
 
     # Registering.
 
@@ -173,7 +173,7 @@ class ClusterMember:
         registered = await register(self._store, self._broker)
         self._broker = replace(self._broker, keeps_all=True, same_process=True)  # this life knows what it has
         if self._admitted is None:
-            self._applier.leads_nothing_before(registered.epoch)
+            self._publisher.leads_nothing_before(registered.epoch)
             self._admitted = self._world.loop.create_future()
         else:
             self.on_doubt()
@@ -252,14 +252,14 @@ class ClusterMember:
             try:
                 holder = await self._store.get(f"{LIVE}/{self._node_id}")
                 if holder.data.decode() == self._broker.incarnation:
-                    await self._follower.catch_up()
+                    await self._loader.catch_up()
                     return
             except StoreError:
                 pass  # out of reach, or it has lost its place, and registers again
             await self._world.loop.sleep(_TRY_AGAIN_S)
 
     def _look_at_everything(self) -> None:
-        self._follower.follow()
+        self._loader.follow()
         self._election.stand()
         self._suspicions.look()
         self.broker_registry.look()
@@ -277,14 +277,14 @@ class ClusterMember:
     async def _take_office(self, epoch: int, epoch_version: int) -> None:
         while True:
             try:
-                await self._follower.catch_up()
+                await self._loader.catch_up()
                 break
             except StoreError:
                 await self._world.loop.sleep(_TRY_AGAIN_S)
         log.info("elected controller, controller epoch %d", epoch)
         self._controller.activate(
             MetadataWriter(
-                self._world, self._image, self._follower, self._applier, epoch_version=epoch_version
+                self._world, self._image, self._loader, self._publisher, epoch_version=epoch_version
             )
         )
         self.broker_registry.look()

@@ -55,10 +55,10 @@ def delta_path(number: int) -> str:
 class MetadataLoader:
     """The image of one broker, and how many changes it has seen."""
 
-    def __init__(self, world: World, image: MetadataImage, applier: MetadataPublisher) -> None:
+    def __init__(self, world: World, image: MetadataImage, publisher: MetadataPublisher) -> None:
         self._world = world
         self._image = image
-        self._applier = applier
+        self._publisher = publisher
         self.turn = asyncio.Lock()  # of who makes the next change, by reading it or by deciding it
         self.number = 0  # of the last delta that is in the image
         self.oldest = 1  # delta that the store still has
@@ -75,15 +75,15 @@ class MetadataLoader:
 
     async def _look(self) -> bool:
         await self.catch_up(watch=self.follow)
-        if self._applier.owes:
+        if self._publisher.owes:
             self._debts.ask()
         return True
 
     async def _pay(self) -> bool:
         await self._world.loop.sleep(_TRY_AGAIN_STORING_S)
         async with self.turn:
-            await self._applier.try_again()
-        return not self._applier.owes
+            await self._publisher.try_again()
+        return not self._publisher.owes
 
     async def catch_up(self, *, watch: Callable[[], None] | None = None) -> None:
         """Apply all that there is."""
@@ -110,7 +110,7 @@ class MetadataLoader:
             log.debug("applying metadata delta %d: %s", number, node.data.decode(errors="replace"))
             change = Change.decode(node.data, self._image)
             self._image.deletions.add(change.deleted.values())
-            await self._applier.follow(change)
+            await self._publisher.follow(change)
             self.number = number
 
     async def _read_all_again(self) -> None:
@@ -118,7 +118,7 @@ class MetadataLoader:
         fresh = MetadataImage(self._image.cluster_id)
         number = await read_all(self._world, fresh)
         await read_deletions(self._world, self._image)
-        await self._applier.follow(difference(self._image, fresh))
+        await self._publisher.follow(difference(self._image, fresh))
         self.number = number
 
     async def read_first(self) -> None:

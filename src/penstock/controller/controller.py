@@ -1,6 +1,6 @@
 """The controller: the only writer of cluster metadata.
 
-A change is decided against the image, written to the store in one `multi`, made true by the applier (which makes
+A change is decided against the image, written to the store in one `multi`, made true by the metadata publisher (which makes
 room for the data), and only then in the image, where clients can see it. If that fails on this broker, the change is
 taken back. Changes run one after the other. A broker that is not the controller has one of these too, which refuses
 before it decides anything: its image may be behind, and what it says of that would be no reason to give up.
@@ -83,25 +83,25 @@ class Controller:
         self._default_replication_factor = default_replication_factor
         self._partition_count_max = partition_count_max
         self._one_at_a_time = asyncio.Lock()
-        self._publisher: MetadataWriter | None = None
+        self._writer: MetadataWriter | None = None
         self.on_active: Callable[[], None] | None = None  # told when this broker has become the controller
 
     # Being the controller, or not.
 
     @property
     def is_active(self) -> bool:
-        return self._publisher is not None and not self._publisher.is_deposed
+        return self._writer is not None and not self._writer.is_deposed
 
-    def activate(self, publisher: MetadataWriter) -> None:
+    def activate(self, writer: MetadataWriter) -> None:
         """This broker has been elected, and its image holds all that was written before."""
-        self._publisher = publisher
+        self._writer = writer
         if self.on_active is not None:
             self.on_active()
 
     def resign(self) -> None:
-        if self._publisher is not None:
-            self._publisher.is_deposed = True
-        self._publisher = None
+        if self._writer is not None:
+            self._writer.is_deposed = True
+        self._writer = None
 
     async def decide(
         self, decide: Callable[[], Change], *, checks: Callable[[], tuple[Check, ...]] = tuple
@@ -115,15 +115,15 @@ class Controller:
         self, change: Change, *, undo: Change | None = None, checks: tuple[Check, ...] = ()
     ) -> Refusal | None:
         """Make a change; None if that worked. If it cannot be made true here, `undo` takes it back."""
-        publisher = self._publisher
-        if publisher is None or publisher.is_deposed:  # since it was decided
+        writer = self._writer
+        if writer is None or writer.is_deposed:  # since it was decided
             return NOT_CONTROLLER
         try:
             try:
-                await publisher.publish(change, checks=checks)
+                await writer.publish(change, checks=checks)
             except StorageError:
                 if undo is not None:
-                    await publisher.publish_elsewhere(undo)
+                    await writer.publish_elsewhere(undo)
                 raise
         except StorageError as error:
             return Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
@@ -243,13 +243,13 @@ class Controller:
 
     async def _trim_deletions(self) -> None:
         """Keep no more records of deletions than are promised. Nothing depends on it."""
-        if self._publisher is None:
+        if self._writer is None:
             return
         try:
             nodes = surplus(await self._world.store.children(DELETIONS))
             for begin in range(0, len(nodes), _TRIMMED_AT_A_TIME):
                 some = nodes[begin : begin + _TRIMMED_AT_A_TIME]
-                await self._publisher.write([Delete(f"{DELETIONS}/{node}") for node in some])
+                await self._writer.write([Delete(f"{DELETIONS}/{node}") for node in some])
         except (NotControllerError, StorageError, StoreError) as error:
             log.warning(
                 "cannot remove old topic deletion records from the metadata: %s; retrying with the next deletion",
@@ -314,11 +314,11 @@ class Controller:
 
         For a broker that is alone, before its partitions are opened.
         """
-        assert self._publisher is not None
+        assert self._writer is not None
         change = Change(topics={topic.name: topic.with_new_leader_epochs() for topic in self._image.topics()})
         if change.is_empty:
             return
-        await self._publisher.write(change.operations(self._image))
+        await self._writer.write(change.operations(self._image))
         for topic in change.topics.values():
             self._image.apply_topic(topic)
 
@@ -483,24 +483,24 @@ class Controller:
     async def allocate_producer_ids(self) -> int | Refusal:
         """The first id of a block nobody else will get."""
         async with self._one_at_a_time:
-            publisher = self._publisher
-            if publisher is None or publisher.is_deposed:
+            writer = self._writer
+            if writer is None or writer.is_deposed:
                 return NOT_CONTROLLER
             try:
-                return await self._next_producer_ids(publisher)
+                return await self._next_producer_ids(writer)
             except NotControllerError as error:
                 return Refusal(ErrorCode.NOT_CONTROLLER, str(error))
             except (StorageError, StoreError) as error:
                 return Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"no producer ids can be had: {error}")
 
-    async def _next_producer_ids(self, publisher: MetadataWriter) -> int:
+    async def _next_producer_ids(self, writer: MetadataWriter) -> int:
         try:
             node = await self._world.store.get(PRODUCER_IDS)
         except NoNodeError:
-            await publisher.write([Create(PRODUCER_IDS, encode_number(PRODUCER_ID_BLOCK))])
+            await writer.write([Create(PRODUCER_IDS, encode_number(PRODUCER_ID_BLOCK))])
             return 0
         first = decode_number(node.data)
-        await publisher.write([Set(PRODUCER_IDS, encode_number(first + PRODUCER_ID_BLOCK), node.version)])
+        await writer.write([Set(PRODUCER_IDS, encode_number(first + PRODUCER_ID_BLOCK), node.version)])
         return first
 
 

@@ -44,15 +44,15 @@ class MetadataWriter:
         self,
         world: World,
         image: MetadataImage,
-        follower: MetadataLoader,
-        applier: MetadataPublisher,
+        loader: MetadataLoader,
+        publisher: MetadataPublisher,
         *,
         epoch_version: int | None,
     ) -> None:
         self._world = world
         self._image = image
-        self._follower = follower
-        self._applier = applier
+        self._loader = loader
+        self._publisher = publisher
         self._epoch_version = epoch_version
         self.is_deposed = False
 
@@ -63,18 +63,18 @@ class MetadataWriter:
         have heard of it, and it stands.
         """
         for part in _parts(change):
-            async with self._follower.turn:
+            async with self._loader.turn:
                 await self._write(part, checks)
                 if self._epoch_version is None:
-                    await self._applier.apply(part)
+                    await self._publisher.apply(part)
                 else:
-                    await self._applier.follow(part)
-        if self._applier.owes:
-            self._follower.follow()
+                    await self._publisher.follow(part)
+        if self._publisher.owes:
+            self._loader.follow()
 
     async def publish_elsewhere(self, change: Change) -> None:
         """Take back what could not be made true here."""
-        async with self._follower.turn:
+        async with self._loader.turn:
             await self._write(change, ())
 
     async def write(self, operations: list[Operation]) -> None:
@@ -83,19 +83,19 @@ class MetadataWriter:
 
     async def _write(self, change: Change, checks: tuple[Check, ...]) -> None:
         operations: list[Operation] = [*self._fence()]
-        number = self._follower.number + 1
+        number = self._loader.number + 1
         if self._epoch_version is not None:
             operations.append(Create(delta_path(number), change.encode(self._image)))
-            if number - self._follower.oldest >= DELTAS_KEPT:
-                operations.append(Delete(delta_path(self._follower.oldest)))
+            if number - self._loader.oldest >= DELTAS_KEPT:
+                operations.append(Delete(delta_path(self._loader.oldest)))
         operations += checks
         operations += change.operations(self._image)
         await self._insist(operations)
         self._image.deletions.add(change.deleted.values())
         if self._epoch_version is not None:
-            if number - self._follower.oldest >= DELTAS_KEPT:
-                self._follower.oldest += 1
-            self._follower.number = number
+            if number - self._loader.oldest >= DELTAS_KEPT:
+                self._loader.oldest += 1
+            self._loader.number = number
 
     def _fence(self) -> list[Check]:
         return [] if self._epoch_version is None else [Check(CONTROLLER_EPOCH, self._epoch_version)]
