@@ -383,7 +383,7 @@ def test_a_coordinator_that_was_paused_until_another_took_its_place_tells_nothin
             broker.resume()
         with pytest.raises(ConnectionError):
             client.receive_frame()
-    assert "this process was paused for more than half a ZooKeeper session" in broker.output
+    until(lambda: "this process was paused for more than half a ZooKeeper session" in broker.output)
     lead_again(admin, shard, shards[shard].replicas[0])
 
 

@@ -1,8 +1,8 @@
 """The controller: the only writer of cluster metadata.
 
-A change is decided against the image, written to the store in one `multi`, made true by the metadata publisher (which makes
-room for the data), and only then in the image, where clients can see it. If that fails on this broker, the change is
-taken back. Changes run one after the other. A broker that is not the controller has one of these too, which refuses
+A change is decided against the image, written to the store in one `multi`, made true by the metadata publisher (which
+makes room for the data), and only then in the image, where clients can see it. If that fails on this broker, the change
+is taken back. Changes run one after the other. A broker that is not the controller has one of these too, which refuses
 before it decides anything: its image may be behind, and what it says of that would be no reason to give up.
 """
 
