@@ -1,27 +1,33 @@
 """One module per Kafka API key, `kNN_name.py`: the only place where protocol meets state.
 
-A module holds `VERSIONS` (the lowest and highest version it answers), `REQUEST` (the message class) and
-`handle(call, request)`, which returns the response, a coroutine that will, or None where nothing is to be sent
-back. While a coroutine runs, the connection's next request waits; wrapped in `Late`, it says that all that depends on
-order is done, and only the answer is late; `Held` is a `Late` that the client's next request ends. `WAITS = True` says
-that coroutines only wait for others, and are broken off when the client goes away; all else is finished, so that no
-change is left half made. `PATIENT = True` says that requests take turns (`broker.turns`): nobody's records wait for
-them, and many may come at once. `handle_unsupported(call)`, where there is one, answers (in version 0) requests of
-other versions. There is nothing to register: being in this directory is enough, and the version ranges are what
-ApiVersions tells clients; `ANSWERED_BY_CONTROLLER`, a response's class, says that a request is forwarded to the
-controller; `ADVERTISED_ONLY_WITH` names settings without which a version, and those above it, are kept from them.
-What the protocol has and no module answers is refused by `unserved`.
+A module in this directory is found by its name; there is nothing to register. It declares:
+
+- `VERSIONS`: the lowest and highest version it answers. `ADVERTISED_FROM`, where given, is the lowest version that
+  ApiVersions lists; `ADVERTISED_ONLY_WITH` maps a version to the setting without which it and later ones are left out.
+- `REQUEST`: the request's message class.
+- `handle(call, request)`: returns the response, None where nothing is sent back, or a `Reply` where the response has
+  to be awaited (`apis.reply`). An `async def handle` counts as one that returns a `Reply` to itself.
+- `handle_unsupported(call)`: answers, in version 0, a request of a version outside `VERSIONS`.
+- `CANCEL_ON_DISCONNECT = True`: its coroutines only wait, and are cancelled when the client disconnects. All others
+  run to their end, so that no change is left half made.
+- `LOW_PRIORITY = True`: no records wait for its requests, and many may come at once (a rebalance, a dashboard). They
+  share a few milliseconds of each iteration of the event loop (`broker.turns`).
+- `ANSWERED_BY_CONTROLLER`: the response's message class; the request is forwarded to the controller.
+
+A request that is in the protocol and has no module here is answered by `unserved`.
 """
 
 import importlib
 import pkgutil
 import re
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
+from inspect import iscoroutinefunction
 from typing import Any, NamedTuple
 
 from penstock.apis import unserved
 from penstock.apis.context import Call
 from penstock.apis.forwarding import forwarding
+from penstock.apis.reply import Reply
 from penstock.apis.telling import telling
 from penstock.base.errors import PeerError
 from penstock.base.settings import Setting, Settings
@@ -32,7 +38,8 @@ from penstock.wire.messages import request_type
 
 _MODULE_NAME = re.compile(r"k(\d+)_(\w+)\Z")
 
-Handler = Callable[[Call, Any], "Any | Coroutine[Any, Any, Any]"]
+# Returns a response, None or a Reply.
+Handler = Callable[[Call, Any], Any]
 
 
 class ServedApi(NamedTuple):
@@ -45,13 +52,13 @@ class ServedApi(NamedTuple):
     request: type[Any]
     handle: Handler
     handle_unsupported: Callable[[Call], Any] | None
-    waits: bool
-    patient: bool
+    cancel_on_disconnect: bool
+    low_priority: bool
     seconds: Histogram
-    needs: Mapping[int, Setting[bool]]  # versions that are offered only where a setting is on
+    needs: Mapping[int, Setting[bool]]  # versions that are advertised only where a setting is on
 
     def highest_advertised(self, settings: Settings) -> int:
-        """The highest version that clients are told of."""
+        """The highest version that ApiVersions lists."""
         missing = [version for version, setting in self.needs.items() if not settings[setting]]
         return min([self.versions[1], *(version - 1 for version in missing)])
 
@@ -61,7 +68,7 @@ class ApiTable:
 
     def __init__(self, metrics: Metrics) -> None:
         self._apis = {api.key: api for api in _discover(metrics)}
-        self._unserved: dict[int, ServedApi] = {}  # those that were asked for
+        self._unserved: dict[int, ServedApi] = {}  # made at the first request
         self._unserved_seconds = _seconds(metrics, "unserved")
 
     @property
@@ -70,16 +77,16 @@ class ApiTable:
         return {key: api.versions for key, api in sorted(self._apis.items())}
 
     def advertised(self, settings: Settings) -> dict[int, tuple[int, int]]:
-        """What ApiVersions tells clients, by key."""
+        """The version ranges that ApiVersions lists, by key."""
         return {
             key: (api.advertised_from, api.highest_advertised(settings))
             for key, api in sorted(self._apis.items())
         }
 
     def find(self, header: RequestHeader) -> ServedApi:
-        """The API a request asks for, or one that refuses it.
+        """The API that serves a request, or one that answers UNSUPPORTED_VERSION.
 
-        Raises PeerError for what is not in the protocol: Kafka closes the connection as well.
+        Raises PeerError for a key or version that is not in the protocol: Kafka closes the connection, too.
         """
         key, version = header.api_key, header.api_version
         api = self._apis.get(key)
@@ -105,8 +112,8 @@ class ApiTable:
                 request=request_type(key),
                 handle=unserved.refuse,
                 handle_unsupported=None,
-                waits=False,
-                patient=False,
+                cancel_on_disconnect=False,
+                low_priority=False,
                 seconds=self._unserved_seconds,
                 needs={},
             )
@@ -130,8 +137,8 @@ def _discover(metrics: Metrics) -> list[ServedApi]:
                 request=module.REQUEST,
                 handle=telling(name, _handler(module)),
                 handle_unsupported=getattr(module, "handle_unsupported", None),
-                waits=getattr(module, "WAITS", False),
-                patient=getattr(module, "PATIENT", False),
+                cancel_on_disconnect=getattr(module, "CANCEL_ON_DISCONNECT", False),
+                low_priority=getattr(module, "LOW_PRIORITY", False),
                 seconds=_seconds(metrics, name),
                 needs=getattr(module, "ADVERTISED_ONLY_WITH", {}),
             )
@@ -146,6 +153,11 @@ def _seconds(metrics: Metrics, api: str) -> Histogram:
 
 
 def _handler(module: Any) -> Handler:
+    handle: Handler = _replying(module.handle) if iscoroutinefunction(module.handle) else module.handle
     response = getattr(module, "ANSWERED_BY_CONTROLLER", None)
-    handle: Handler = module.handle
     return handle if response is None else forwarding(handle, response)
+
+
+def _replying(handle: Handler) -> Handler:
+    """A handler that returns a Reply to the coroutine function `handle`."""
+    return lambda call, request: Reply(handle(call, request))

@@ -1,9 +1,7 @@
 """What a request handler is given: the broker's services, the client, and the call it answers."""
 
-import asyncio
-from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 from penstock.controller.failure_detector.view import BrokerView
 from penstock.services.metrics import Counter, Metrics
@@ -53,41 +51,20 @@ class Services:
     refused_connections: Counter = field(default_factory=Counter)
 
 
-class Late(NamedTuple):
-    """What a handler returns when all that depends on order is done: the answer comes later, others may go on."""
-
-    answer: Coroutine[Any, Any, Any]
-
-
-class Held(NamedTuple):
-    """As `Late`, for an answer that waits for news only: the client's next request calls `release`, since answers go
-    out in order and none may be late because another was held."""
-
-    answer: Coroutine[Any, Any, Any]
-    release: Callable[[], None]
-
-
 class ConnectedClient:
-    """Whoever is at the other end of a connection, as long as it lasts."""
+    """The client at the other end of a connection."""
 
     __slots__ = ("host", "listener", "port", "software_name")
 
     def __init__(self, listener: str) -> None:
-        self.listener = listener  # the one of ours that it connected to
+        self.listener = listener  # the listener it connected to
         self.host = ""
         self.port = 0
-        self.software_name = ""  # what it calls itself in ApiVersions, if it does
-
-
-class Soon(NamedTuple):
-    """As `Late`, for those who are asked often: no coroutine, but a future and what makes the answer of its result."""
-
-    future: "asyncio.Future[Any]"
-    answer: Callable[[Any], Any]
+        self.software_name = ""  # client_software_name of its ApiVersions request, if it sent one
 
 
 class Call:
-    """One request: who asked, in which version, and the services to answer with."""
+    """One request: its header, the client that sent it, and the services to answer with."""
 
     __slots__ = ("client", "header", "services", "version")
 

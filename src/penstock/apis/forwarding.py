@@ -5,10 +5,11 @@ none that can be reached, the request waits for the next one: few clients would 
 comes this broker answers: its own controller refuses everything, with an error after which clients may try again.
 """
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from typing import Any
 
 from penstock.apis.context import Call
+from penstock.apis.reply import Reply
 from penstock.client.errors import ClientError, NoAnswerError
 from penstock.cluster.peers import is_peer
 from penstock.schema.words import Message
@@ -18,13 +19,13 @@ PATIENCE_S = 20.0
 _AGAIN_S = 0.1
 
 
-def forwarding(
-    handle: Callable[[Call, Any], Any], response: type[Message]
-) -> Callable[[Call, Any], "Any | Coroutine[Any, Any, Any]"]:
+def forwarding(handle: Callable[[Call, Any], Any], response: type[Message]) -> Callable[[Call, Any], Any]:
     """A handler that has the controller answer."""
 
     def handle_or_forward(call: Call, request: Any) -> Any:
-        return handle(call, request) if call.services.controller_link.is_here else forward(call, request)
+        if call.services.controller_link.is_here:
+            return handle(call, request)
+        return Reply(forward(call, request))
 
     async def forward(call: Call, request: Any) -> Any:
         link, loop = call.services.controller_link, call.services.world.loop
@@ -44,6 +45,6 @@ def forwarding(
                     pass
             await loop.sleep(_AGAIN_S)
         answer = handle(call, request)
-        return await answer if isinstance(answer, Coroutine) else answer
+        return await answer.response() if isinstance(answer, Reply) else answer
 
     return handle_or_forward

@@ -1,9 +1,10 @@
 """What the APIs of groups share: who asks, when an answer is there, what a refusal means to a client."""
 
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Final, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
 
 from penstock.apis.context import Call
+from penstock.apis.reply import Reply
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.core.groups.consumer import ConsumerGroups
 from penstock.core.groups.requests import ClientInfo
@@ -33,9 +34,9 @@ def new_uuid(call: Call) -> str:
 def when_answered(
     answer: Answered | Refusal | Awaitable[Answered | Refusal],
     respond: Callable[[Answered | Refusal], Response],
-) -> Response | Coroutine[Any, Any, Response]:
-    """The response if the coordinator's answer is there already, which saves a task; else a coroutine for it."""
-    return _respond_later(answer, respond) if isinstance(answer, Awaitable) else respond(answer)
+) -> Response | Reply:
+    """The response if the coordinator's answer is there already, which saves a task; else a reply that awaits it."""
+    return Reply(_respond_later(answer, respond)) if isinstance(answer, Awaitable) else respond(answer)
 
 
 async def _respond_later(

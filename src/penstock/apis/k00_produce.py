@@ -6,12 +6,12 @@ partition (v12 and later) or verified that the client did (see `services.transac
 """
 
 import asyncio
-from collections.abc import Coroutine
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from penstock.apis.context import Call, Late
+from penstock.apis.context import Call
 from penstock.apis.leader_hints import Hint, endpoints, hint
+from penstock.apis.reply import Reply
 from penstock.base.buffers import Buffer
 from penstock.base.errors import ErrorCode, PeerError, Refusal
 from penstock.core.transactions.transaction import ProducerIdAndEpoch
@@ -35,7 +35,7 @@ from penstock.wire.messages.produce import (
 REQUEST = ProduceRequest
 VERSIONS = (3, 13)
 ADVERTISED_FROM = 0
-WAITS = True
+CANCEL_ON_DISCONNECT = True
 
 ACKS_ALL = -1
 ACKS_NONE = 0
@@ -68,18 +68,16 @@ class _Appends(NamedTuple):
     refused: list[PartitionProduceResponse]
 
 
-def handle(
-    call: Call, request: ProduceRequest
-) -> ProduceResponse | Coroutine[Any, Any, ProduceResponse | None] | Late | None:
+def handle(call: Call, request: ProduceRequest) -> ProduceResponse | Reply | None:
     room = call.services.flusher.room()
     beginning = _beginning_transactions(call, request)
     if room is not None or beginning:
-        return _append_when_possible(call, request, room, beginning)
+        return Reply(_append_when_possible(call, request, room, beginning))
     appends = _append_all(call, request, {})
     if appends.postponed:
-        return _append_postponed(call, request, appends)
+        return Reply(_append_postponed(call, request, appends))
     if appends.waits:
-        return Late(_when_safe(call, request.acks, appends))
+        return Reply(_when_safe(call, request.acks, appends), next_may_start=True)
     return _unless_none(call, request.acks, appends)
 
 

@@ -3,16 +3,16 @@
 What is in the page cache is read on the loop; the rest through the work pool. Answers are bytes as they lie on disk.
 A reader of committed records gets no further than the last stable offset, and is told of the aborted transactions in
 what it gets. A follower gets all that the log has: where it fetches says how far it is, and it is told within
-milliseconds when the high watermark moves. Its answer is held (see `Held`): it sends anything else when it has
-something new to ask. Idle partitions of its session are skipped (`services.idle_partitions`).
+milliseconds when the high watermark moves. Its next request releases a delayed fetch (`Reply.release`): it sends one
+when it has something new to ask. Idle partitions of its session are skipped (`services.idle_partitions`).
 Consumers read from followers, too; one that says its rack may be sent to a replica there (KIP-392).
 """
 
-from collections.abc import Coroutine
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from penstock.apis.context import Call, Held
+from penstock.apis.context import Call
 from penstock.apis.leader_hints import Hint, endpoints, hint
+from penstock.apis.reply import Reply
 from penstock.base.broker_settings import FETCH_MAX_BYTES, PENSTOCK_FETCH_ANSWER_BYTES
 from penstock.base.buffers import Buffer
 from penstock.base.cluster_settings import REPLICA_SELECTOR_CLASS
@@ -38,7 +38,7 @@ from penstock.wire.messages.fetch import (
 
 REQUEST = FetchRequest
 VERSIONS = (4, 18)
-WAITS = True
+CANCEL_ON_DISCONNECT = True
 
 TOPIC_IDS_SINCE = 13
 READ_COMMITTED = 1
@@ -161,7 +161,7 @@ class _Read:
         )
 
 
-def handle(call: Call, request: FetchRequest) -> FetchResponse | Coroutine[Any, Any, FetchResponse] | Held:
+def handle(call: Call, request: FetchRequest) -> FetchResponse | Reply:
     reader = _reader(call, request)
     fetch = _begin(call, request, reader)
     if isinstance(fetch, ErrorCode):
@@ -173,7 +173,7 @@ def handle(call: Call, request: FetchRequest) -> FetchResponse | Coroutine[Any, 
         return _respond(call, fetch, reads)
     patience = _Patience()
     answer = _read_until_enough(call, request, fetch, reader, reads, patience)
-    return Held(answer, patience.end) if reader.is_follower else answer
+    return Reply(answer, release=patience.end if reader.is_follower else None)
 
 
 def _reader(call: Call, request: FetchRequest) -> _Reader:

@@ -5,9 +5,6 @@ does not know yet what an earlier one has told its readers says so: offsets that
 Leaves out tiered storage: there is none, so the latest tiered offset is unknown and nothing waits for upload.
 """
 
-from collections.abc import Coroutine
-from typing import Any
-
 from penstock.apis.context import Call
 from penstock.base.errors import ErrorCode
 from penstock.services.partition import NOT_FOUND, Partition, TimestampedOffset
@@ -42,11 +39,7 @@ _SPECIAL_SINCE = {
 }
 
 
-def handle(call: Call, request: ListOffsetsRequest) -> Coroutine[Any, Any, ListOffsetsResponse]:
-    return _list(call, request)
-
-
-async def _list(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse:
+async def handle(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse:
     topics = []
     for topic in request.topics:
         asked_of: dict[int, list[ListOffsetsPartition]] = {}

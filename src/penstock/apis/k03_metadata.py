@@ -1,9 +1,7 @@
 """Metadata (key 3), v0-v13: brokers, and topics by name or id, created on the way where that is allowed."""
 
-from collections.abc import Coroutine
-from typing import Any
-
 from penstock.apis.context import Call
+from penstock.apis.reply import Reply
 from penstock.base.broker_settings import AUTO_CREATE_TOPICS_ENABLE
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.base.ids import ZERO_ID, TopicId, topic_name_problem
@@ -26,7 +24,7 @@ TOPIC_IDS_SINCE = 12  # version 10 and 11 carry the field, but ids were only loo
 NULL_MEANS_ALL_SINCE = 1
 
 
-def handle(call: Call, request: MetadataRequest) -> MetadataResponse | Coroutine[Any, Any, MetadataResponse]:
+def handle(call: Call, request: MetadataRequest) -> MetadataResponse | Reply:
     image = call.services.image
     wanted = request.topics
     if wanted is None or (call.version < NULL_MEANS_ALL_SINCE and not wanted):
@@ -37,7 +35,7 @@ def handle(call: Call, request: MetadataRequest) -> MetadataResponse | Coroutine
         return MetadataResponse(topics=[_refused_before_ids(topic) for topic in wanted])
     missing = _to_create(call, request, wanted)
     if missing:
-        return _create_then_answer(call, request, wanted, missing)
+        return Reply(_create_then_answer(call, request, wanted, missing))
     return _response(call, request, [_answer(call, topic) for topic in wanted])
 
 

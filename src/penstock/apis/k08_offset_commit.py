@@ -5,12 +5,13 @@ are refused here; all else is the group's to decide.
 """
 
 import asyncio
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from penstock.apis.context import Call, Soon
+from penstock.apis.context import Call
 from penstock.apis.group_requests import code_of
+from penstock.apis.reply import Reply
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.cluster.metadata import Topic
 from penstock.core.groups.requests import OffsetCommit, OffsetToCommit
@@ -36,9 +37,7 @@ class _Asked(NamedTuple):
     answers: list[OffsetCommitResponsePartition]  # one per offset
 
 
-def handle(
-    call: Call, request: OffsetCommitRequest
-) -> OffsetCommitResponse | Soon | Coroutine[Any, Any, OffsetCommitResponse]:
+def handle(call: Call, request: OffsetCommitRequest) -> OffsetCommitResponse | Reply:
     asked = _sort_out(call, request)
     if not asked.offsets:
         return asked.response
@@ -57,8 +56,8 @@ def handle(
     if isinstance(codes, tuple):  # a Refusal is one too
         return _tell(asked, codes)
     if isinstance(codes, asyncio.Future):
-        return Soon(codes, partial(_tell, asked))
-    return _tell_later(asked, codes)
+        return Reply(codes, partial(_tell, asked), next_may_start=True)
+    return Reply(_tell_later(asked, codes))
 
 
 async def _tell_later(

@@ -25,7 +25,7 @@ from penstock.wire.messages.offset_fetch import (
 
 REQUEST = OffsetFetchRequest
 VERSIONS = (1, 10)
-WAITS = True
+CANCEL_ON_DISCONNECT = True
 
 GROUP_ERROR_SINCE = 2
 SEVERAL_GROUPS_SINCE = 8

@@ -1,10 +1,8 @@
 """JoinGroup (key 11), v0-v9: become a member of a classic group, and wait until all are there."""
 
-from collections.abc import Coroutine
-from typing import Any
-
 from penstock.apis.context import Call
 from penstock.apis.group_requests import client_of, code_of, new_uuid, when_answered
+from penstock.apis.reply import Reply
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.core.groups.requests import Join, Joined, SupportedProtocol
 from penstock.schema.words import STRING_BYTES_MAX
@@ -12,8 +10,8 @@ from penstock.wire.messages.join_group import JoinGroupRequest, JoinGroupRespons
 
 REQUEST = JoinGroupRequest
 VERSIONS = (0, 9)
-WAITS = True
-PATIENT = True
+CANCEL_ON_DISCONNECT = True
+LOW_PRIORITY = True
 
 REBALANCE_TIMEOUT_SINCE = 1
 MEMBER_ID_REQUIRED_SINCE = 4
@@ -21,9 +19,7 @@ NULL_PROTOCOL_SINCE = 7
 SKIP_ASSIGNMENT_SINCE = 9
 
 
-def handle(
-    call: Call, request: JoinGroupRequest
-) -> JoinGroupResponse | Coroutine[Any, Any, JoinGroupResponse]:
+def handle(call: Call, request: JoinGroupRequest) -> JoinGroupResponse | Reply:
     if not request.group_id:
         return _response(call, Joined(error=ErrorCode.INVALID_GROUP_ID, member_id=request.member_id))
     join = _join(call, request)

@@ -6,19 +6,19 @@ send heartbeats beside its other work, on a connection without fetches. Its next
 """
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any, Final
+from typing import Final
 
-from penstock.apis.context import Call, Held
+from penstock.apis.context import Call
 from penstock.apis.group_requests import code_of, when_answered
+from penstock.apis.reply import Reply
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.core.groups.requests import Heartbeat
 from penstock.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 REQUEST = HeartbeatRequest
 VERSIONS = (0, 4)
-WAITS = True
-PATIENT = True
+CANCEL_ON_DISCONNECT = True
+LOW_PRIORITY = True
 
 # What clients call themselves that do nothing but send heartbeats while one is under way: Java's consumer, librdkafka
 # under several names, and our own. KafkaJS would wait for it; kafka-python fetches on the same connection; aiokafka
@@ -35,9 +35,7 @@ CLIENTS_THAT_MAY_WAIT: Final = frozenset(
 )
 
 
-def handle(
-    call: Call, request: HeartbeatRequest
-) -> HeartbeatResponse | Coroutine[Any, Any, HeartbeatResponse] | Held:
+def handle(call: Call, request: HeartbeatRequest) -> HeartbeatResponse | Reply:
     if not request.group_id:
         return HeartbeatResponse(error_code=ErrorCode.INVALID_GROUP_ID)
     heartbeat = Heartbeat(
@@ -53,7 +51,7 @@ def handle(
             heartbeat.group_id, lambda shard, now_ms: shard.await_news(heartbeat, now_ms)
         )
         if isinstance(news, asyncio.Future):
-            return Held(_when_there_is_news(call, heartbeat, news), lambda: _let_go(news))
+            return Reply(_when_there_is_news(call, heartbeat, news), release=lambda: _let_go(news))
     return when_answered(answer, _respond)
 
 

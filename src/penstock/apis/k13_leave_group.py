@@ -1,25 +1,23 @@
 """LeaveGroup (key 13), v0-v5: members leave a classic group, or an administrator removes them."""
 
-from collections.abc import Coroutine, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from penstock.apis.context import Call
 from penstock.apis.group_requests import code_of, when_answered
+from penstock.apis.reply import Reply
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.core.groups.requests import Leave, LeavingMember
 from penstock.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
 
 REQUEST = LeaveGroupRequest
 VERSIONS = (0, 5)
-WAITS = True
-PATIENT = True
+CANCEL_ON_DISCONNECT = True
+LOW_PRIORITY = True
 
 SEVERAL_MEMBERS_SINCE = 3
 
 
-def handle(
-    call: Call, request: LeaveGroupRequest
-) -> LeaveGroupResponse | Coroutine[Any, Any, LeaveGroupResponse]:
+def handle(call: Call, request: LeaveGroupRequest) -> LeaveGroupResponse | Reply:
     if not request.group_id:
         return LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID)
     several = call.version >= SEVERAL_MEMBERS_SINCE

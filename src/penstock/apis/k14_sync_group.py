@@ -1,25 +1,21 @@
 """SyncGroup (key 14), v0-v5: the leader of a classic group hands out assignments, and every member gets its own."""
 
-from collections.abc import Coroutine
-from typing import Any
-
 from penstock.apis.context import Call
 from penstock.apis.group_requests import code_of, when_answered
+from penstock.apis.reply import Reply
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.core.groups.requests import Sync, Synced
 from penstock.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 REQUEST = SyncGroupRequest
 VERSIONS = (0, 5)
-WAITS = True
-PATIENT = True
+CANCEL_ON_DISCONNECT = True
+LOW_PRIORITY = True
 
 PROTOCOL_REQUIRED_SINCE = 5
 
 
-def handle(
-    call: Call, request: SyncGroupRequest
-) -> SyncGroupResponse | Coroutine[Any, Any, SyncGroupResponse]:
+def handle(call: Call, request: SyncGroupRequest) -> SyncGroupResponse | Reply:
     if call.version >= PROTOCOL_REQUIRED_SINCE and None in (request.protocol_type, request.protocol_name):
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if not request.group_id:

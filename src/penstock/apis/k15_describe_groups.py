@@ -15,8 +15,8 @@ from penstock.wire.messages.describe_groups import (
 
 REQUEST = DescribeGroupsRequest
 VERSIONS = (0, 6)
-WAITS = True
-PATIENT = True
+CANCEL_ON_DISCONNECT = True
+LOW_PRIORITY = True
 
 NOT_FOUND_SINCE = 6
 

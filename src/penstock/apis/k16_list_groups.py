@@ -7,8 +7,8 @@ from penstock.wire.messages.list_groups import ListedGroup, ListGroupsRequest, L
 
 REQUEST = ListGroupsRequest
 VERSIONS = (0, 5)
-WAITS = True
-PATIENT = True
+CANCEL_ON_DISCONNECT = True
+LOW_PRIORITY = True
 
 
 async def handle(call: Call, request: ListGroupsRequest) -> ListGroupsResponse:

@@ -1,8 +1,6 @@
 """CreateTopics (key 19), v2-v7: create topics, or only say whether they could be."""
 
 from collections import Counter
-from collections.abc import Coroutine
-from typing import Any
 
 from penstock.apis.context import Call
 from penstock.base.errors import ErrorCode, Refusal
@@ -21,11 +19,7 @@ VERSIONS = (2, 7)
 ANSWERED_BY_CONTROLLER = CreateTopicsResponse
 
 
-def handle(call: Call, request: CreateTopicsRequest) -> Coroutine[Any, Any, CreateTopicsResponse]:
-    return _create_all(call, request)
-
-
-async def _create_all(call: Call, request: CreateTopicsRequest) -> CreateTopicsResponse:
+async def handle(call: Call, request: CreateTopicsRequest) -> CreateTopicsResponse:
     occurrences = Counter(topic.name for topic in request.topics)
     results = []
     for topic in {topic.name: topic for topic in request.topics}.values():

@@ -1,8 +1,6 @@
 """DeleteTopics (key 20), v1-v6: by name, and from v6 by id."""
 
 from collections import Counter
-from collections.abc import Coroutine
-from typing import Any
 
 from penstock.apis.context import Call
 from penstock.base.broker_settings import DELETE_TOPIC_ENABLE
@@ -22,11 +20,7 @@ ANSWERED_BY_CONTROLLER = DeleteTopicsResponse
 TOPIC_IDS_SINCE = 6
 
 
-def handle(call: Call, request: DeleteTopicsRequest) -> Coroutine[Any, Any, DeleteTopicsResponse]:
-    return _delete_all(call, request)
-
-
-async def _delete_all(call: Call, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
+async def handle(call: Call, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
     asked = request.topics
     if call.version < TOPIC_IDS_SINCE:
         asked = [DeleteTopicState(name=name) for name in request.topic_names]

@@ -6,7 +6,8 @@ time or not, the leader has deleted it.
 
 from typing import NamedTuple
 
-from penstock.apis.context import Call, Late
+from penstock.apis.context import Call
+from penstock.apis.reply import Reply
 from penstock.base.errors import ErrorCode
 from penstock.services.partition import NO_OFFSET, Partition
 from penstock.wire.messages.delete_records import (
@@ -29,7 +30,7 @@ class _Waiting(NamedTuple):
     result: DeleteRecordsPartitionResult
 
 
-def handle(call: Call, request: DeleteRecordsRequest) -> DeleteRecordsResponse | Late:
+def handle(call: Call, request: DeleteRecordsRequest) -> DeleteRecordsResponse | Reply:
     waiting: list[_Waiting] = []
     response = DeleteRecordsResponse(
         topics=[
@@ -43,7 +44,7 @@ def handle(call: Call, request: DeleteRecordsRequest) -> DeleteRecordsResponse |
     if not waiting:
         return response
     deadline = call.services.world.loop.time() + request.timeout_ms / 1000
-    return Late(_when_followers_have_it(call, response, waiting, deadline))
+    return Reply(_when_followers_have_it(call, response, waiting, deadline), next_may_start=True)
 
 
 def _delete(

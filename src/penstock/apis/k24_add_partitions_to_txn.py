@@ -6,10 +6,9 @@ Where its partitions are led is of no matter to the coordinator.
 """
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any
 
-from penstock.apis.context import Call, Late
+from penstock.apis.context import Call
+from penstock.apis.reply import Reply
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.base.ids import TopicPartition
 from penstock.core.transactions.requests import AddPartitions
@@ -26,18 +25,17 @@ from penstock.wire.messages.add_partitions_to_txn import (
 
 REQUEST = AddPartitionsToTxnRequest
 VERSIONS = (0, 5)
-WAITS = True
+CANCEL_ON_DISCONNECT = True
 
 FENCED_SINCE = 2  # before, PRODUCER_FENCED was not known
 SEVERAL_SINCE = 4
 
 
-def handle(
-    call: Call, request: AddPartitionsToTxnRequest
-) -> Coroutine[Any, Any, AddPartitionsToTxnResponse] | Late:
+def handle(call: Call, request: AddPartitionsToTxnRequest) -> Reply:
     if call.version >= SEVERAL_SINCE:
-        return Late(_answer_several(call, request))  # of many clients, who do not wait for one another
-    return _answer_one(call, request)
+        # The transactions of many clients, which do not wait for one another.
+        return Reply(_answer_several(call, request), next_may_start=True)
+    return Reply(_answer_one(call, request))
 
 
 async def _answer_several(call: Call, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:

@@ -12,7 +12,7 @@ from penstock.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, Ad
 
 REQUEST = AddOffsetsToTxnRequest
 VERSIONS = (0, 4)
-WAITS = True
+CANCEL_ON_DISCONNECT = True
 
 FENCED_SINCE = 2  # before, PRODUCER_FENCED was not known
 

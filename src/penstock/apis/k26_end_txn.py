@@ -5,11 +5,11 @@ answer comes when the outcome is certain; the markers are written afterwards.
 """
 
 import asyncio
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable
 from functools import partial
-from typing import Any
 
-from penstock.apis.context import Call, Soon
+from penstock.apis.context import Call
+from penstock.apis.reply import Reply
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.core.transactions.requests import EndTransaction
 from penstock.core.transactions.transaction import (
@@ -22,21 +22,23 @@ from penstock.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 
 REQUEST = EndTxnRequest
 VERSIONS = (0, 5)
-WAITS = True
+CANCEL_ON_DISCONNECT = True
 
 FENCED_SINCE = 2  # before, PRODUCER_FENCED was not known
 EPOCHS_SINCE = 5
 
 
-def handle(call: Call, request: EndTxnRequest) -> EndTxnResponse | Soon | Coroutine[Any, Any, EndTxnResponse]:
+def handle(call: Call, request: EndTxnRequest) -> EndTxnResponse | Reply:
     if not request.transactional_id:
         return EndTxnResponse(error_code=ErrorCode.INVALID_REQUEST)
     if call.version >= EPOCHS_SINCE and is_exhausted(request.producer_epoch):
-        return _end_with_another_producer_id(call, request)
+        return Reply(_end_with_another_producer_id(call, request))
     answer = _ask(call, request, spare_producer_id=NO_PRODUCER_ID)
     if isinstance(answer, asyncio.Future):
-        return Soon(answer, partial(_response, call.version))
-    return _when_answered(call, answer) if isinstance(answer, Awaitable) else _response(call.version, answer)
+        return Reply(answer, partial(_response, call.version), next_may_start=True)
+    if isinstance(answer, Awaitable):
+        return Reply(_when_answered(call, answer))
+    return _response(call.version, answer)
 
 
 async def _end_with_another_producer_id(call: Call, request: EndTxnRequest) -> EndTxnResponse:

@@ -8,7 +8,8 @@ import asyncio
 from collections import deque
 from typing import Final
 
-from penstock.apis.context import Call, Late
+from penstock.apis.context import Call
+from penstock.apis.reply import Reply
 from penstock.base.broker_settings import PENSTOCK_LOOP_SLICE_MS
 from penstock.base.errors import ErrorCode
 from penstock.base.ids import TopicPartition
@@ -30,8 +31,8 @@ VERSIONS = (1, 2)
 _TIMEOUT_MS: Final = 15_000
 
 
-def handle(call: Call, request: WriteTxnMarkersRequest) -> Late:
-    return Late(_answer(call, request))
+def handle(call: Call, request: WriteTxnMarkersRequest) -> Reply:
+    return Reply(_answer(call, request), next_may_start=True)
 
 
 async def _answer(call: Call, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:

@@ -24,7 +24,7 @@ from penstock.wire.messages.txn_offset_commit import (
 
 REQUEST = TxnOffsetCommitRequest
 VERSIONS = (0, 5)
-WAITS = True
+CANCEL_ON_DISCONNECT = True
 
 ABORTABLE_SINCE = 4  # clients know TRANSACTION_ABORTABLE
 ADDING_SINCE = 5  # clients of transactions version 2

@@ -15,7 +15,7 @@ from penstock.wire.messages.describe_configs import (
 
 REQUEST = DescribeConfigsRequest
 VERSIONS = (1, 4)
-PATIENT = True
+LOW_PRIORITY = True
 
 _NO_GROUP = "Group name must not be empty"
 

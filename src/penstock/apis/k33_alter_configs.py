@@ -1,7 +1,6 @@
 """AlterConfigs (key 33), v0-v2: replace all the configs of a topic or broker."""
 
-from collections.abc import Coroutine, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 from penstock.apis.config_resources import change_configs
 from penstock.apis.context import Call
@@ -18,11 +17,7 @@ VERSIONS = (0, 2)
 ANSWERED_BY_CONTROLLER = AlterConfigsResponse
 
 
-def handle(call: Call, request: AlterConfigsRequest) -> Coroutine[Any, Any, AlterConfigsResponse]:
-    return _alter_all(call, request)
-
-
-async def _alter_all(call: Call, request: AlterConfigsRequest) -> AlterConfigsResponse:
+async def handle(call: Call, request: AlterConfigsRequest) -> AlterConfigsResponse:
     return AlterConfigsResponse(
         responses=[await _alter(call, request, resource) for resource in request.resources]
     )

@@ -21,7 +21,7 @@ from penstock.wire.messages.describe_log_dirs import (
 
 REQUEST = DescribeLogDirsRequest
 VERSIONS = (1, 5)
-PATIENT = True
+LOW_PRIORITY = True
 
 
 def handle(call: Call, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:

@@ -1,8 +1,6 @@
 """CreatePartitions (key 37), v0-v3: grow topics."""
 
 from collections import Counter
-from collections.abc import Coroutine
-from typing import Any
 
 from penstock.apis.context import Call
 from penstock.base.errors import ErrorCode, Refusal
@@ -18,11 +16,7 @@ VERSIONS = (0, 3)
 ANSWERED_BY_CONTROLLER = CreatePartitionsResponse
 
 
-def handle(call: Call, request: CreatePartitionsRequest) -> Coroutine[Any, Any, CreatePartitionsResponse]:
-    return _grow_all(call, request)
-
-
-async def _grow_all(call: Call, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
+async def handle(call: Call, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
     occurrences = Counter(topic.name for topic in request.topics)
     results = []
     for topic in {topic.name: topic for topic in request.topics}.values():

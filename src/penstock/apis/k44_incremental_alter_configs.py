@@ -1,8 +1,7 @@
 """IncrementalAlterConfigs (key 44), v0-v1: set, delete, append to and subtract from single configs."""
 
 from collections import Counter
-from collections.abc import Coroutine, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 from penstock.apis.config_resources import BROKER, GROUP, TOPIC, change_configs
 from penstock.apis.context import Call
@@ -31,13 +30,7 @@ APPEND = 2
 SUBTRACT = 3
 
 
-def handle(
-    call: Call, request: IncrementalAlterConfigsRequest
-) -> Coroutine[Any, Any, IncrementalAlterConfigsResponse]:
-    return _alter_all(call, request)
-
-
-async def _alter_all(call: Call, request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
+async def handle(call: Call, request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
     occurrences = Counter((r.resource_type, r.resource_name) for r in request.resources)
     responses = []
     for resource in request.resources:

@@ -11,7 +11,7 @@ from penstock.wire.messages.describe_cluster import (
 
 REQUEST = DescribeClusterRequest
 VERSIONS = (0, 2)
-PATIENT = True
+LOW_PRIORITY = True
 
 BROKERS = 1
 CONTROLLERS = 2

@@ -12,7 +12,7 @@ from penstock.wire.messages.describe_producers import (
 
 REQUEST = DescribeProducersRequest
 VERSIONS = (0, 0)
-PATIENT = True
+LOW_PRIORITY = True
 
 
 def handle(call: Call, request: DescribeProducersRequest) -> DescribeProducersResponse:

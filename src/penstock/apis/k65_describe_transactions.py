@@ -12,8 +12,8 @@ from penstock.wire.messages.describe_transactions import (
 
 REQUEST = DescribeTransactionsRequest
 VERSIONS = (0, 0)
-WAITS = True
-PATIENT = True
+CANCEL_ON_DISCONNECT = True
+LOW_PRIORITY = True
 
 
 async def handle(call: Call, request: DescribeTransactionsRequest) -> DescribeTransactionsResponse:

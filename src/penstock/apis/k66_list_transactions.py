@@ -15,8 +15,8 @@ from penstock.wire.messages.list_transactions import (
 
 REQUEST = ListTransactionsRequest
 VERSIONS = (0, 2)
-WAITS = True
-PATIENT = True
+CANCEL_ON_DISCONNECT = True
+LOW_PRIORITY = True
 
 
 async def handle(call: Call, request: ListTransactionsRequest) -> ListTransactionsResponse:

@@ -1,10 +1,8 @@
 """ConsumerGroupHeartbeat (key 68), v0-v1: join, stay in and leave a group of the consumer protocol (KIP-848)."""
 
-from collections.abc import Coroutine
-from typing import Any
-
 from penstock.apis.context import Call
 from penstock.apis.group_requests import client_of, code_of, consumer_groups, message_of, when_answered
+from penstock.apis.reply import Reply
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.base.features import GROUP_VERSION
 from penstock.base.ids import TopicId, format_id
@@ -19,13 +17,11 @@ from penstock.wire.messages.consumer_group_heartbeat import (
 
 REQUEST = ConsumerGroupHeartbeatRequest
 VERSIONS = (0, 1)
-WAITS = True
-PATIENT = True
+CANCEL_ON_DISCONNECT = True
+LOW_PRIORITY = True
 
 
-def handle(
-    call: Call, request: ConsumerGroupHeartbeatRequest
-) -> ConsumerGroupHeartbeatResponse | Coroutine[Any, Any, ConsumerGroupHeartbeatResponse]:
+def handle(call: Call, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse | Reply:
     if call.services.image.features.level(GROUP_VERSION) == 0:
         return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     heartbeat = _heartbeat(call, request)

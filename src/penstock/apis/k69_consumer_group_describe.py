@@ -17,8 +17,8 @@ from penstock.wire.messages.consumer_group_describe import (
 
 REQUEST = ConsumerGroupDescribeRequest
 VERSIONS = (0, 1)
-WAITS = True
-PATIENT = True
+CANCEL_ON_DISCONNECT = True
+LOW_PRIORITY = True
 
 CLASSIC = 0
 CONSUMER = 1

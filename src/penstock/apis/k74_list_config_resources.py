@@ -15,7 +15,7 @@ from penstock.wire.messages.list_config_resources import (
 
 REQUEST = ListConfigResourcesRequest
 VERSIONS = (0, 1)
-PATIENT = True
+LOW_PRIORITY = True
 
 _ALL = (TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP)
 

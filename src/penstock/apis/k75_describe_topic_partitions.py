@@ -16,7 +16,7 @@ from penstock.wire.messages.describe_topic_partitions import (
 
 REQUEST = DescribeTopicPartitionsRequest
 VERSIONS = (0, 0)
-PATIENT = True
+LOW_PRIORITY = True
 
 
 def handle(call: Call, request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:

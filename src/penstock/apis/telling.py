@@ -4,17 +4,17 @@ It is put around handlers when they are assembled, and only where debug lines ar
 """
 
 import logging
-from collections.abc import Callable, Coroutine, Iterator
-from types import CoroutineType
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from penstock.apis.context import Call, Held, Late, Soon
+from penstock.apis.context import Call
+from penstock.apis.reply import Reply
 from penstock.base.errors import ErrorCode
 from penstock.schema.words import Struct
 
 log = logging.getLogger("penstock.requests")
 
-Handler = Callable[[Call, Any], "Any | Coroutine[Any, Any, Any]"]
+Handler = Callable[[Call, Any], Any]
 
 
 def telling(name: str, handle: Handler) -> Handler:
@@ -36,19 +36,13 @@ def telling(name: str, handle: Handler) -> Handler:
             )
         return answer
 
-    async def told_later(call: Call, answer: Coroutine[Any, Any, Any]) -> Any:
-        return tell(call, await answer)
-
     def handle_and_tell(call: Call, request: Any) -> Any:
         outcome = handle(call, request)
-        match outcome:
-            case CoroutineType():
-                return told_later(call, outcome)
-            case Late() | Held():
-                return outcome._replace(answer=told_later(call, outcome.answer))
-            case Soon(future, answer):
-                return Soon(future, lambda result: tell(call, answer(result)))
-        return tell(call, outcome)
+        if not isinstance(outcome, Reply):
+            return tell(call, outcome)
+        respond = outcome.respond
+        outcome.respond = lambda result: tell(call, result if respond is None else respond(result))
+        return outcome
 
     return handle_and_tell
 

@@ -1,15 +1,15 @@
 """One client's connection: cuts frames, starts requests in order, sends the answers in the same order.
 
 Requests are started one after the other. A request that has to wait holds back the next one, unless its
-handler says `Late`: then all that depends on order is done, and only the answer is missing. Behind
+handler's `Reply` says that the next may start: then all that depends on order is done. Behind
 what is held back no more than one read is taken from the socket, so TCP slows the client down and memory is bounded
 (`request_memory` bounds it for all connections together).
 
 Of what one read brought, a few requests are served at once; the rest when it is this connection's turn among those that
 have as many (`pipelined`). So no client waits for all that another one has sent.
 
-Requests of a patient API are decoded, begun and answered when it is their turn (`turns`). An answer that is `Held` is
-let go as soon as the client asks for anything else.
+Requests of an API with low priority are decoded, begun and answered when it is their turn (`turns`). The client's next
+request releases a reply that has a `release`.
 """
 
 import asyncio
@@ -17,11 +17,11 @@ import logging
 from collections import deque
 from collections.abc import Callable, Coroutine
 from functools import partial
-from types import CoroutineType
 from typing import Any, TypeVar, cast
 
 from penstock.apis import ApiTable, ServedApi
-from penstock.apis.context import Call, ConnectedClient, Held, Late, Services, Soon
+from penstock.apis.context import Call, ConnectedClient, Services
+from penstock.apis.reply import Reply
 from penstock.base.buffers import Buffer
 from penstock.base.errors import PeerError
 from penstock.broker.arrivals import TURN_READ_BYTES_MAX, Arrivals
@@ -281,7 +281,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         try:
             header, position = read_request_header(frame)
             api = self._apis.find(header)
-            if api.patient:
+            if api.low_priority:
                 self._exclusive = waits = True
                 serve = partial(self._serve_in_turn, frame, was_granted, header, position, api, started_at)
                 self._turns.wait(serve)
@@ -337,42 +337,53 @@ class ServerConnection(asyncio.BufferedProtocol):
             assert api.handle_unsupported is not None
             outcome = api.handle_unsupported(call)
             header = header._replace(api_version=0)
-        kind = type(outcome)
-        if kind is not CoroutineType and kind is not Late and kind is not Held and kind is not Soon:
+        if type(outcome) is not Reply:
             self._answer(None, api, header, outcome, started_at)
             return False
-        let_go_of = self._letting_go_of(frame, was_granted)
-        if kind is Soon:
-            self._finish_soon(outcome, api, header, started_at, let_go_of)
-        elif kind is CoroutineType:
+        give_back = self._letting_go_of(frame, was_granted)
+        if not outcome.next_may_start:
             self._exclusive = True
-            self._finish_later(outcome, api, header, started_at, let_go_of, exclusive=True)
+        if outcome.release is not None:
+            self._release = outcome.release
+        if isinstance(outcome.awaited, asyncio.Future):
+            self._finish_soon(outcome, api, header, started_at, give_back)
         else:
-            if kind is Held:
-                self._release = outcome.release
-            self._finish_later(outcome.answer, api, header, started_at, let_go_of, exclusive=False)
+            awaited = outcome.awaited if outcome.respond is None else outcome.response()
+            self._finish_later(
+                awaited, api, header, started_at, give_back, exclusive=not outcome.next_may_start
+            )
         return True
 
     def _finish_soon(
         self,
-        outcome: Soon,
+        reply: Reply,
         api: ServedApi,
         header: RequestHeader,
         started_at: float,
         let_go_of: Callable[[], None],
     ) -> None:
+        assert isinstance(reply.awaited, asyncio.Future)
         answer = _Answer()
         self._answers.append(answer)
 
         def finish(future: asyncio.Future[Any]) -> None:
             let_go_of()
             try:
-                self._answer(answer, api, header, outcome.answer(future.result()), started_at)
+                result = future.result()
+                self._answer(
+                    answer,
+                    api,
+                    header,
+                    result if reply.respond is None else reply.respond(result),
+                    started_at,
+                )
+                if not reply.next_may_start:
+                    self._exclusive = False
                 self._resume_soon()
             except Exception as error:
                 self.give_up(error)
 
-        outcome.future.add_done_callback(finish)
+        reply.awaited.add_done_callback(finish)
 
     def _resume_soon(self) -> None:
         """Answers that come one after the other in one turn of the loop go out in one write."""
@@ -399,7 +410,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         task = self._loop.create_task(
             self._finish(outcome, answer, api, header, started_at, exclusive=exclusive)
         )
-        self._tasks[task] = api.waits
+        self._tasks[task] = api.cancel_on_disconnect
 
         def forget(task: asyncio.Task[None]) -> None:
             del self._tasks[task]
@@ -426,7 +437,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         go_on = partial(
             self._answer_and_go_on, answer, api, header, response, started_at, exclusive=exclusive
         )
-        if api.patient:
+        if api.low_priority:
             self._turns.wait(go_on)
         else:
             go_on()

@@ -3,7 +3,7 @@
 One loop: ask, apply, ask again. Of a thousand partitions most are quiet: only those at which something may have changed
 are looked at, and all of them every few seconds. What goes wrong with one partition makes that one wait
 (`replica.fetch.backoff.ms`); what goes wrong with the connection makes all of them. When there is something new to ask
-while the leader holds the last request, any other request on the connection makes it answer (`apis.context.Held`).
+while the leader holds the last request, any other request on the connection makes it answer (`apis.reply`).
 """
 
 import asyncio
