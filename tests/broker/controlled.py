@@ -14,7 +14,7 @@ from penstock.base.load_settings import load_broker_settings
 from penstock.broker.background import Background
 from penstock.broker.broker import Broker
 from penstock.cluster.embedded_store import EmbeddedStore
-from penstock.storage.directory import DataDirectory
+from penstock.storage.data_directory import DataDirectory
 from penstock.world import Disk, World
 from penstock.world.memory_disk import MemoryDisk
 from penstock.world.real_entropy import RealEntropy

@@ -13,7 +13,7 @@ from penstock.broker.background import Chore
 from penstock.records.batch import headers
 from penstock.records.builder import build_batch
 from penstock.records.record import Record, read_records
-from penstock.storage.checkpoints import START_OFFSETS, read_offsets
+from penstock.storage.offset_checkpoints import START_OFFSETS, read_offsets
 from penstock.testing import EmbeddedBroker
 from penstock.wire.messages.metadata import MetadataRequest
 from tests.apis.requests import TOPIC, alter, delete_topic, end_offset, list_offset, values_in

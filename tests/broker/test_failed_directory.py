@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from penstock.base.errors import ErrorCode
-from penstock.storage.directory import CLEAN_SHUTDOWN
+from penstock.storage.data_directory import CLEAN_SHUTDOWN
 from tests.broker.controlled import PATIENCE_S, ControlledBroker
 from tests.broker.test_offline_partitions import FullDisk
 from tests.raw_client import RawClient, batch_of

@@ -32,15 +32,23 @@ from penstock.sim.entries import (
 )
 from penstock.sim.plan import Plan
 from penstock.sim.topic_plans import FOREVER
-from penstock.storage import compaction, meta_properties, names, recovery, retention, verifying, walk
+from penstock.storage import (
+    batch_scan,
+    checksums,
+    compaction,
+    file_names,
+    meta_properties,
+    recovery,
+    retention,
+)
 from penstock.storage import log as log_module
-from penstock.storage.cleaning import CleaningRules, OffsetMap
-from penstock.storage.directory import DataDirectory
+from penstock.storage.compaction_rules import CleaningRules, OffsetMap
+from penstock.storage.data_directory import DataDirectory
 from penstock.storage.index import SegmentIndex
 from penstock.storage.log import Log
 from penstock.storage.partition_directories import partition_of
 from penstock.storage.segment import Segment
-from penstock.storage.syncing import SyncPlan, Unsynced
+from penstock.storage.sync_plan import SyncPlan, UnsyncedFiles
 
 SEEDS_MAX = 2_000
 
@@ -130,13 +138,13 @@ def has_foreign_directories(plan: Plan) -> bool:
 @planted_for(loses_power)
 def no_fsync_at_roll(patch: pytest.MonkeyPatch) -> None:
     """A segment that is closed is forgotten: only the new one is synced."""
-    patch.setattr(Unsynced, "add_segment", lambda self, segment: None)
+    patch.setattr(UnsyncedFiles, "add_segment", lambda self, segment: None)
 
 
 @planted
 def torn_tail_accepted(patch: pytest.MonkeyPatch) -> None:
     """After a crash a batch counts as whole if its header makes sense and its bytes are there."""
-    for module in (walk, verifying):
+    for module in (batch_scan, checksums):
         patch.setattr(module, "crc_holds", lambda *_: True)
 
 
@@ -320,7 +328,7 @@ def partition_metadata_not_synced_again(patch: pytest.MonkeyPatch) -> None:
         opened.unsynced_files = [
             file
             for file in opened.unsynced_files
-            if not getattr(file, "path", "").endswith(names.PARTITION_METADATA)
+            if not getattr(file, "path", "").endswith(file_names.PARTITION_METADATA)
         ]
         return opened
 

@@ -27,8 +27,8 @@ from penstock.services.metadata_publisher import BrokerMetadataPublisher
 from penstock.services.partition import Partition
 from penstock.services.partitions import Partitions
 from penstock.services.replication.copying import ReplicaAppender
-from penstock.storage.checking import SegmentCheck
 from penstock.storage.recovery import _Opening
+from penstock.storage.recovery_scan import RecoveryScan
 from penstock.world.store import NodeExistsError, Operation
 from tests.sim.planted import Plant, Planted
 
@@ -138,13 +138,13 @@ def hole_in_a_replica_kept(patch: pytest.MonkeyPatch) -> None:
 def gap_between_segments_of_a_replica_kept(patch: pytest.MonkeyPatch) -> None:
     """Likewise, where whole segments are missing."""
 
-    def note_gap_before(self: SegmentCheck, *segments: Any) -> None:
+    def note_gap_before(self: RecoveryScan, *segments: Any) -> None:
         genuine(self, *segments)
         if self._has_ended:
             patch.setattr(self, "_config", self._config.__class__())
 
-    genuine = SegmentCheck._note_gap_before
-    patch.setattr(SegmentCheck, "_note_gap_before", note_gap_before)
+    genuine = RecoveryScan._note_gap_before
+    patch.setattr(RecoveryScan, "_note_gap_before", note_gap_before)
 
 
 @planted

@@ -20,7 +20,7 @@ from penstock.services.coordinators.loaded_shard import LoadedShard
 from penstock.services.coordinators.writing import ShardWriter
 from penstock.services.partition import Partition
 from penstock.services.transactions.verifying import Verifier
-from penstock.storage.checking import SegmentCheck
+from penstock.storage.recovery_scan import RecoveryScan
 from tests.sim.planted import Plant, Planted
 
 SEEDS_MAX = 500
@@ -143,7 +143,7 @@ def ends_of_transactions_not_loaded(patch: pytest.MonkeyPatch) -> None:
 @planted
 def holes_kept_in_logs_of_coordinators(patch: pytest.MonkeyPatch) -> None:
     """What a power cut tore out of a coordinator's log stays there as damage, and nobody can load it."""
-    patch.setattr(SegmentCheck, "_has_ended", False)
+    patch.setattr(RecoveryScan, "_has_ended", False)
 
 
 # A seed in which each is seen.

@@ -9,7 +9,7 @@ from penstock.records.compression import Codec
 from penstock.sim.disk import SimDisk
 from penstock.sim.disk_faults import Revoked
 from penstock.sim.disk_operations import DiskOperation
-from penstock.storage import names
+from penstock.storage import file_names
 from penstock.storage.compaction import cleanable
 from penstock.storage.errors import CorruptionError
 from penstock.storage.log import Log, LogConfig
@@ -433,8 +433,8 @@ def test_the_mark_of_a_compacted_log_is_on_the_device_before_its_first_swap() ->
     put(log, ("a", "1"), ("a", "2"))
     log.roll(now_ms=NOW_MS)
     run_compaction(log, disk)
-    marked = heard.index((DiskOperation.CREATE, f"{PATH}/{names.COMPACTED}"))
-    swapped = next(index for index, (operation, path) in enumerate(heard) if path.endswith(names.SWAP))
+    marked = heard.index((DiskOperation.CREATE, f"{PATH}/{file_names.COMPACTED}"))
+    swapped = next(index for index, (operation, path) in enumerate(heard) if path.endswith(file_names.SWAP))
     assert (DiskOperation.SYNC_DIR, PATH) in heard[marked:swapped]
 
 
@@ -444,7 +444,7 @@ def test_a_gap_in_a_log_that_was_never_compacted_is_damage(disk: MemoryDisk, log
     put(log, ("a", "2"))
     log.roll(now_ms=NOW_MS)
     put(log, ("a", "3"))
-    disk.remove(f"{PATH}/{names.file_name(1, names.LOG)}")
+    disk.remove(f"{PATH}/{file_names.file_name(1, file_names.LOG)}")
     _, report = open_log(disk, LogConfig(delete=True))
     assert [(damage.first_offset, damage.next_offset) for damage in report.damage] == [(1, 2)]
 

@@ -8,7 +8,7 @@ from penstock.storage.log import LogConfig
 from penstock.world.memory_disk import MemoryDisk
 from tests.storage.compacting import put, records_of, run_compaction
 from tests.storage.helpers import NOW_MS, PATH, sync
-from tests.storage.test_aborted import ABORT, COMMIT, TransactionalLog
+from tests.storage.test_transaction_index import ABORT, COMMIT, TransactionalLog
 
 COMPACTED = LogConfig(
     compact=True, delete=False, segment_bytes=10_000, index_interval_bytes=100, delete_retention_ms=1000

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from penstock.records.producer import EarlierBatch, ProducerEntry
 from penstock.sim.disk import SimDisk
-from penstock.storage import names
-from penstock.storage.epochs import decode_epochs
+from penstock.storage import file_names
 from penstock.storage.index import IndexCache, SegmentIndex
+from penstock.storage.leader_epoch_checkpoint import decode_epochs
 from penstock.storage.producer_snapshots import decode_snapshot, encode_snapshot
 from penstock.world.disk import read_file
 from penstock.world.memory_disk import MemoryDisk
@@ -35,11 +35,11 @@ def test_entries_lie_in_the_files_as_kafka_writes_them(disk: MemoryDisk) -> None
     index.add_time((1 << 40) + 17, offset=BASE + 6)
     index.add_time(1_700_000_000_124, offset=BASE + 70_000)
     index.write()
-    assert read_file(disk, index.path(names.INDEX)) == struct.pack(">4i", 7, 4100, 70_000, 1 << 30)
-    assert read_file(disk, index.path(names.TIME_INDEX)) == struct.pack(
+    assert read_file(disk, index.path(file_names.INDEX)) == struct.pack(">4i", 7, 4100, 70_000, 1 << 30)
+    assert read_file(disk, index.path(file_names.TIME_INDEX)) == struct.pack(
         ">qiqi", 1_700_000_000_123, 5, 1_700_000_000_124, 70_000
     )
-    assert index.path(names.INDEX) == "p/00000001099511627776.index"
+    assert index.path(file_names.INDEX) == "p/00000001099511627776.index"
 
 
 @given(
@@ -84,7 +84,7 @@ def test_a_cut_reaches_into_the_files(disk: MemoryDisk) -> None:
     assert (index.offset_entries, index.time_entries, index.last_time().timestamp) == (7, 7, 7000)
     index.truncate_to(45)
     assert (index.offset_entries, index.time_entries, index.last_time().timestamp) == (4, 4, 4000)
-    assert disk.size(index.path(names.INDEX)) == 32
+    assert disk.size(index.path(file_names.INDEX)) == 32
     index.add(last_offset=50, position=500)
     index.write()
     assert index.floor(55) == (500, None)

@@ -7,7 +7,7 @@ import pytest
 
 from peers import tools
 from penstock.records.compression import Codec
-from penstock.storage import names
+from penstock.storage import file_names
 from penstock.storage.log import Log, LogConfig
 from penstock.world.real_disk import RealDisk
 from tests.storage.compacting import run_compaction
@@ -94,7 +94,7 @@ def test_kafka_accepts_ordinary_compacted_and_recovered_logs(tmp_path: Path) -> 
     torn, torn_records = write(disk, "recovered-0", config)
     torn.close()
     last = torn.segments[-1]
-    with (tmp_path / last.path(names.LOG)).open("r+b") as file:
+    with (tmp_path / last.path(file_names.LOG)).open("r+b") as file:
         file.truncate(last.size - 1)
     for index_file in (tmp_path / "recovered-0").glob("*index"):
         index_file.unlink()
@@ -121,7 +121,7 @@ def test_kafka_accepts_ordinary_compacted_and_recovered_logs(tmp_path: Path) -> 
     assert checked.count("is empty.") < 3
 
 
-_SHOWN = (names.LOG, names.INDEX, names.TIME_INDEX, names.SNAPSHOT)
+_SHOWN = (file_names.LOG, file_names.INDEX, file_names.TIME_INDEX, file_names.SNAPSHOT)
 _COMPLAINTS = (
     "Mismatches in",
     "Found timestamp mismatch",

@@ -6,8 +6,8 @@ import pytest
 
 from penstock.world.real_disk import RealDisk
 from tests.storage.helpers import NOW_MS, PATH, close_cleanly
-from tests.storage.test_aborted import ABORT, COMMIT, TransactionalLog
 from tests.storage.test_kafkas_own_tool import dump
+from tests.storage.test_transaction_index import ABORT, COMMIT, TransactionalLog
 
 pytestmark = [pytest.mark.foreign, pytest.mark.needs("kafka")]
 

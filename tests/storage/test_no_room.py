@@ -10,7 +10,7 @@ import pytest
 from penstock.base.errors import StorageError
 from penstock.base.ids import TopicPartition
 from penstock.sim.disk import SimDisk
-from penstock.storage.directory import CLEAN_SHUTDOWN, DataDirectory
+from penstock.storage.data_directory import CLEAN_SHUTDOWN, DataDirectory
 from penstock.storage.errors import NoRoomError
 from penstock.storage.log import Log, LogConfig
 from penstock.world.real_entropy import RealEntropy

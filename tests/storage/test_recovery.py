@@ -7,7 +7,7 @@ import pytest
 
 from penstock.records.batch import read_header
 from penstock.sim.disk import SimDisk
-from penstock.storage import names
+from penstock.storage import file_names
 from penstock.storage.errors import CorruptionError
 from penstock.storage.log import Log, LogConfig
 from penstock.world.memory_disk import MemoryDisk
@@ -54,7 +54,7 @@ def fill(log: Log, count: int = 40) -> list[bytes]:
 
 
 def log_file(base: int) -> str:
-    return f"{PATH}/{names.file_name(base, names.LOG)}"
+    return f"{PATH}/{file_names.file_name(base, file_names.LOG)}"
 
 
 def overwrite(disk: MemoryDisk, path: str, content: bytes) -> None:
@@ -80,7 +80,7 @@ def damage(disk: MemoryDisk, path: str, position: int, count: int = 1) -> None:
 
 
 def indexes_of(disk: MemoryDisk) -> dict[str, bytes]:
-    kinds = (names.INDEX, names.TIME_INDEX)
+    kinds = (file_names.INDEX, file_names.TIME_INDEX)
     return {name: content_of(disk, f"{PATH}/{name}") for name in disk.list(PATH) if name.endswith(kinds)}
 
 
@@ -125,7 +125,7 @@ def test_a_missing_index_makes_a_clean_start_look_again(disk: MemoryDisk) -> Non
     log = create_log(disk, CONFIG)
     written = fill(log)
     close_cleanly(log, disk)
-    victim = log.segments[1].path(names.INDEX)
+    victim = log.segments[1].path(file_names.INDEX)
     disk.remove(victim)
     log, report = open_log(disk, CONFIG, recovery_point=80, clean=True)
     assert report.rebuilt_indexes == 1
@@ -341,8 +341,8 @@ def test_a_missing_segment_in_the_middle_is_damage(disk: MemoryDisk) -> None:
     fill(log)
     log.close()
     first, missing, after = (segment.base_offset for segment in log.segments[:3])
-    for kind in names.SEGMENT_SUFFIXES:
-        disk.remove(f"{PATH}/{names.file_name(missing, kind)}")
+    for kind in file_names.SEGMENT_SUFFIXES:
+        disk.remove(f"{PATH}/{file_names.file_name(missing, kind)}")
     for recovery_point in (0, 80):
         log, report = open_log(disk, CONFIG, recovery_point=recovery_point)
         assert [(found.first_offset, found.next_offset) for found in report.damage] == [(missing, after)]
@@ -402,7 +402,7 @@ def test_a_start_that_has_to_read_everything_finds_damage_in_what_was_trusted(di
     written = fill(log)
     close_cleanly(log, disk)
     erase_a_header(disk, written)
-    disk.remove(f"{PATH}/{names.LEADER_EPOCHS}")
+    disk.remove(f"{PATH}/{file_names.LEADER_EPOCHS}")
     restored = RememberedProducers()
     log, report = open_log(disk, CONFIG, restored, recovery_point=80)
     assert [(found.first_offset, found.next_offset) for found in report.damage] == [(4, 6)]
@@ -464,7 +464,7 @@ def test_a_cut_tail_that_comes_back_is_no_damage(disk: MemoryDisk) -> None:
 # ---- indexes
 
 
-@pytest.mark.parametrize("kind", [names.INDEX, names.TIME_INDEX])
+@pytest.mark.parametrize("kind", [file_names.INDEX, file_names.TIME_INDEX])
 @pytest.mark.parametrize("content", [None, b"", b"abc", bytes(2400), b"\xff" * 2400, b"\x7f" * 2400])
 @pytest.mark.parametrize("recovery_point", [0, 80])
 def test_a_wrong_index_is_rebuilt(
@@ -490,7 +490,7 @@ def test_an_index_from_before_the_crash_is_not_trusted(disk: MemoryDisk) -> None
     log = create_log(disk, LogConfig(index_interval_bytes=0))
     written = fill(log, 30)
     close_cleanly(log, disk)
-    path = f"{PATH}/{names.file_name(0, names.INDEX)}"
+    path = f"{PATH}/{file_names.file_name(0, file_names.INDEX)}"
     content = bytearray(content_of(disk, path))
     content[4:8] = (5).to_bytes(4, "big")  # points into the middle of a batch
     overwrite(disk, path, bytes(content))
@@ -512,7 +512,7 @@ def test_producers_come_from_the_snapshot_and_the_batches_behind_it(disk: Memory
         log, _ = open_log(disk, CONFIG, restored, recovery_point=recovery_point)
         assert restored.entries() == producers.entries()
         log.close()
-    snapshots = [name for name in disk.list(PATH) if name.endswith(names.SNAPSHOT)]
+    snapshots = [name for name in disk.list(PATH) if name.endswith(file_names.SNAPSHOT)]
     assert len(snapshots) == len(log.segments) - 1
 
 
@@ -524,8 +524,10 @@ def test_snapshots_behind_the_recovery_point_are_made_anew(disk: MemoryDisk) -> 
     overwrite(disk, log_file(last), b"")
     producers = RememberedProducers()
     log, _ = open_log(disk, CONFIG, producers)
-    snapshots = [name for name in disk.list(PATH) if name.endswith(names.SNAPSHOT)]
-    assert snapshots == [names.file_name(segment.base_offset, names.SNAPSHOT) for segment in log.segments[1:]]
+    snapshots = [name for name in disk.list(PATH) if name.endswith(file_names.SNAPSHOT)]
+    assert snapshots == [
+        file_names.file_name(segment.base_offset, file_names.SNAPSHOT) for segment in log.segments[1:]
+    ]
     assert [entry.last_sequence for entry in producers.entries()] == [
         max(
             header.last_sequence
@@ -542,7 +544,7 @@ def test_a_broken_snapshot_is_passed_over(disk: MemoryDisk) -> None:
     fill(log)
     close_cleanly(log, disk)
     for name in disk.list(PATH):
-        if name.endswith(names.SNAPSHOT):
+        if name.endswith(file_names.SNAPSHOT):
             damage(disk, f"{PATH}/{name}", 12)
     for clean in (True, False):
         restored = RememberedProducers()
@@ -565,7 +567,7 @@ def test_a_broken_epoch_checkpoint_is_rebuilt_and_said_so(disk: MemoryDisk) -> N
     fill(log)
     epochs = log.epochs.entries
     close_cleanly(log, disk)
-    overwrite(disk, f"{PATH}/{names.LEADER_EPOCHS}", b"0\n4\n0 0\n1 2")
+    overwrite(disk, f"{PATH}/{file_names.LEADER_EPOCHS}", b"0\n4\n0 0\n1 2")
     for clean in (True, False):
         log, report = open_log(disk, CONFIG, recovery_point=80, clean=clean)
         assert log.epochs.entries == epochs
@@ -631,7 +633,7 @@ def test_a_committed_swap_is_finished(disk: MemoryDisk) -> None:
     survivors = kept[::3]
     if survivors[-1] is not kept[-1]:
         survivors.append(kept[-1])
-    overwrite(disk, log_file(0) + names.SWAP, b"".join(survivors))
+    overwrite(disk, log_file(0) + file_names.SWAP, b"".join(survivors))
     log, report = open_log(disk, config, recovery_point=80)
     assert replaced[1] not in [segment.base_offset for segment in log.segments]
     assert report.damage == []

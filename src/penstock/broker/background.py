@@ -24,7 +24,7 @@ from penstock.base.settings import Settings
 from penstock.broker.connections import Connections
 from penstock.services.compactor import Compactor
 from penstock.services.partition import Partition
-from penstock.storage.directory import DataDirectory
+from penstock.storage.data_directory import DataDirectory
 from penstock.world.disk import found_no_room
 from penstock.world.pacing import Pacer
 

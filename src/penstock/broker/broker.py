@@ -68,7 +68,7 @@ from penstock.services.producer_ids import ProducerIds
 from penstock.services.replication.replication import Replication
 from penstock.services.replication.throttling import ReplicationThrottle
 from penstock.services.transactions.transactions import Transactions
-from penstock.storage.directory import DataDirectory
+from penstock.storage.data_directory import DataDirectory
 from penstock.world import World
 from penstock.world.loop import Server
 

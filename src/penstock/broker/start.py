@@ -19,7 +19,7 @@ from penstock.broker.broker import Broker
 from penstock.cluster.embedded_store import EmbeddedStore
 from penstock.cluster.image import claim, cluster_id_of
 from penstock.cluster.sessions import Patience, RenewableStore
-from penstock.storage.directory import DataDirectory
+from penstock.storage.data_directory import DataDirectory
 from penstock.storage.meta_properties import META_PROPERTIES
 from penstock.storage.ownership import METADATA, partitions_with_segments
 from penstock.world import Disk, Entropy, Loop, Store, Work, World

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from penstock.base.ids import ZERO_ID, format_id
-from penstock.storage import names
-from penstock.storage.directory import UNKNOWN_PARTITIONS
+from penstock.storage import file_names
+from penstock.storage.data_directory import UNKNOWN_PARTITIONS
 from penstock.storage.partition_directories import DELETE, aside_of, partition_of, topic_id_in
 
 
@@ -38,7 +38,9 @@ def _look_at(path: Path, unknown: frozenset[str]) -> FoundDirectory | None:
     aside = aside_of(path.name)
     if aside is None and partition_of(path.name) is None:
         return None
-    segments = [each for each in path.iterdir() if names.offset_in(each.name, names.LOG) is not None]
+    segments = [
+        each for each in path.iterdir() if file_names.offset_in(each.name, file_names.LOG) is not None
+    ]
     if not segments:
         return None
     state = "unknown" if path.name in unknown else None
@@ -50,7 +52,7 @@ def _look_at(path: Path, unknown: frozenset[str]) -> FoundDirectory | None:
 
 def _topic_id_of(path: Path) -> str | None:
     try:
-        topic_id = topic_id_in((path / names.PARTITION_METADATA).read_bytes())
+        topic_id = topic_id_in((path / file_names.PARTITION_METADATA).read_bytes())
     except OSError:
         return None
     return None if topic_id == ZERO_ID else format_id(topic_id)

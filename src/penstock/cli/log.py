@@ -23,7 +23,7 @@ from penstock.cli.parsing import Parser, add_json, add_verb, add_verbs
 from penstock.records.batch import BatchHeader
 from penstock.records.errors import CorruptBatchError
 from penstock.records.record import Record
-from penstock.storage import names
+from penstock.storage import file_names
 
 _BATCH_TITLES = ("POSITION", "OFFSETS", "RECORDS", "SIZE", "CODEC", "NEWEST", "PRODUCER", "EPOCH", "NOTES")
 _RECORD_TITLES = ("OFFSET", "TIMESTAMP", "KEY", "VALUE", "HEADERS")
@@ -210,11 +210,11 @@ def _snapshot(path: Path) -> _Entries:
 
 def _description(path: Path, *, records: bool) -> _Segment | _Entries:
     kind = kind_of(path)
-    if kind == names.INDEX:
+    if kind == file_names.INDEX:
         return _offset_index(path)
-    if kind == names.TIME_INDEX:
+    if kind == file_names.TIME_INDEX:
         return _time_index(path)
-    if kind == names.SNAPSHOT:
+    if kind == file_names.SNAPSHOT:
         return _snapshot(path)
     return _Segment(path, records=records)
 

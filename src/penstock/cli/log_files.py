@@ -16,10 +16,10 @@ from penstock.records.batch import HEADER_SIZE, MAGIC, BatchHeader, crc_holds, r
 from penstock.records.errors import CorruptBatchError
 from penstock.records.producer import ProducerEntry
 from penstock.records.record import Record, read_records
-from penstock.storage import names
+from penstock.storage import file_names
 from penstock.storage.producer_snapshots import decode_snapshot
 
-DESCRIBABLE = (names.LOG, names.INDEX, names.TIME_INDEX, names.SNAPSHOT)
+DESCRIBABLE = (file_names.LOG, file_names.INDEX, file_names.TIME_INDEX, file_names.SNAPSHOT)
 
 _OFFSET_ENTRY = Struct(">ii")
 _TIME_ENTRY = Struct(">qi")
@@ -74,14 +74,14 @@ def files_to_describe(path: Path) -> list[Path]:
 def kind_of(path: Path) -> str | None:
     """The suffix that says what a file holds; None for what is not described here."""
     for kind in DESCRIBABLE:
-        if names.offset_in(path.name, kind) is not None:
+        if file_names.offset_in(path.name, kind) is not None:
             return kind
     return None
 
 
 def base_offset_of(path: Path) -> int:
     kind = kind_of(path)
-    offset = None if kind is None else names.offset_in(path.name, kind)
+    offset = None if kind is None else file_names.offset_in(path.name, kind)
     assert offset is not None, "asked about a file that is none of a log's"
     return offset
 
@@ -112,7 +112,7 @@ def read_offset_index(path: Path) -> tuple[list[OffsetEntry], list[Trouble]]:
     content, troubles = _entries(path, _OFFSET_ENTRY)
     entries = [OffsetEntry(base_offset + delta, place) for delta, place in _OFFSET_ENTRY.iter_unpack(content)]
     troubles += _order_troubles(entries, _OFFSET_ENTRY.size)
-    segment = path.with_suffix(names.LOG)
+    segment = path.with_suffix(file_names.LOG)
     if segment.exists() and not troubles:
         troubles += _offset_troubles(entries, segment)
     return entries, troubles

@@ -17,7 +17,7 @@ from penstock.services.metrics import Metrics
 from penstock.services.partition import Partition
 from penstock.services.partitions import Partitions
 from penstock.storage.compaction import CompactionResult, DirtyRange, cleanable, compact
-from penstock.storage.directory import DataDirectory
+from penstock.storage.data_directory import DataDirectory
 from penstock.storage.errors import DamagedBatchError, NoRoomError
 from penstock.world import World
 from penstock.world.pacing import Pacer

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from penstock.base.ids import ZERO_ID, TopicId, TopicPartition, format_id
 from penstock.cluster.metadata import Topic
-from penstock.storage.directory import DataDirectory
+from penstock.storage.data_directory import DataDirectory
 from penstock.storage.partition_directories import DELETE
 
 log = logging.getLogger("penstock.partitions")

@@ -32,7 +32,7 @@ from penstock.services.topic_rules import AppendError, CheckedBatch, TopicRules
 from penstock.services.waiting import Bell, FetchWaiters, OffsetWaiters
 from penstock.storage.errors import CorruptionError, NoRoomError
 from penstock.storage.log import Log, PlacedBatch, SyncPlan
-from penstock.storage.lookup import FoundRecord
+from penstock.storage.timestamp_lookup import FoundRecord
 from penstock.world import Disk, World
 
 log_of_partitions = logging.getLogger("penstock.partition")

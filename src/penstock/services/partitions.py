@@ -25,10 +25,10 @@ from penstock.services.other_directories import Others, look_at_others, tell_of_
 from penstock.services.partition import Partition
 from penstock.services.room import Room
 from penstock.services.topic_rules import TopicRules, log_config
-from penstock.storage.config import LogConfig
-from penstock.storage.directory import DataDirectory
+from penstock.storage.data_directory import DataDirectory
 from penstock.storage.errors import NoRoomError
 from penstock.storage.log import Log
+from penstock.storage.log_config import LogConfig
 from penstock.storage.partition_directories import DELETE, STRAY
 from penstock.world import Disk, World
 from penstock.world.disk import found_no_room

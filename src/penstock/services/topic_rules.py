@@ -54,7 +54,7 @@ from penstock.records.batch import (
 from penstock.records.builder import recompress
 from penstock.records.compression import Codec
 from penstock.records.record import RecordRules, bad_records, validate_records
-from penstock.storage.config import LogConfig
+from penstock.storage.log_config import LogConfig
 
 _REASONS = {
     ErrorCode.INVALID_RECORD: "the batch is malformed",

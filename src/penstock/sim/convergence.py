@@ -10,7 +10,7 @@ from penstock.controller.rules.balancing import BrokerFact, Limits, PartitionFac
 from penstock.services.partition import Partition
 from penstock.sim.node import Node
 from penstock.sim.shared_store import SharedStore
-from penstock.storage import names
+from penstock.storage import file_names
 
 
 def differences(store: SharedStore, nodes: Iterable[Node], *, all_online: bool) -> list[str]:
@@ -155,4 +155,4 @@ def _content(node: Node, topic: str, index: int) -> bytes | None:
     if not isinstance(partition, Partition):
         return None
     segments = partition.log.segments
-    return b"".join(node.disk.content(segment.path(names.LOG))[: segment.size] for segment in segments)
+    return b"".join(node.disk.content(segment.path(file_names.LOG))[: segment.size] for segment in segments)

@@ -19,8 +19,8 @@ from penstock.sim.link import DELAY_S
 from penstock.sim.node import NodeCrashedError
 from penstock.sim.phases import Phase
 from penstock.sim.simulation import Simulation
-from penstock.storage import names
-from penstock.storage.directory import LOCK
+from penstock.storage import file_names
+from penstock.storage.data_directory import LOCK
 from penstock.storage.ownership import METADATA
 
 _START_AGAIN_S = 1.0
@@ -296,7 +296,7 @@ class Storm:
         directory = path.rpartition("/")[0]
         topic, _, partition = directory.rpartition("-")
         try:
-            text = self._node.disk.content(f"{directory}/{names.PARTITION_METADATA}").decode()
+            text = self._node.disk.content(f"{directory}/{file_names.PARTITION_METADATA}").decode()
         except (AssertionError, FileNotFoundError):
             return None
         if not partition.isdecimal():

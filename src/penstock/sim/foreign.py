@@ -4,14 +4,14 @@ from penstock.base.ids import ZERO_ID, TopicPartition, format_id
 from penstock.sim.disk import SimDisk
 from penstock.sim.entries import CopyForeign
 from penstock.sim.node import Node
-from penstock.storage import names
+from penstock.storage import file_names
 from penstock.storage.partition_directories import STRAY, aside_of, partition_of, topic_id_in
 
 _THEIR_TOPIC = f"version: 0\ntopic_id: {format_id(b'of somebody else')}\n".encode()
 _THEIR_FILES = {
-    f"{0:020d}{names.LOG}": b"records of somebody else",
-    f"{0:020d}{names.LOG}{names.DELETED}": b"not for this broker to tidy",
-    names.PARTITION_METADATA: _THEIR_TOPIC,
+    f"{0:020d}{file_names.LOG}": b"records of somebody else",
+    f"{0:020d}{file_names.LOG}{file_names.DELETED}": b"not for this broker to tidy",
+    file_names.PARTITION_METADATA: _THEIR_TOPIC,
 }
 
 
@@ -21,7 +21,7 @@ def copy_foreign(disk: SimDisk, fault: CopyForeign) -> None:
 
 
 def has_segments(disk: SimDisk, directory: str) -> bool:
-    return any(names.offset_in(name, names.LOG) is not None for name in disk.names(directory))
+    return any(file_names.offset_in(name, file_names.LOG) is not None for name in disk.names(directory))
 
 
 def has_partitions(disk: SimDisk) -> bool:
@@ -55,7 +55,7 @@ def left_behind(node: Node) -> list[str]:
         and partition not in held
         and name not in foreign
         and has_segments(disk, name)
-        and topic_id_in(_files_in(disk, name).get(names.PARTITION_METADATA, b"")) != ZERO_ID
+        and topic_id_in(_files_in(disk, name).get(file_names.PARTITION_METADATA, b"")) != ZERO_ID
     ]
 
 

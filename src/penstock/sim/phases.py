@@ -8,12 +8,12 @@ from enum import StrEnum
 from functools import lru_cache
 
 from penstock.sim.disk_operations import DiskOperation
-from penstock.storage import names
-from penstock.storage.directory import CLEAN_SHUTDOWN
+from penstock.storage import file_names
+from penstock.storage.data_directory import CLEAN_SHUTDOWN
 from penstock.storage.meta_properties import META_PROPERTIES
 from penstock.storage.ownership import METADATA
 
-_STATE_SUFFIXES = (names.INDEX, names.TIME_INDEX, names.SNAPSHOT)
+_STATE_SUFFIXES = (file_names.INDEX, file_names.TIME_INDEX, file_names.SNAPSHOT)
 
 
 class Phase(StrEnum):
@@ -92,10 +92,10 @@ def phase_of(operation: DiskOperation, path: str) -> Phase | None:
         return Phase.METADATA
     if _is_checkpoint(path):
         return Phase.CHECKPOINT
-    if name.endswith((names.CLEANED, names.SWAP)):
+    if name.endswith((file_names.CLEANED, file_names.SWAP)):
         return Phase.COMPACTION
     if operation in (DiskOperation.REMOVE, DiskOperation.REMOVE_TREE) or name.endswith(
-        (names.DELETED, "-delete")
+        (file_names.DELETED, "-delete")
     ):
         return Phase.REMOVAL
     if operation in (DiskOperation.SYNC, DiskOperation.SYNC_DIR, DiskOperation.SYNC_ALL):
@@ -105,7 +105,7 @@ def phase_of(operation: DiskOperation, path: str) -> Phase | None:
     if operation is DiskOperation.CREATE:
         return _phase_of_new_file(name)
     if operation is DiskOperation.APPEND:
-        return Phase.APPEND if name.endswith(names.LOG) else _phase_of_new_file(name)
+        return Phase.APPEND if name.endswith(file_names.LOG) else _phase_of_new_file(name)
     return None
 
 
@@ -120,8 +120,8 @@ def _is_checkpoint(path: str) -> bool:
 
 
 def _phase_of_new_file(name: str) -> Phase | None:
-    if name.endswith((names.LOG, *_STATE_SUFFIXES)):
+    if name.endswith((file_names.LOG, *_STATE_SUFFIXES)):
         return Phase.ROLL
-    if name.removesuffix(".tmp") == names.LEADER_EPOCHS:
+    if name.removesuffix(".tmp") == file_names.LEADER_EPOCHS:
         return Phase.FLUSH  # written down when a flush is planned
-    return Phase.METADATA if name == names.PARTITION_METADATA else None
+    return Phase.METADATA if name == file_names.PARTITION_METADATA else None

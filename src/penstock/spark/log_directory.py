@@ -18,8 +18,8 @@ from penstock.records.batch import HEADER_SIZE, MAGIC, BatchHeader, crc_holds, r
 from penstock.records.control import read_marker
 from penstock.records.errors import CorruptBatchError
 from penstock.records.record import read_records
-from penstock.storage import names
-from penstock.storage.checkpoints import START_OFFSETS, decode_offsets
+from penstock.storage import file_names
+from penstock.storage.offset_checkpoints import START_OFFSETS, decode_offsets
 
 _LENGTH_MIN: Final = HEADER_SIZE - 12
 INTERNAL: Final = "__"  # what the names of a cluster's own topics begin with
@@ -91,7 +91,7 @@ def look_into(
 ) -> PartitionLog:
     """Walk through a partition's log."""
     folder = root / f"{partition.topic}-{partition.partition}"
-    found = ((names.offset_in(each.name, names.LOG), each) for each in folder.iterdir())
+    found = ((file_names.offset_in(each.name, file_names.LOG), each) for each in folder.iterdir())
     files = sorted((base, path) for base, path in found if base is not None)
     log = PartitionLog(partition, start_offset)
     if not files:
@@ -133,7 +133,7 @@ def open_segment(path: str | Path) -> BinaryIO:
     try:
         return Path(path).open("rb")
     except FileNotFoundError:
-        return Path(f"{path}{names.DELETED}").open("rb")
+        return Path(f"{path}{file_names.DELETED}").open("rb")
 
 
 def read_headers(file: BinaryIO, path: str | Path) -> Iterator[tuple[int, BatchHeader]]:

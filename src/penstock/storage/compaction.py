@@ -5,8 +5,8 @@ dirty part (what was appended since the last run), then copies all segments belo
 groups of neighbours that fit into one segment, leaving out what is superseded. Work on the loop is done in
 slices; reads, syncs and large writes go through `Work`.
 
-A group is swapped in (`swapping`) so that a crash at any moment finds the old segments or the new one. Before the first
-swap the mark `compacted` is left, and synced: gaps between offsets are no damage from here on.
+A group is swapped in (`segment_swap`) so that a crash at any moment finds the old segments or the new one. Before the
+first swap the file `compacted` is created and synced: gaps between offsets are no damage from then on.
 
 Leaves out: which log is next, and the cleaner checkpoint (`DataDirectory.write_cleaner_offset`). A log
 under compaction may be appended to, rolled, and lose old segments to retention. Whoever wants to cut its
@@ -27,15 +27,15 @@ from penstock.records.control import read_marker
 from penstock.records.errors import CorruptBatchError
 from penstock.records.producer import AbortedTransaction
 from penstock.records.record import Record, read_records
-from penstock.storage import names
+from penstock.storage import file_names
+from penstock.storage.batch_scan import RELATIVE_OFFSET_MAX
 from penstock.storage.cleaned_transactions import CleanedTransactions
-from penstock.storage.cleaning import CleaningRules, OffsetMap, Survivors
+from penstock.storage.compaction_rules import CleaningRules, OffsetMap, Survivors
 from penstock.storage.errors import CorruptionError, DamagedBatchError, NoRoomError
 from penstock.storage.index import OFFSET_ENTRY_SIZE
 from penstock.storage.log import Log
 from penstock.storage.segment import PlacedBatch, Segment
-from penstock.storage.swapping import discard, swap_in
-from penstock.storage.walk import RELATIVE_OFFSET_MAX
+from penstock.storage.segment_swap import discard, swap_in
 from penstock.world.disk import Disk, found_no_room
 from penstock.world.pacing import Pacer
 from penstock.world.work import Work
@@ -266,7 +266,7 @@ class _Run:
         self, group: list[Segment], rules: CleaningRules, result: CompactionResult
     ) -> None:
         cleaned = Segment.create(
-            self._disk, self._log.path, group[0].base_offset, now_ms=self._now_ms, suffix=names.CLEANED
+            self._disk, self._log.path, group[0].base_offset, now_ms=self._now_ms, suffix=file_names.CLEANED
         )
         changed = len(group) > 1
         try:

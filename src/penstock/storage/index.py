@@ -22,7 +22,7 @@ from operator import gt, lt
 from struct import Struct
 from typing import NamedTuple
 
-from penstock.storage import names
+from penstock.storage import file_names
 from penstock.storage.errors import DamagedIndexError
 from penstock.world.disk import Disk, File
 
@@ -150,8 +150,8 @@ class SegmentIndex:
         if tail is None:
             tail = self._unmeasured_tail = _Tail(
                 _NOTHING,
-                self._entries_in_file(names.INDEX, OFFSET_ENTRY_SIZE),
-                self._entries_in_file(names.TIME_INDEX, TIME_ENTRY_SIZE),
+                self._entries_in_file(file_names.INDEX, OFFSET_ENTRY_SIZE),
+                self._entries_in_file(file_names.TIME_INDEX, TIME_ENTRY_SIZE),
             )
         return tail
 
@@ -164,7 +164,7 @@ class SegmentIndex:
     # ---- the files
 
     def path(self, kind: str) -> str:
-        return f"{self._directory}/{names.file_name(self._base_offset, kind)}{self._suffix}"
+        return f"{self._directory}/{file_names.file_name(self._base_offset, kind)}{self._suffix}"
 
     def moved_to(self, suffix: str) -> None:
         """The files now carry another suffix behind their names."""
@@ -235,8 +235,8 @@ class SegmentIndex:
         files: list[File] = []
         try:
             for kind, written, data in (
-                (names.INDEX, tail.offsets_written * OFFSET_ENTRY_SIZE, _pack_offsets(entries)),
-                (names.TIME_INDEX, tail.times_written * TIME_ENTRY_SIZE, _pack_times(entries)),
+                (file_names.INDEX, tail.offsets_written * OFFSET_ENTRY_SIZE, _pack_offsets(entries)),
+                (file_names.TIME_INDEX, tail.times_written * TIME_ENTRY_SIZE, _pack_times(entries)),
             ):
                 file = self._disk.open(self.path(kind), create=True)
                 files.append(file)
@@ -262,7 +262,7 @@ class SegmentIndex:
     def remove(self) -> None:
         """Remove the files; nobody is going to look anything up."""
         self.unload()
-        for kind in (names.INDEX, names.TIME_INDEX):
+        for kind in (file_names.INDEX, file_names.TIME_INDEX):
             self._disk.remove(self.path(kind))
 
     def _growing_entries(self) -> _Entries:
@@ -321,7 +321,7 @@ class SegmentIndex:
             return TimeEntry(timestamps[-1], tail.entries.time_offsets[-1] + self._base_offset)
         if not tail.times_written:
             return TimeEntry(NO_TIMESTAMP, self._base_offset)
-        data = self._read_tail(names.TIME_INDEX, TIME_ENTRY_SIZE, tail.times_written)
+        data = self._read_tail(file_names.TIME_INDEX, TIME_ENTRY_SIZE, tail.times_written)
         timestamp, relative = _TIME_ENTRY.unpack(data)
         return TimeEntry(timestamp, self._base_offset + relative)
 
@@ -332,7 +332,7 @@ class SegmentIndex:
             return tail.entries.positions[-1]
         if not tail.offsets_written:
             return 0
-        data = self._read_tail(names.INDEX, OFFSET_ENTRY_SIZE, tail.offsets_written)
+        data = self._read_tail(file_names.INDEX, OFFSET_ENTRY_SIZE, tail.offsets_written)
         _, position = _OFFSET_ENTRY.unpack(data)
         return int(position)
 
@@ -356,13 +356,13 @@ class SegmentIndex:
             return None
         columns: list[array[int]] = []
         for kind, entries, entry_size in (
-            (names.INDEX, tail.offsets_written, OFFSET_ENTRY_SIZE),
-            (names.TIME_INDEX, tail.times_written, TIME_ENTRY_SIZE),
+            (file_names.INDEX, tail.offsets_written, OFFSET_ENTRY_SIZE),
+            (file_names.TIME_INDEX, tail.times_written, TIME_ENTRY_SIZE),
         ):
             data = self._read_all(kind, entries * entry_size, cached_only=cached_only)
             if data is None:
                 return None
-            columns += _unpack_offsets(data) if kind == names.INDEX else _unpack_times(data)
+            columns += _unpack_offsets(data) if kind == file_names.INDEX else _unpack_times(data)
         loaded = _Entries(*columns)
         self._require_sense(loaded)
         self._loaded = loaded
@@ -385,9 +385,9 @@ class SegmentIndex:
         """Entries grow, and lie in the segment: most of what damages a file damages that."""
         positions, offsets, time_offsets, timestamps = loaded
         if not (_grows(positions) and _grows(offsets) and (not offsets or (positions[0] > 0 <= offsets[0]))):
-            raise self.damaged(names.INDEX, "its entries are not in order")
+            raise self.damaged(file_names.INDEX, "its entries are not in order")
         if not _grows(timestamps) or any(map(gt, time_offsets, islice(time_offsets, 1, None))):
-            raise self.damaged(names.TIME_INDEX, "its entries are not in order")
+            raise self.damaged(file_names.TIME_INDEX, "its entries are not in order")
 
     @property
     def is_loaded(self) -> bool:
@@ -410,8 +410,8 @@ class SegmentIndex:
         offsets_kept = bisect_left(written.offsets, relative)
         times_kept = bisect_left(written.time_offsets, relative)
         for kind, kept, known, entry_size in (
-            (names.INDEX, offsets_kept, tail.offsets_written, OFFSET_ENTRY_SIZE),
-            (names.TIME_INDEX, times_kept, tail.times_written, TIME_ENTRY_SIZE),
+            (file_names.INDEX, offsets_kept, tail.offsets_written, OFFSET_ENTRY_SIZE),
+            (file_names.TIME_INDEX, times_kept, tail.times_written, TIME_ENTRY_SIZE),
         ):
             if kept < known:
                 file = self._disk.open(self.path(kind))

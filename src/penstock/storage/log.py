@@ -8,13 +8,13 @@ The order that keeps promises after a crash:
   offset is safe; `synced` then moves the recovery point. A failed sync or append is final (`failed`): the
   log takes nothing more. A full disk is not: NoRoomError means that the log is as it was.
 - The recovery point that a start may rely on is `checkpoint_offset`. It must be written down *before*
-  `truncate_to` or `truncate_fully` cut below it (`directory.truncate` does), or synced offsets could be
+  `truncate_to` or `truncate_fully` cut below it (`data_directory.truncate` does), or synced offsets could be
   taken for lost ones.
 - So must the start that `expire` moves, before `delete_segments_below` takes the files: the device may
   forget any of these removals, and the newest segment with them, and the log would end where it ended long ago.
 
 Leaves out: which batches may be appended (core), when to sync (the broker), what to delete (`retention`),
-how a log is opened (`recovery`), records and timestamps (`lookup`).
+how a log is opened (`recovery`), records and timestamps (`timestamp_lookup`).
 """
 
 from bisect import bisect_left, bisect_right
@@ -29,19 +29,19 @@ from penstock.base.errors import StorageError
 from penstock.base.ids import TopicId, format_id
 from penstock.records.batch import CONTROL, BatchHeader
 from penstock.records.producer import AbortedTransaction, ProducerEntry
-from penstock.storage import lookup, names, retention
-from penstock.storage.config import LogConfig
-from penstock.storage.epochs import LeaderEpochs
+from penstock.storage import file_names, retention, timestamp_lookup
+from penstock.storage.damage_scan import find_damage, rebuild_index
 from penstock.storage.errors import DamagedBatchError, DamagedIndexError, LogFailedError, NoRoomError
-from penstock.storage.examining import find_damage, rebuild_index
 from penstock.storage.findings import BatchesDamaged, Finding, IndexRebuilt
-from penstock.storage.lookup import FoundRecord
+from penstock.storage.leader_epoch_checkpoint import LeaderEpochs
+from penstock.storage.log_config import LogConfig
+from penstock.storage.log_reader import read_batches
+from penstock.storage.producer_replay import replay_control, replay_segment
 from penstock.storage.producer_snapshots import ProducerMemory, ProducerSnapshots
-from penstock.storage.reading import read_batches
 from penstock.storage.recovery import OpenedLog, RecoveryReport, open_log
-from penstock.storage.replaying import replay_control, replay_segment
 from penstock.storage.segment import Damage, PlacedBatch, Segment
-from penstock.storage.syncing import NOT_COVERED, SyncPlan, Unsynced
+from penstock.storage.sync_plan import NOT_COVERED, SyncPlan, UnsyncedFiles
+from penstock.storage.timestamp_lookup import FoundRecord
 from penstock.world.disk import Disk, found_no_room
 
 __all__ = ["Log", "LogConfig", "PlacedBatch", "ProducerMemory", "RecoveryReport", "Removal", "SyncPlan"]
@@ -60,7 +60,7 @@ class Removal(NamedTuple):
 
     def run(self, disk: Disk) -> None:
         self.segment.close()
-        for kind in names.SEGMENT_SUFFIXES:
+        for kind in file_names.SEGMENT_SUFFIXES:
             disk.remove(self.segment.path(kind))
 
 
@@ -112,7 +112,7 @@ class Log:
         self.recovery_point: int = opened.recovery_point
         self.size = sum(segment.size for segment in opened.segments)
         self._set_view(opened.segments)
-        self._unsynced = Unsynced(
+        self._unsynced = UnsyncedFiles(
             path,
             segments=[
                 segment
@@ -139,7 +139,7 @@ class Log:
         producers.restore(())  # an empty log has none
         try:
             disk.make_dir(path)
-            metadata = disk.open(f"{path}/{names.PARTITION_METADATA}", create=True)
+            metadata = disk.open(f"{path}/{file_names.PARTITION_METADATA}", create=True)
             metadata.append([f"version: 0\ntopic_id: {format_id(topic_id)}\n".encode("ascii")])
             segment = Segment.create(disk, path, start_offset, now_ms=now_ms)
         except OSError as error:
@@ -332,7 +332,7 @@ class Log:
 
     def mark_compacted(self) -> None:
         """Leave the mark that offsets may be missing between batches from now on; the device has it then. May block."""
-        self._disk.open(f"{self.path}/{names.COMPACTED}", create=True).close()
+        self._disk.open(f"{self.path}/{file_names.COMPACTED}", create=True).close()
         self._disk.sync_dir(self.path)
         self.may_have_gaps = True
 
@@ -413,11 +413,11 @@ class Log:
 
     def offset_for_timestamp(self, timestamp: int) -> FoundRecord | None:
         """The first record at or behind the start with at least this timestamp. May block."""
-        return self.repairing(lambda: lookup.first_at_or_after(self, timestamp))
+        return self.repairing(lambda: timestamp_lookup.first_at_or_after(self, timestamp))
 
     def offset_of_max_timestamp(self) -> FoundRecord | None:
         """The first record that has the largest timestamp. May block."""
-        return self.repairing(lambda: lookup.newest(self))
+        return self.repairing(lambda: timestamp_lookup.newest(self))
 
     # ---- indexes that are damaged
 
@@ -475,7 +475,7 @@ class Log:
         elif not segment.damage_at(error.position):
             # All is well there, but for the way that led there.
             self._rebuild_index(
-                DamagedIndexError(segment.path(names.INDEX), str(error), base_offset=segment.base_offset)
+                DamagedIndexError(segment.path(file_names.INDEX), str(error), base_offset=segment.base_offset)
             )
 
     def _note(self, finding: Finding) -> None:
@@ -659,7 +659,7 @@ class Log:
 
     def _retire_files(self, segment: Segment, *, now_ms: int) -> None:
         segment.deleted = True
-        segment.move_to(names.DELETED)
+        segment.move_to(file_names.DELETED)
         self._removals.append(Removal(now_ms + self.config.file_delete_delay_ms, segment))
         self._unsynced.note_names_changed()
 
@@ -712,7 +712,7 @@ class Log:
 
     def _write_epochs(self) -> None:
         try:
-            path = f"{self.path}/{names.LEADER_EPOCHS}"
+            path = f"{self.path}/{file_names.LEADER_EPOCHS}"
             self._disk.remove(path + ".tmp")
             file = self._disk.open(path + ".tmp", create=True)
             try:
@@ -730,7 +730,7 @@ class Log:
 
     def has_room_for(self, size: int) -> bool:
         """Whether so many bytes find room beside the log's files. It is tried: only that tells of quotas. May block."""
-        path = f"{self.path}/{names.ROOM_TRIAL}"
+        path = f"{self.path}/{file_names.ROOM_TRIAL}"
         try:
             file = self._disk.open(path, create=True)
             try:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from penstock.base.errors import UserError
 from penstock.base.ids import ZERO_ID, TopicId, TopicPartition, parse_id
-from penstock.storage import names
+from penstock.storage import file_names
 from penstock.world.disk import Disk, read_file
 
 DELETE = "-delete"
@@ -65,14 +65,14 @@ def is_of_log(directory: str) -> bool:
 def has_segments(disk: Disk, path: str) -> bool:
     """Whether there is a directory that holds segments."""
     with suppress(FileNotFoundError, NotADirectoryError):
-        return any(names.offset_in(name, names.LOG) is not None for name in disk.list(path))
+        return any(file_names.offset_in(name, file_names.LOG) is not None for name in disk.list(path))
     return False
 
 
 def read_topic_id(disk: Disk, path: str) -> TopicId:
     """The topic whose partition a directory is, as partition.metadata says; the zero id where that is not whole."""
     try:
-        return topic_id_in(read_file(disk, f"{path}/{names.PARTITION_METADATA}"))
+        return topic_id_in(read_file(disk, f"{path}/{file_names.PARTITION_METADATA}"))
     except (FileNotFoundError, NotADirectoryError):
         return ZERO_ID
 
@@ -94,13 +94,13 @@ def is_blank(disk: Disk, path: str) -> bool:
     listed = disk.list(path)
     return (
         all(_is_logs_own(name) for name in listed)
-        and not any(disk.size(f"{path}/{name}") for name in listed if name.endswith(names.LOG))
+        and not any(disk.size(f"{path}/{name}") for name in listed if name.endswith(file_names.LOG))
         and read_topic_id(disk, path) == ZERO_ID
     )
 
 
 def _is_logs_own(name: str) -> bool:
-    kinds = (*names.SEGMENT_SUFFIXES, names.SNAPSHOT)
-    return name in (names.PARTITION_METADATA, names.LEADER_EPOCHS) or any(
-        names.offset_in(name, kind) is not None for kind in kinds
+    kinds = (*file_names.SEGMENT_SUFFIXES, file_names.SNAPSHOT)
+    return name in (file_names.PARTITION_METADATA, file_names.LEADER_EPOCHS) or any(
+        file_names.offset_in(name, kind) is not None for kind in kinds
     )

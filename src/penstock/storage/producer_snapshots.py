@@ -20,7 +20,7 @@ from crc32c import crc32c
 from penstock.records.batch import BatchHeader
 from penstock.records.control import Marker
 from penstock.records.producer import AbortedTransaction, EarlierBatch, ProducerEntry
-from penstock.storage import names
+from penstock.storage import file_names
 from penstock.world.disk import Disk, File, read_file
 
 _VERSION = 1
@@ -149,4 +149,4 @@ class ProducerSnapshots:
         self._offsets = [known for known in self._offsets if known not in offsets]
 
     def _file_path(self, offset: int) -> str:
-        return f"{self._path}/{names.file_name(offset, names.SNAPSHOT)}"
+        return f"{self._path}/{file_names.file_name(offset, file_names.SNAPSHOT)}"

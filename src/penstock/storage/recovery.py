@@ -28,18 +28,18 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from penstock.base.ids import TopicId
-from penstock.storage import leftovers, names
-from penstock.storage.aborted import AbortedIndex
-from penstock.storage.checking import SegmentCheck
-from penstock.storage.config import LogConfig
-from penstock.storage.epochs import LeaderEpochs, decode_epochs
+from penstock.storage import file_names, temporary_files
+from penstock.storage.batch_scan import headers
 from penstock.storage.errors import CorruptionError
 from penstock.storage.index import NO_TIMESTAMP, SegmentIndex, TimeEntry
+from penstock.storage.leader_epoch_checkpoint import LeaderEpochs, decode_epochs
+from penstock.storage.log_config import LogConfig
 from penstock.storage.partition_directories import read_topic_id
+from penstock.storage.producer_replay import replay_found
 from penstock.storage.producer_snapshots import ProducerMemory, ProducerSnapshots
-from penstock.storage.replaying import replay_found
+from penstock.storage.recovery_scan import RecoveryScan
 from penstock.storage.segment import Damage, Segment
-from penstock.storage.walk import headers
+from penstock.storage.transaction_index import TransactionIndex
 from penstock.world.disk import Disk, File, read_file
 
 _SMALL_SEGMENT_BYTES = 16 << 10
@@ -111,7 +111,7 @@ def open_log(
     now_ms: int,
 ) -> OpenedLog:
     """Open what lies at `path`. OSError where the disk fails; everything else is said above."""
-    found = leftovers.tidy(disk, path, start_offset=log_start_offset)
+    found = temporary_files.tidy(disk, path, start_offset=log_start_offset)
     report = RecoveryReport(path)
     opened = OpenedLog(
         topic_id=read_topic_id(disk, path),
@@ -145,22 +145,24 @@ def open_log(
     opened.recovery_point = max(min(recovery_point, opened.end_offset), opened.segments[0].base_offset)
     if found.changed or report.problems() or not opening.clean:
         opened.unsynced_directories = (path, path.rpartition("/")[0])
-    metadata = f"{path}/{names.PARTITION_METADATA}"
+    metadata = f"{path}/{file_names.PARTITION_METADATA}"
     if not opening.clean and disk.exists(metadata):
         # Whoever created the log may have died before its first sync; without its id a log is nobody's.
         opened.unsynced_files.append(disk.open(metadata))
     return opened
 
 
-def _closed_segment(disk: Disk, path: str, base_offset: int, found: leftovers.FoundFiles) -> Segment:
-    size = disk.size(f"{path}/{names.file_name(base_offset, names.LOG)}")
+def _closed_segment(disk: Disk, path: str, base_offset: int, found: temporary_files.FoundFiles) -> Segment:
+    size = disk.size(f"{path}/{file_names.file_name(base_offset, file_names.LOG)}")
     index = SegmentIndex(disk, path, base_offset, in_files=True)
     segment = Segment(disk, path, base_offset, size=size, index=index)
     segment.distrust()
     has_sum = base_offset in found.aborted_sums
     if base_offset in found.aborted or has_sum:
-        sum_path = segment.path(names.ABORTED_SUM) if has_sum else None
-        segment.aborted = AbortedIndex.load(disk, segment.path(names.ABORTED_INDEX), sum_path=sum_path)
+        sum_path = segment.path(file_names.TRANSACTION_INDEX_SUM) if has_sum else None
+        segment.aborted = TransactionIndex.load(
+            disk, segment.path(file_names.TRANSACTION_INDEX), sum_path=sum_path
+        )
     return segment
 
 
@@ -175,7 +177,7 @@ class _Opening:
         self.report = opened.report
         self.now_ms = now_ms
         # The mark outlives the policy; a log that somebody else compacted has none.
-        self.was_compacted = config.compact or disk.exists(f"{path}/{names.COMPACTED}")
+        self.was_compacted = config.compact or disk.exists(f"{path}/{file_names.COMPACTED}")
         self.clean = False
 
     # ---- after a clean stop
@@ -185,7 +187,7 @@ class _Opening:
         segments = self.opened.segments
         unindexed = [segment for segment in segments if segment.size and segment.base_offset not in indexed]
         if unindexed:
-            self.report.distrusted = f"{unindexed[0].path(names.INDEX)} or its time index is missing"
+            self.report.distrusted = f"{unindexed[0].path(file_names.INDEX)} or its time index is missing"
             return False
         try:
             next_offset = self._wake(segments[-1])
@@ -213,7 +215,7 @@ class _Opening:
         position = active.index.last_position()
         max_time = active.largest_time()
         if not 0 <= position < active.size:
-            raise CorruptionError(f"{active.path(names.INDEX)} points behind the end of its segment")
+            raise CorruptionError(f"{active.path(file_names.INDEX)} points behind the end of its segment")
         for at, header in headers(active.file, position, end=active.size):
             next_offset = header.next_offset
             if header.max_timestamp > max_time.timestamp and header.record_count:
@@ -230,7 +232,7 @@ class _Opening:
     def check_from(self, trusted_upto: int, *, recovery_point: int) -> None:
         """Find the end of the log, taking at its word only what lies below `trusted_upto`."""
         opened, report = self.opened, self.report
-        check = SegmentCheck(
+        check = RecoveryScan(
             self.disk,
             opened.segments,
             config=self.config,
@@ -280,7 +282,7 @@ class _Opening:
         opened = self.opened
         for segment in opened.segments:
             segment.close()
-            for kind in names.SEGMENT_SUFFIXES:
+            for kind in file_names.SEGMENT_SUFFIXES:
                 self.disk.remove(segment.path(kind))
         opened.segments = [Segment.create(self.disk, self.path, start_offset, now_ms=self.now_ms)]
         opened.start_offset = opened.end_offset = start_offset
@@ -330,7 +332,7 @@ class _Opening:
         opened = self.opened
         opened.epochs = LeaderEpochs()
         try:
-            epochs = decode_epochs(read_file(self.disk, f"{self.path}/{names.LEADER_EPOCHS}"))
+            epochs = decode_epochs(read_file(self.disk, f"{self.path}/{file_names.LEADER_EPOCHS}"))
         except FileNotFoundError:
             # A log that was closed cleanly has none only if no batch ever bore an epoch.
             return known_upto if self.clean else 0

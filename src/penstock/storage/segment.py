@@ -13,13 +13,8 @@ from typing import NamedTuple
 
 from penstock.base.buffers import Buffer
 from penstock.records.batch import HEADER_SIZE, BatchHeader, read_header
-from penstock.storage import names
-from penstock.storage.aborted import AbortedIndex
-from penstock.storage.config import LogConfig
-from penstock.storage.errors import CorruptionError, DamagedBatchError, DamagedIndexError, NoRoomError
-from penstock.storage.index import NO_TIMESTAMP, SegmentIndex, TimeEntry
-from penstock.storage.verifying import Ranges, check_batches, overlap, without
-from penstock.storage.walk import (
+from penstock.storage import file_names
+from penstock.storage.batch_scan import (
     BATCH_OVERHEAD,
     RELATIVE_OFFSET_MAX,
     SKIM_SIZE,
@@ -27,6 +22,11 @@ from penstock.storage.walk import (
     headers,
     skim,
 )
+from penstock.storage.checksums import Ranges, check_batches, overlap, without
+from penstock.storage.errors import CorruptionError, DamagedBatchError, DamagedIndexError, NoRoomError
+from penstock.storage.index import NO_TIMESTAMP, SegmentIndex, TimeEntry
+from penstock.storage.log_config import LogConfig
+from penstock.storage.transaction_index import TransactionIndex
 from penstock.world.disk import Disk, File, found_no_room
 
 # Offsets and positions of this many recent batches are kept, so that readers at the tail need no index.
@@ -98,7 +98,7 @@ class Segment:
         self._recent: tuple[array[int], array[int]] | None = None  # positions, last offsets
         self._bytes_since_index = 0
         self._unchecked: Ranges = ()  # of the file: not read, nor written, in this life
-        self.aborted = AbortedIndex()
+        self.aborted = TransactionIndex()
         self.base_offset = base_offset
         self.size = size
         self.index = index
@@ -115,20 +115,20 @@ class Segment:
         """A new, empty segment with its file."""
         index = SegmentIndex(disk, directory, base_offset, suffix=suffix)
         segment = cls(disk, directory, base_offset, size=0, index=index, suffix=suffix)
-        segment._file = disk.open(segment.path(names.LOG), create=True)
+        segment._file = disk.open(segment.path(file_names.LOG), create=True)
         segment._max_time = TimeEntry(NO_TIMESTAMP, base_offset)
         segment._recent = (array("q"), array("q"))
         segment.created_ms = now_ms
         return segment
 
     def path(self, kind: str) -> str:
-        return f"{self._directory}/{names.file_name(self.base_offset, kind)}{self._suffix}"
+        return f"{self._directory}/{file_names.file_name(self.base_offset, kind)}{self._suffix}"
 
     @property
     def file(self) -> File:
         file = self._file
         if file is None:
-            file = self._file = self._disk.open(self.path(names.LOG))
+            file = self._file = self._disk.open(self.path(file_names.LOG))
         return file
 
     # ---- growing
@@ -215,7 +215,9 @@ class Segment:
     def write_aborted(self) -> list[File]:
         """Put the aborted transactions into their file. What comes back has to be synced, then closed."""
         return self.aborted.write(
-            self._disk, self.path(names.ABORTED_INDEX), sum_path=self.path(names.ABORTED_SUM)
+            self._disk,
+            self.path(file_names.TRANSACTION_INDEX),
+            sum_path=self.path(file_names.TRANSACTION_INDEX_SUM),
         )
 
     def retire(self) -> list[File]:
@@ -275,7 +277,7 @@ class Segment:
         try:
             for _, header in headers(self.file, self.index.last_position(), end=self.size):
                 if header.max_timestamp > last.timestamp and header.record_count:
-                    raise self.index.damaged(names.TIME_INDEX, "its last entry is missing")
+                    raise self.index.damaged(file_names.TIME_INDEX, "its last entry is missing")
         except DamagedBatchError as error:
             raise self._suspect_index(error) from error
 
@@ -289,12 +291,12 @@ class Segment:
             data = self.file.read(position, HEADER_SIZE)
             if len(data) == HEADER_SIZE and read_header(data).max_timestamp == entry.timestamp:
                 return
-        raise self.index.damaged(names.TIME_INDEX, f"no batch at {entry.offset} is of {entry.timestamp}")
+        raise self.index.damaged(file_names.TIME_INDEX, f"no batch at {entry.offset} is of {entry.timestamp}")
 
     def _suspect_index(self, error: DamagedBatchError) -> CorruptionError:
         """What to raise where no batch is found at a position of the index: whose fault it is shows when that is made
         again, once."""
-        return error if self.index.is_rebuilt else self.index.damaged(names.INDEX, str(error))
+        return error if self.index.is_rebuilt else self.index.damaged(file_names.INDEX, str(error))
 
     def position_of(self, offset: int, *, cached_only: bool = False) -> int | None:
         """Where the first batch that reaches up to `offset` begins; `size` if there is none.
@@ -332,7 +334,7 @@ class Segment:
                 raise
             raise self._suspect_index(error) from error
         if found_at == position and self._begins_behind(position, offset, cached_only=cached_only):
-            raise self.index.damaged(names.INDEX, f"offset {offset} is not behind position {position}")
+            raise self.index.damaged(file_names.INDEX, f"offset {offset} is not behind position {position}")
         return found_at
 
     def _begins_behind(self, position: int, offset: int, *, cached_only: bool) -> bool:
@@ -344,7 +346,7 @@ class Segment:
         """Where to begin if the index points behind the segment's end."""
         if self.is_growing:
             return 0  # it may know more than was here when the size was read
-        raise self.index.damaged(names.INDEX, f"position {position} is behind the end of its segment")
+        raise self.index.damaged(file_names.INDEX, f"position {position} is behind the end of its segment")
 
     def _first_offset_at(self, position: int, *, cached_only: bool) -> int | None:
         """The first offset of the batch at a position that the index names; None if that has to wait."""
@@ -383,7 +385,7 @@ class Segment:
             return 0
         begins_at = self._first_offset_at(position, cached_only=cached_only)
         if begins_at is not None and begins_at > offset:
-            raise self.index.damaged(names.INDEX, f"offset {offset} is not behind position {position}")
+            raise self.index.damaged(file_names.INDEX, f"offset {offset} is not behind position {position}")
         return None if begins_at is None else position
 
     def readable_end(self, position: int) -> int:
@@ -491,11 +493,11 @@ class Segment:
 
     def move_to(self, suffix: str) -> None:
         """Put a suffix behind the files' names; readers that hold the segment go on reading."""
-        for kind in names.SEGMENT_SUFFIXES:
+        for kind in file_names.SEGMENT_SUFFIXES:
             source = self.path(kind)
-            if kind == names.LOG or self._disk.exists(source):
+            if kind == file_names.LOG or self._disk.exists(source):
                 self._disk.rename(
-                    source, f"{self._directory}/{names.file_name(self.base_offset, kind)}{suffix}"
+                    source, f"{self._directory}/{file_names.file_name(self.base_offset, kind)}{suffix}"
                 )
         self._suffix = suffix
         self.index.moved_to(suffix)
@@ -503,7 +505,7 @@ class Segment:
     def remove(self) -> None:
         """Remove the files of a segment that nobody reads. May block."""
         self.close()
-        for kind in names.SEGMENT_SUFFIXES:
+        for kind in file_names.SEGMENT_SUFFIXES:
             self._disk.remove(self.path(kind))
 
     def close(self) -> None:

@@ -33,7 +33,7 @@ from penstock.services.partition import Partition
 from penstock.services.partitions import Partitions
 from penstock.services.replication.replication import Replication
 from penstock.services.replication.throttling import ReplicationThrottle
-from penstock.storage.directory import DataDirectory
+from penstock.storage.data_directory import DataDirectory
 from penstock.wire.messages.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionResponse,

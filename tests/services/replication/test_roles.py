@@ -8,8 +8,8 @@ import pytest
 from penstock.base.errors import ErrorCode
 from penstock.base.ids import TopicPartition
 from penstock.cluster.metadata import NO_LEADER
-from penstock.storage.checkpoints import HIGH_WATERMARKS, RECOVERY_POINTS, read_offsets, write_offsets
-from penstock.storage.directory import CLEAN_SHUTDOWN
+from penstock.storage.data_directory import CLEAN_SHUTDOWN
+from penstock.storage.offset_checkpoints import HIGH_WATERMARKS, RECOVERY_POINTS, read_offsets, write_offsets
 from penstock.wire.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,

@@ -3,8 +3,8 @@
 Leaders and followers do the same. A batch of another replica is the one that was lost if it has its offsets and its
 leader epoch: an epoch has one leader, which gives an offset once. It is asked for as a consumer would, so that below
 the high watermark any replica answers, and nothing is said about how far this one is. Its checksum has to hold. Then
-the segment is written again with it (`storage.mending`). Nothing is cut off before, so nothing is lost if no replica
-has what is missing: that is tried again, at longer and longer intervals.
+the segment is written again with it (`storage.segment_repair`). Nothing is cut off before, so nothing is lost if no
+replica has what is missing: that is tried again, at longer and longer intervals.
 """
 
 import asyncio
@@ -21,9 +21,9 @@ from penstock.records.batch import crc_holds, headers
 from penstock.records.errors import CorruptBatchError
 from penstock.services.partition import Partition
 from penstock.services.partitions import Partitions
-from penstock.storage.examining import examine
-from penstock.storage.mending import mend
+from penstock.storage.damage_scan import examine
 from penstock.storage.segment import Damage, Segment
+from penstock.storage.segment_repair import repair_segment
 from penstock.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from penstock.world import World
 
@@ -105,7 +105,7 @@ class Mender:
     async def _mend_segment(self, partition: Partition, segment: Segment) -> None:
         await self._world.work.run(partial(examine, partition.log, segment))
         sound = {damage: await self._copy_of(partition, damage) for damage in segment.damage}
-        is_mended = await mend(
+        is_mended = await repair_segment(
             partition.log,
             partition.disk,
             segment,

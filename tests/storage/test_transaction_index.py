@@ -8,8 +8,8 @@ from penstock.records.builder import build_batch
 from penstock.records.control import Marker, MarkerType, build_marker
 from penstock.records.producer import AbortedTransaction
 from penstock.records.record import Record
-from penstock.storage.aborted import ENTRY_SIZE, AbortedIndex
 from penstock.storage.log import Log, LogConfig, PlacedBatch
+from penstock.storage.transaction_index import ENTRY_SIZE, TransactionIndex
 from penstock.world.disk import Disk
 from penstock.world.memory_disk import MemoryDisk
 from tests.storage.helpers import (
@@ -108,7 +108,7 @@ def test_a_transaction_that_ends_segments_later_is_found_from_its_beginning(writ
 
 
 def test_the_search_ends_where_nothing_more_can_overlap():
-    index = AbortedIndex()
+    index = TransactionIndex()
     index.add(AbortedTransaction(1, 0, 5, 6))
     index.add(AbortedTransaction(2, 6, 8, 9))
     found: list[AbortedTransaction] = []
@@ -189,7 +189,7 @@ def test_a_damaged_index_file_is_made_again_from_the_batches(written: Transactio
     written.reopen(clean=True)
     assert written.aborted() == expected
     sync(written.log, disk)
-    assert AbortedIndex.load(disk, f"{PATH}/{files[0]}").is_broken is False
+    assert TransactionIndex.load(disk, f"{PATH}/{files[0]}").is_broken is False
 
 
 def test_an_open_transaction_is_still_open_after_a_crash(written: TransactionalLog, disk: MemoryDisk):

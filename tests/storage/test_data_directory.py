@@ -9,8 +9,8 @@ from penstock.base.errors import StorageError, UserError
 from penstock.base.ids import TopicPartition, format_id
 from penstock.sim.disk import SimDisk
 from penstock.sim.disk_faults import Revoked
-from penstock.storage import checkpoints
-from penstock.storage.directory import CLEAN_SHUTDOWN, DataDirectory
+from penstock.storage import offset_checkpoints
+from penstock.storage.data_directory import CLEAN_SHUTDOWN, DataDirectory
 from penstock.storage.log import Log, LogConfig
 from penstock.storage.partition_directories import STRAY, Aside, aside_name, aside_of, partition_of
 from penstock.world.disk import Disk, read_file, write_file_atomically
@@ -158,8 +158,8 @@ def test_a_clean_stop_spares_the_next_start_its_scan_once(disk: MemoryDisk) -> N
     log.advance_start_offset(3)
     directory.close_cleanly({ORDERS: log})
     assert read_file(disk, CLEAN_SHUTDOWN) == b'{"version":0,"brokerEpoch":-1}'
-    assert read_file(disk, checkpoints.RECOVERY_POINTS) == b"0\n1\norders 0 5\n"
-    assert read_file(disk, checkpoints.START_OFFSETS) == b"0\n1\norders 0 3\n"
+    assert read_file(disk, offset_checkpoints.RECOVERY_POINTS) == b"0\n1\norders 0 5\n"
+    assert read_file(disk, offset_checkpoints.START_OFFSETS) == b"0\n1\norders 0 3\n"
 
     directory = take(disk)
     assert directory.was_closed_cleanly
@@ -178,7 +178,7 @@ def test_a_failed_log_leaves_no_mark(disk: MemoryDisk) -> None:
     bad.fail("the disk is on fire")
     directory.close_cleanly({ORDERS: good, DASHED: bad})
     assert not disk.exists(CLEAN_SHUTDOWN)
-    assert b"orders 0 1" in read_file(disk, checkpoints.RECOVERY_POINTS)
+    assert b"orders 0 1" in read_file(disk, offset_checkpoints.RECOVERY_POINTS)
 
 
 def test_checkpoints_are_written_from_what_was_noted(disk: MemoryDisk) -> None:
@@ -190,7 +190,7 @@ def test_checkpoints_are_written_from_what_was_noted(disk: MemoryDisk) -> None:
     append(logs[ORDERS], batch(7, 7))
     sync(logs[ORDERS], disk)
     directory.write_checkpoints()
-    assert checkpoints.read_offsets(disk, checkpoints.RECOVERY_POINTS) == {ORDERS: 7, DASHED: 0}
+    assert offset_checkpoints.read_offsets(disk, offset_checkpoints.RECOVERY_POINTS) == {ORDERS: 7, DASHED: 0}
 
 
 def test_an_unreadable_checkpoint_costs_a_scan_and_is_said_so(disk: MemoryDisk) -> None:
@@ -198,7 +198,7 @@ def test_an_unreadable_checkpoint_costs_a_scan_and_is_said_so(disk: MemoryDisk) 
     log = create(directory)
     data = append(log, batch(0, 5))
     directory.close_cleanly({ORDERS: log})
-    write_file_atomically(disk, checkpoints.RECOVERY_POINTS, b"0\n2\norders 0 5\n")
+    write_file_atomically(disk, offset_checkpoints.RECOVERY_POINTS, b"0\n2\norders 0 5\n")
     directory = take(disk)
     assert "recovery-point-offset-checkpoint is not readable" in directory.problems[0]
     log = reopen(directory)
@@ -374,7 +374,7 @@ def test_the_recovery_point_goes_down_on_disk_before_a_log_is_cut() -> None:
     directory.write_checkpoints()
     directory.truncate(ORDERS, log, 7)
     assert log.end_offset == 6
-    assert checkpoints.read_offsets(disk, checkpoints.RECOVERY_POINTS) == {ORDERS: 6}
+    assert offset_checkpoints.read_offsets(disk, offset_checkpoints.RECOVERY_POINTS) == {ORDERS: 6}
     machine.crash_process()
     log = reopen(take(machine.mount()))
     assert (log.end_offset, log.checkpoint_offset) == (6, 6)
@@ -390,7 +390,7 @@ def test_a_start_above_the_cut_goes_down_on_disk_before_a_log_is_cut(disk: Memor
     directory.note_offsets({ORDERS: log})
     directory.write_checkpoints()
     directory.truncate(ORDERS, log, 7)
-    assert checkpoints.read_offsets(disk, checkpoints.START_OFFSETS) == {ORDERS: 6}
+    assert offset_checkpoints.read_offsets(disk, offset_checkpoints.START_OFFSETS) == {ORDERS: 6}
     assert (log.start_offset, log.end_offset) == (6, 6)
 
 
@@ -402,10 +402,10 @@ def test_high_watermarks_are_written_when_they_are_new_and_after_the_last_of_a_c
     append(log, batch(0, 4))
     assert directory.high_watermark(ORDERS) == 0
     directory.write_high_watermarks()
-    assert not disk.exists(checkpoints.HIGH_WATERMARKS), "there was nothing to write"
+    assert not disk.exists(offset_checkpoints.HIGH_WATERMARKS), "there was nothing to write"
     directory.note_high_watermarks({ORDERS: 2})
     directory.write_high_watermarks()
-    assert read_file(disk, checkpoints.HIGH_WATERMARKS) == b"0\n1\norders 0 2\n"
+    assert read_file(disk, offset_checkpoints.HIGH_WATERMARKS) == b"0\n1\norders 0 2\n"
     directory.note_high_watermarks({ORDERS: 4})
     directory.close_cleanly({ORDERS: log})
     directory = take(disk)
@@ -444,7 +444,7 @@ def test_a_start_is_written_down_even_where_the_first_segment_says_the_same(disk
     assert log.segments[0].base_offset == 4
     directory.note_offsets({ORDERS: log})
     directory.write_start_offsets()
-    assert checkpoints.read_offsets(disk, checkpoints.START_OFFSETS) == {ORDERS: 4}
+    assert offset_checkpoints.read_offsets(disk, offset_checkpoints.START_OFFSETS) == {ORDERS: 4}
 
 
 def test_the_cleaner_offset_is_written_behind_the_recovery_point(disk: MemoryDisk) -> None:
@@ -453,8 +453,8 @@ def test_the_cleaner_offset_is_written_behind_the_recovery_point(disk: MemoryDis
     append(log, batch(0, 9))
     sync(log, disk)
     directory.write_cleaner_offset(ORDERS, log, 4)
-    assert checkpoints.read_offsets(disk, checkpoints.CLEANER_OFFSETS) == {ORDERS: 4}
-    assert checkpoints.read_offsets(disk, checkpoints.RECOVERY_POINTS) == {ORDERS: 9}
+    assert offset_checkpoints.read_offsets(disk, offset_checkpoints.CLEANER_OFFSETS) == {ORDERS: 4}
+    assert offset_checkpoints.read_offsets(disk, offset_checkpoints.RECOVERY_POINTS) == {ORDERS: 9}
     directory.close({ORDERS: log})
     assert take(disk).cleaner_offsets == {ORDERS: 4}
 
@@ -464,9 +464,9 @@ def test_the_cleaner_offset_is_written_behind_the_recovery_point(disk: MemoryDis
     [b"", b"0\n", b"0\n1\n", b"1\n0\n", b"0\n1\na 0", b"0\n1\na 0 x\n", b"0\n2\na 0 1\n", b"\xff\n0\n"],
 )
 def test_a_checkpoint_that_is_not_whole_is_not_read(content: bytes) -> None:
-    assert checkpoints.decode_offsets(content) is None
+    assert offset_checkpoints.decode_offsets(content) is None
 
 
 def test_a_checkpoint_reads_back() -> None:
     offsets = {ORDERS: 5, DASHED: 1 << 40}
-    assert checkpoints.decode_offsets(checkpoints.encode_offsets(offsets)) == offsets
+    assert offset_checkpoints.decode_offsets(offset_checkpoints.encode_offsets(offsets)) == offsets

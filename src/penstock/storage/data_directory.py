@@ -19,12 +19,12 @@ from contextlib import suppress
 from penstock.base.errors import StorageError, UserError
 from penstock.base.features import PENSTOCK_VERSION, SUPPORTED
 from penstock.base.ids import TopicId, TopicPartition
-from penstock.storage import checkpoints
-from penstock.storage.config import LogConfig
+from penstock.storage import offset_checkpoints
 from penstock.storage.errors import NoRoomError
+from penstock.storage.file_names import PARTITION_METADATA
 from penstock.storage.log import Log, ProducerMemory, RecoveryReport
+from penstock.storage.log_config import LogConfig
 from penstock.storage.meta_properties import MetaProperties, read_or_create, with_data_version
-from penstock.storage.names import PARTITION_METADATA
 from penstock.storage.partition_directories import (
     DELETE,
     STRAY,
@@ -47,10 +47,10 @@ UNKNOWN_PARTITIONS = "unknown-partitions"
 
 # What a directory remembers of its partitions: each checkpoint, and the attribute that has the same.
 _OFFSETS = {
-    checkpoints.RECOVERY_POINTS: "_recovery_points",
-    checkpoints.START_OFFSETS: "_start_offsets",
-    checkpoints.CLEANER_OFFSETS: "cleaner_offsets",
-    checkpoints.HIGH_WATERMARKS: "_high_watermarks",
+    offset_checkpoints.RECOVERY_POINTS: "_recovery_points",
+    offset_checkpoints.START_OFFSETS: "_start_offsets",
+    offset_checkpoints.CLEANER_OFFSETS: "cleaner_offsets",
+    offset_checkpoints.HIGH_WATERMARKS: "_high_watermarks",
 }
 
 
@@ -74,10 +74,10 @@ class DataDirectory:
         self.aside = {name: found for name in names if (found := aside_of(name)) is not None}
         self.problems: list[str] = []
         self._lock = lock
-        self._recovery_points = self._read(checkpoints.RECOVERY_POINTS)
-        self._start_offsets = self._read(checkpoints.START_OFFSETS)
-        self.cleaner_offsets = self._read(checkpoints.CLEANER_OFFSETS)
-        self._high_watermarks = self._read(checkpoints.HIGH_WATERMARKS)
+        self._recovery_points = self._read(offset_checkpoints.RECOVERY_POINTS)
+        self._start_offsets = self._read(offset_checkpoints.START_OFFSETS)
+        self.cleaner_offsets = self._read(offset_checkpoints.CLEANER_OFFSETS)
+        self._high_watermarks = self._read(offset_checkpoints.HIGH_WATERMARKS)
         self._has_new_high_watermarks = False
 
     @classmethod
@@ -133,7 +133,7 @@ class DataDirectory:
         self.meta = with_data_version(self.disk, self.meta, data_version)
 
     def _read(self, name: str) -> dict[TopicPartition, int]:
-        offsets = checkpoints.read_offsets(self.disk, name)
+        offsets = offset_checkpoints.read_offsets(self.disk, name)
         if offsets is None:
             self.problems.append(f"{name} is not readable; what it said is found out again from the logs")
             return {}
@@ -272,7 +272,9 @@ class DataDirectory:
     def _lower(self, partition: TopicPartition, offset: int) -> None:
         if self._recovery_points.get(partition, 0) > offset:
             self._recovery_points = {**self._recovery_points, partition: offset}
-            checkpoints.write_offsets(self.disk, checkpoints.RECOVERY_POINTS, self._recovery_points)
+            offset_checkpoints.write_offsets(
+                self.disk, offset_checkpoints.RECOVERY_POINTS, self._recovery_points
+            )
         if self._start_offsets.get(partition, 0) > offset:
             self._start_offsets = {**self._start_offsets, partition: offset}
             self.write_start_offsets()
@@ -288,7 +290,7 @@ class DataDirectory:
                 left = {known_one: known[known_one] for known_one in known if known_one not in partitions}
                 setattr(self, attribute, left)
                 try:
-                    checkpoints.write_offsets(self.disk, name, left)
+                    offset_checkpoints.write_offsets(self.disk, name, left)
                 except OSError as error:
                     # The file still has them, and others may have changed the rest meanwhile: who comes again after
                     # this finds them to be forgotten.
@@ -317,12 +319,12 @@ class DataDirectory:
 
     def write_checkpoints(self) -> None:
         """Write down what `note_offsets` took. May block."""
-        checkpoints.write_offsets(self.disk, checkpoints.RECOVERY_POINTS, self._recovery_points)
+        offset_checkpoints.write_offsets(self.disk, offset_checkpoints.RECOVERY_POINTS, self._recovery_points)
         self.write_start_offsets()
 
     def write_start_offsets(self) -> None:
         """Write down where logs start, as `note_offsets` took it: before anything below is deleted. May block."""
-        checkpoints.write_offsets(self.disk, checkpoints.START_OFFSETS, self._start_offsets)
+        offset_checkpoints.write_offsets(self.disk, offset_checkpoints.START_OFFSETS, self._start_offsets)
 
     def note_high_watermarks(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Take high watermarks, for the next `write_high_watermarks`."""
@@ -334,7 +336,9 @@ class DataDirectory:
     def write_high_watermarks(self) -> None:
         """Write down what `note_high_watermarks` took, if it is anything new. May block."""
         if self._has_new_high_watermarks:
-            checkpoints.write_offsets(self.disk, checkpoints.HIGH_WATERMARKS, self._high_watermarks)
+            offset_checkpoints.write_offsets(
+                self.disk, offset_checkpoints.HIGH_WATERMARKS, self._high_watermarks
+            )
             self._has_new_high_watermarks = False
 
     def write_cleaner_offset(self, partition: TopicPartition, log: Log, offset: int) -> None:
@@ -343,9 +347,9 @@ class DataDirectory:
         The recovery point goes first: behind it, gaps between offsets would be taken for loss.
         """
         self._recovery_points = {**self._recovery_points, partition: log.checkpoint_offset}
-        checkpoints.write_offsets(self.disk, checkpoints.RECOVERY_POINTS, self._recovery_points)
+        offset_checkpoints.write_offsets(self.disk, offset_checkpoints.RECOVERY_POINTS, self._recovery_points)
         self.cleaner_offsets = {**self.cleaner_offsets, partition: offset}
-        checkpoints.write_offsets(self.disk, checkpoints.CLEANER_OFFSETS, self.cleaner_offsets)
+        offset_checkpoints.write_offsets(self.disk, offset_checkpoints.CLEANER_OFFSETS, self.cleaner_offsets)
 
     # ---- stopping
 

@@ -8,7 +8,7 @@
 
 from collections.abc import Callable, Sequence
 
-from penstock.storage import names
+from penstock.storage import file_names
 from penstock.storage.log import Log
 from penstock.storage.segment import Segment
 from penstock.world.disk import Disk
@@ -39,7 +39,7 @@ async def swap_in(
         for file in files[1:]:
             file.close()
         before_swap()
-        new.move_to(names.SWAP)
+        new.move_to(file_names.SWAP)
         disk.sync_dir(log.path)
 
     def withdraw() -> None:
@@ -63,5 +63,5 @@ async def swap_in(
 def discard(segment: Segment, disk: Disk) -> None:
     """Remove the files of a segment that was never swapped in."""
     segment.close()
-    for kind in reversed(names.SEGMENT_SUFFIXES):
+    for kind in reversed(file_names.SEGMENT_SUFFIXES):
         disk.remove(segment.path(kind))

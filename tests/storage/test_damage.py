@@ -9,7 +9,7 @@ import pytest
 
 from penstock.records.batch import HEADER_SIZE, headers
 from penstock.sim.decay import can_be_noticed
-from penstock.storage import names
+from penstock.storage import file_names
 from penstock.storage.errors import CorruptionError
 from penstock.storage.findings import BatchesDamaged
 from penstock.storage.log import Log, LogConfig
@@ -20,7 +20,7 @@ from tests.storage.helpers import NOW_MS, append, batch, cleanly_closed_log, cre
 COUNT = 6
 SIZE = 50
 CONFIG = LogConfig(index_interval_bytes=150)
-PATH = f"orders-0/{names.file_name(0, names.LOG)}"
+PATH = f"orders-0/{file_names.file_name(0, file_names.LOG)}"
 
 
 def closed_log(disk: MemoryDisk, *, rolled: bool) -> list[bytes]:

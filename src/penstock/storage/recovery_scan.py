@@ -6,12 +6,12 @@ The rules, and why they are these, are in `recovery`.
 from typing import NamedTuple
 
 from penstock.records.batch import BatchHeader, crc_holds
-from penstock.storage import names
-from penstock.storage.config import LogConfig
+from penstock.storage import file_names
+from penstock.storage.batch_scan import RELATIVE_OFFSET_MAX, Expected, Invalid, headers, scan
 from penstock.storage.errors import CorruptionError
 from penstock.storage.index import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
+from penstock.storage.log_config import LogConfig
 from penstock.storage.segment import Damage, Segment
-from penstock.storage.walk import RELATIVE_OFFSET_MAX, Expected, Invalid, headers, scan
 from penstock.world.disk import Disk, File
 
 _OFFSET_MAX = (1 << 63) - 1
@@ -25,7 +25,7 @@ class _Hole(NamedTuple):
     end: int
 
 
-class SegmentCheck:
+class RecoveryScan:
     """Walks the segments of a log in order, and then says where the log ends."""
 
     def __init__(
@@ -109,25 +109,28 @@ class SegmentCheck:
         return True
 
     def _require_possible_index(self, segment: Segment, following: int) -> None:
-        for kind, entry_size in ((names.INDEX, OFFSET_ENTRY_SIZE), (names.TIME_INDEX, TIME_ENTRY_SIZE)):
+        for kind, entry_size in (
+            (file_names.INDEX, OFFSET_ENTRY_SIZE),
+            (file_names.TIME_INDEX, TIME_ENTRY_SIZE),
+        ):
             if self._disk.size(segment.path(kind)) % entry_size:
                 raise CorruptionError(f"{segment.path(kind)} does not hold whole entries")
         position = segment.index.last_position()
         if (segment.index.offset_entries and position <= 0) or position > segment.size:
-            raise CorruptionError(f"{segment.path(names.INDEX)} points outside of its segment")
+            raise CorruptionError(f"{segment.path(file_names.INDEX)} points outside of its segment")
         if (
             not segment.base_offset
             <= segment.index.last_time().offset
             < max(following, segment.base_offset + 1)
         ):
-            raise CorruptionError(f"{segment.path(names.TIME_INDEX)} points outside of its segment")
+            raise CorruptionError(f"{segment.path(file_names.TIME_INDEX)} points outside of its segment")
 
     def _require_indexed(self, segment: Segment, position: int, header: BatchHeader) -> None:
         """A batch behind the last entries of both indexes must be one they could leave out."""
         if not segment.index.offset_entries and position > self._config.index_interval_bytes:
-            raise CorruptionError(f"{segment.path(names.INDEX)} has lost its entries")
+            raise CorruptionError(f"{segment.path(file_names.INDEX)} has lost its entries")
         if header.max_timestamp > segment.index.last_time().timestamp and header.record_count:
-            raise CorruptionError(f"{segment.path(names.TIME_INDEX)} has lost its last entry")
+            raise CorruptionError(f"{segment.path(file_names.TIME_INDEX)} has lost its last entry")
 
     def _check(self, segment: Segment, following: int | None) -> None:
         """Check every batch that is not to be trusted, and index the segment anew."""
@@ -236,7 +239,7 @@ class SegmentCheck:
             self.cut_bytes += segment.size
             self.removed_segments += 1
             segment.close()
-            for kind in names.SEGMENT_SUFFIXES:
+            for kind in file_names.SEGMENT_SUFFIXES:
                 self._disk.remove(segment.path(kind))
         return kept
 

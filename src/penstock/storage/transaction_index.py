@@ -24,7 +24,7 @@ _LAST_OFFSET = Struct(">q")
 _LAST_OFFSET_POSITION = 18
 
 
-class AbortedIndex:
+class TransactionIndex:
     """The entries of one segment, packed: a producer that aborts all the time must not fill the memory."""
 
     __slots__ = ("_entries", "changed", "is_broken")
@@ -35,7 +35,7 @@ class AbortedIndex:
         self.is_broken = False  # what the file held made no sense: everything has to be made again
 
     @classmethod
-    def load(cls, disk: Disk, path: str, *, sum_path: str | None = None) -> "AbortedIndex":
+    def load(cls, disk: Disk, path: str, *, sum_path: str | None = None) -> "TransactionIndex":
         """What a file holds; an empty index that `is_broken` where it cannot be right. May block."""
         try:
             content = read_file(disk, path)
@@ -49,7 +49,7 @@ class AbortedIndex:
         return broken
 
     @classmethod
-    def copy_of(cls, other: "AbortedIndex") -> "AbortedIndex":
+    def copy_of(cls, other: "TransactionIndex") -> "TransactionIndex":
         """The same entries, to be written to another file."""
         copied = cls(other._entries)
         copied.changed = bool(len(copied))

@@ -3,8 +3,8 @@
 LOG = ".log"
 INDEX = ".index"
 TIME_INDEX = ".timeindex"
-ABORTED_INDEX = ".txnindex"
-ABORTED_SUM = ".txnsum"  # the checksum of the one before; Kafka has none
+TRANSACTION_INDEX = ".txnindex"
+TRANSACTION_INDEX_SUM = ".txnsum"  # the checksum of the one before; Kafka has none
 SNAPSHOT = ".snapshot"
 
 DELETED = ".deleted"  # out of the log, to be removed when readers have had time to finish
@@ -17,7 +17,7 @@ ROOM_TRIAL = "room.tmp"  # written and removed again: is there room on the disk?
 COMPACTED = "compacted"  # an empty file: from now on offsets may be missing between batches
 
 # In the order in which they are renamed: a segment is there when its .log is, and indexes can be rebuilt.
-SEGMENT_SUFFIXES = (ABORTED_INDEX, ABORTED_SUM, INDEX, TIME_INDEX, LOG)
+SEGMENT_SUFFIXES = (TRANSACTION_INDEX, TRANSACTION_INDEX_SUM, INDEX, TIME_INDEX, LOG)
 
 _OFFSET_DIGITS = 20
 

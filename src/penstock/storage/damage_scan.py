@@ -8,10 +8,10 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.records.batch import BatchHeader
+from penstock.storage.batch_scan import RELATIVE_OFFSET_MAX, Expected, Invalid, Valid, headers, scan
 from penstock.storage.errors import DamagedBatchError
 from penstock.storage.index import NO_TIMESTAMP, TimeEntry
 from penstock.storage.segment import Damage, Segment
-from penstock.storage.walk import RELATIVE_OFFSET_MAX, Expected, Invalid, Valid, headers, scan
 
 if TYPE_CHECKING:
     from penstock.storage.log import Log

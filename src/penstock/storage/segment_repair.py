@@ -6,20 +6,20 @@ cut off: as long as no replica has what is missing, everything else stays as it 
 
 from collections.abc import Mapping
 
-from penstock.storage import names
-from penstock.storage.aborted import AbortedIndex
+from penstock.storage import file_names
+from penstock.storage.damage_scan import checked_batches
 from penstock.storage.errors import DamagedBatchError
-from penstock.storage.examining import checked_batches
 from penstock.storage.log import Log
 from penstock.storage.segment import Damage, Segment
-from penstock.storage.swapping import discard, swap_in
+from penstock.storage.segment_swap import discard, swap_in
+from penstock.storage.transaction_index import TransactionIndex
 from penstock.world.disk import Disk, File
 from penstock.world.work import Work
 
 _COPY_BYTES = 1 << 20
 
 
-async def mend(
+async def repair_segment(
     log: Log, disk: Disk, segment: Segment, sound: Mapping[Damage, bytes], *, work: Work, now_ms: int
 ) -> bool:
     """Put the batches in `sound`, some for each damage of a closed segment, where they belong.
@@ -37,7 +37,7 @@ async def mend(
         if log.config.compact:
             log.mark_compacted()  # another replica may have fewer records there
 
-    mended = Segment.create(disk, log.path, segment.base_offset, now_ms=now_ms, suffix=names.CLEANED)
+    mended = Segment.create(disk, log.path, segment.base_offset, now_ms=now_ms, suffix=file_names.CLEANED)
     try:
         await work.run(lambda: _write(mended, segment, log, sound, damage, size))
         if is_current():
@@ -79,7 +79,7 @@ def _write(
     mended.size = mended.file.size
     for at, header in checked_batches(mended):
         mended.note(header, at, log.config)
-    mended.aborted = AbortedIndex.copy_of(segment.aborted)
+    mended.aborted = TransactionIndex.copy_of(segment.aborted)
 
 
 def _copy(source: File, target: File, start: int, end: int) -> None:

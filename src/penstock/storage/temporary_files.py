@@ -9,11 +9,11 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import NamedTuple
 
-from penstock.storage import names
-from penstock.storage.walk import headers
+from penstock.storage import file_names
+from penstock.storage.batch_scan import headers
 from penstock.world.disk import Disk
 
-_UNFINISHED = (names.DELETED, names.CLEANED, ".tmp")
+_UNFINISHED = (file_names.DELETED, file_names.CLEANED, ".tmp")
 
 
 class FoundFiles(NamedTuple):
@@ -30,7 +30,7 @@ class FoundFiles(NamedTuple):
 def tidy(disk: Disk, path: str, *, start_offset: int) -> FoundFiles:
     """Finish or undo what was under way, and list the rest. May block."""
     listed = disk.list(path)
-    swapped = [name for name in listed if name.endswith(names.SWAP)]
+    swapped = [name for name in listed if name.endswith(file_names.SWAP)]
     unfinished = [name for name in listed if name.endswith(_UNFINISHED)]
     for name in unfinished:
         disk.remove(f"{path}/{name}")
@@ -38,62 +38,67 @@ def tidy(disk: Disk, path: str, *, start_offset: int) -> FoundFiles:
         _finish_swaps(disk, path, swapped)
     if swapped or unfinished:
         listed = disk.list(path)
-    bases = _offsets(listed, names.LOG)
+    bases = _offsets(listed, file_names.LOG)
     outdated = [base for base, following in pairwise(bases) if following <= start_offset]
     for base in outdated:
         _remove_segment(disk, path, base)
     bases = bases[len(outdated) :]
-    kinds = (names.INDEX, names.TIME_INDEX, names.ABORTED_INDEX, names.ABORTED_SUM)
+    kinds = (
+        file_names.INDEX,
+        file_names.TIME_INDEX,
+        file_names.TRANSACTION_INDEX,
+        file_names.TRANSACTION_INDEX_SUM,
+    )
     indexes = {kind: set(_offsets(listed, kind)) for kind in kinds}
     orphans = [
-        names.file_name(base, kind)
+        file_names.file_name(base, kind)
         for kind, known in indexes.items()
         for base in sorted(known.difference(bases))
     ]
     for name in orphans:
         disk.remove(f"{path}/{name}")
-    indexed = frozenset(bases) & indexes[names.INDEX] & indexes[names.TIME_INDEX]
+    indexed = frozenset(bases) & indexes[file_names.INDEX] & indexes[file_names.TIME_INDEX]
     return FoundFiles(
         bases,
         indexed,
-        frozenset(bases) & indexes[names.ABORTED_INDEX],
-        frozenset(bases) & indexes[names.ABORTED_SUM],
-        _offsets(listed, names.SNAPSHOT),
+        frozenset(bases) & indexes[file_names.TRANSACTION_INDEX],
+        frozenset(bases) & indexes[file_names.TRANSACTION_INDEX_SUM],
+        _offsets(listed, file_names.SNAPSHOT),
         bool(swapped or unfinished or orphans or outdated),
     )
 
 
 def _offsets(listed: Iterable[str], suffix: str) -> list[int]:
-    offsets = (names.offset_in(name, suffix) for name in listed if name.endswith(suffix))
+    offsets = (file_names.offset_in(name, suffix) for name in listed if name.endswith(suffix))
     return sorted(offset for offset in offsets if offset is not None)
 
 
 def _finish_swaps(disk: Disk, path: str, swapped: list[str]) -> None:
-    bases = _offsets(swapped, names.LOG + names.SWAP)
+    bases = _offsets(swapped, file_names.LOG + file_names.SWAP)
     for name in swapped:
-        base = next((base for base in bases if name.startswith(names.file_name(base, "."))), None)
+        base = next((base for base in bases if name.startswith(file_names.file_name(base, "."))), None)
         if base is None:  # its .log was never renamed, or is in place already; indexes are rebuilt if missing
             disk.remove(f"{path}/{name}")
     for base in bases:
         _remove_replaced(disk, path, base)
-        for kind in names.SEGMENT_SUFFIXES:
-            target = f"{path}/{names.file_name(base, kind)}"
-            if disk.exists(target + names.SWAP):
-                disk.rename(target + names.SWAP, target)
+        for kind in file_names.SEGMENT_SUFFIXES:
+            target = f"{path}/{file_names.file_name(base, kind)}"
+            if disk.exists(target + file_names.SWAP):
+                disk.rename(target + file_names.SWAP, target)
 
 
 def _remove_replaced(disk: Disk, path: str, base: int) -> None:
     """Remove the segments whose batches the one about to be swapped in holds now."""
-    file = disk.open(f"{path}/{names.file_name(base, names.LOG + names.SWAP)}")
+    file = disk.open(f"{path}/{file_names.file_name(base, file_names.LOG + file_names.SWAP)}")
     next_offset = base
     for _, header in headers(file, 0, end=file.size):
         next_offset = header.next_offset
     file.close()
-    for replaced in _offsets(disk.list(path), names.LOG):
+    for replaced in _offsets(disk.list(path), file_names.LOG):
         if base < replaced < next_offset:
             _remove_segment(disk, path, replaced)
 
 
 def _remove_segment(disk: Disk, path: str, base: int) -> None:
-    for kind in names.SEGMENT_SUFFIXES:
-        disk.remove(f"{path}/{names.file_name(base, kind)}")
+    for kind in file_names.SEGMENT_SUFFIXES:
+        disk.remove(f"{path}/{file_names.file_name(base, kind)}")

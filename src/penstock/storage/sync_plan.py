@@ -39,7 +39,7 @@ class SyncPlan(NamedTuple):
             disk.sync_dir(directory)
 
 
-class Unsynced:
+class UnsyncedFiles:
     """The files and names of one log that still have to be synced, beside its active segment."""
 
     __slots__ = ("_directories", "_files", "_name_changes", "_path", "_segments", "generation")
