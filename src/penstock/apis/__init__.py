@@ -12,6 +12,8 @@ A module in this directory is found by its name; there is nothing to register. I
   run to their end, so that no change is left half made.
 - `LOW_PRIORITY = True`: no records wait for its requests, and many may come at once (a rebalance, a dashboard). They
   share a few milliseconds of each iteration of the event loop (`broker.turns`).
+- `BROKERS_ONLY = True`: not listed by ApiVersions, and answered with CLUSTER_AUTHORIZATION_FAILED unless a broker of
+  this cluster asks (`apis.broker_callers`).
 - `ANSWERED_BY_CONTROLLER`: the response's message class; the request is forwarded to the controller.
 
 A request that is in the protocol and has no module here is answered by `unserved`.
@@ -25,6 +27,7 @@ from inspect import iscoroutinefunction
 from typing import Any, NamedTuple
 
 from penstock.apis import unserved
+from penstock.apis.broker_callers import brokers_only
 from penstock.apis.context import Call
 from penstock.apis.forwarding import forwarding
 from penstock.apis.reply import Reply
@@ -54,6 +57,7 @@ class ServedApi(NamedTuple):
     handle_unsupported: Callable[[Call], Any] | None
     cancel_on_disconnect: bool
     low_priority: bool
+    brokers_only: bool
     seconds: Histogram
     needs: Mapping[int, Setting[bool]]  # versions that are advertised only where a setting is on
 
@@ -81,7 +85,13 @@ class ApiTable:
         return {
             key: (api.advertised_from, api.highest_advertised(settings))
             for key, api in sorted(self._apis.items())
+            if not api.brokers_only
         }
+
+    @property
+    def between_brokers(self) -> dict[int, tuple[int, int]]:
+        """The version ranges of the APIs that only brokers may ask, by key."""
+        return {key: api.versions for key, api in sorted(self._apis.items()) if api.brokers_only}
 
     def find(self, header: RequestHeader) -> ServedApi:
         """The API that serves a request, or one that answers UNSUPPORTED_VERSION.
@@ -114,6 +124,7 @@ class ApiTable:
                 handle_unsupported=None,
                 cancel_on_disconnect=False,
                 low_priority=False,
+                brokers_only=False,
                 seconds=self._unserved_seconds,
                 needs={},
             )
@@ -135,10 +146,11 @@ def _discover(metrics: Metrics) -> list[ServedApi]:
                 versions=module.VERSIONS,
                 advertised_from=getattr(module, "ADVERTISED_FROM", module.VERSIONS[0]),
                 request=module.REQUEST,
-                handle=telling(name, _handler(module)),
+                handle=telling(name, _handler(int(match[1]), module)),
                 handle_unsupported=getattr(module, "handle_unsupported", None),
                 cancel_on_disconnect=getattr(module, "CANCEL_ON_DISCONNECT", False),
                 low_priority=getattr(module, "LOW_PRIORITY", False),
+                brokers_only=getattr(module, "BROKERS_ONLY", False),
                 seconds=_seconds(metrics, name),
                 needs=getattr(module, "ADVERTISED_ONLY_WITH", {}),
             )
@@ -152,8 +164,10 @@ def _seconds(metrics: Metrics, api: str) -> Histogram:
     )
 
 
-def _handler(module: Any) -> Handler:
+def _handler(key: int, module: Any) -> Handler:
     handle: Handler = _replying(module.handle) if iscoroutinefunction(module.handle) else module.handle
+    if getattr(module, "BROKERS_ONLY", False):
+        handle = brokers_only(handle, key)
     response = getattr(module, "ANSWERED_BY_CONTROLLER", None)
     return handle if response is None else forwarding(handle, response)
 

@@ -11,6 +11,7 @@ from penstock.world import World
 if TYPE_CHECKING:
     from penstock.cluster.features import Ranges
     from penstock.cluster.metadata import MetadataImage
+    from penstock.cluster.peers import BrokerIdentity
     from penstock.controller.broker_registry import BrokerRegistry
     from penstock.controller.controller import Controller
     from penstock.controller.link import ControllerLink
@@ -46,7 +47,8 @@ class Services:
     transactions: "Transactions"
     metrics: Metrics
     broker_view: BrokerView = field(default_factory=BrokerView)
-    api_versions: dict[int, tuple[int, int]] = field(default_factory=dict)
+    api_versions: dict[int, tuple[int, int]] = field(default_factory=dict)  # as ApiVersions lists them
+    broker_api_versions: dict[int, tuple[int, int]] = field(default_factory=dict)  # those for brokers only
     bytes_out: Counter = field(default_factory=Counter)
     refused_connections: Counter = field(default_factory=Counter)
 
@@ -54,12 +56,13 @@ class Services:
 class ConnectedClient:
     """The client at the other end of a connection."""
 
-    __slots__ = ("host", "listener", "port", "software_name")
+    __slots__ = ("broker", "host", "listener", "port", "software_name")
 
     def __init__(self, listener: str) -> None:
         self.listener = listener  # the listener it connected to
         self.host = ""
         self.port = 0
+        self.broker: BrokerIdentity | None = None  # once it has proven to be a broker of this cluster
         self.software_name = ""  # client_software_name of its ApiVersions request, if it sent one
 
 

@@ -8,10 +8,10 @@ comes this broker answers: its own controller refuses everything, with an error 
 from collections.abc import Callable
 from typing import Any
 
+from penstock.apis.broker_callers import is_broker
 from penstock.apis.context import Call
 from penstock.apis.reply import Reply
 from penstock.client.errors import ClientError, NoAnswerError
-from penstock.cluster.peers import is_peer
 from penstock.schema.words import Message
 
 # Longer than a session that expires and an election; shorter than clients wait for an answer.
@@ -34,7 +34,7 @@ def forwarding(handle: Callable[[Call, Any], Any], response: type[Message]) -> C
             if link.can_ask:
                 # What a broker forwarded goes no further: two that each take the other for the controller would never
                 # end. It waits where this broker is to be the controller, and has yet to take office.
-                if is_peer(call.header.client_id):
+                if is_broker(call):
                     break
                 try:
                     # In no other version than it came: what one says in one field another may say elsewhere.

@@ -7,9 +7,9 @@ is finalised. A feature at level 0 is not.
 
 import re
 
+from penstock.apis.broker_callers import is_broker
 from penstock.apis.context import Call
 from penstock.base.errors import ErrorCode
-from penstock.cluster.peers import is_peer
 from penstock.wire.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
@@ -22,8 +22,6 @@ REQUEST = ApiVersionsRequest
 VERSIONS = (0, 4)
 KEY = 18
 
-BETWEEN_BROKERS = (56, 63, 67)  # of no use to clients, who are not told of them
-
 SOFTWARE_NAME_SINCE = 3
 VERSION_0_OF_FEATURES_SINCE = 4
 
@@ -35,11 +33,13 @@ def handle(call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse:
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
     call.client.software_name = request.client_software_name
     features = call.services.image.features
+    served = call.services.api_versions
+    if is_broker(call):
+        served = dict(sorted({**served, **call.services.broker_api_versions}.items()))
     return ApiVersionsResponse(
         api_keys=[
             ApiVersion(api_key=key, min_version=lowest, max_version=highest)
-            for key, (lowest, highest) in call.services.api_versions.items()
-            if key not in BETWEEN_BROKERS or is_peer(call.header.client_id)
+            for key, (lowest, highest) in served.items()
         ],
         supported_features=[
             SupportedFeatureKey(name=name, min_version=lowest, max_version=highest)

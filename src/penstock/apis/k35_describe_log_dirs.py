@@ -6,9 +6,9 @@ the protocol has no place for it, and the balancer has to know.
 
 from collections.abc import Callable, Sequence
 
+from penstock.apis.broker_callers import is_broker
 from penstock.apis.context import Call
 from penstock.base.ids import TopicPartition
-from penstock.cluster.peers import is_peer
 from penstock.controller.partition_loads import SENT_BYTES
 from penstock.services.partition import Partition
 from penstock.wire.messages.describe_log_dirs import (
@@ -35,7 +35,7 @@ def handle(call: Call, request: DescribeLogDirsRequest) -> DescribeLogDirsRespon
         usable_bytes=usage.usable,
     )
     results = [result]
-    if is_peer(call.header.client_id):
+    if is_broker(call):
         sent = _topics(wanted, lambda partition: partition.sent_bytes)
         results.append(DescribeLogDirsResult(log_dir=SENT_BYTES, topics=sent))
     return DescribeLogDirsResponse(results=results)

@@ -6,6 +6,7 @@ from penstock.wire.messages.alter_partition import AlterPartitionRequest, AlterP
 
 REQUEST = AlterPartitionRequest
 VERSIONS = (2, 3)
+BROKERS_ONLY = True
 
 
 async def handle(call: Call, request: AlterPartitionRequest) -> AlterPartitionResponse:

@@ -9,6 +9,7 @@ from penstock.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, Brok
 
 REQUEST = BrokerHeartbeatRequest
 VERSIONS = (0, 1)
+BROKERS_ONLY = True
 
 
 async def handle(call: Call, request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:

@@ -10,6 +10,7 @@ from penstock.wire.messages.allocate_producer_ids import (
 
 REQUEST = AllocateProducerIdsRequest
 VERSIONS = (0, 0)
+BROKERS_ONLY = True
 
 
 async def handle(call: Call, request: AllocateProducerIdsRequest) -> AllocateProducerIdsResponse:

@@ -138,6 +138,7 @@ class Broker:
         )
         apis = ApiTable(services.metrics)
         services.api_versions.update(apis.advertised(self._static))
+        services.broker_api_versions.update(apis.between_brokers)
         if self._member is None and not self._directory.was_closed_cleanly:
             await services.controller.begin_new_leader_epochs()
         await services.partitions.load(

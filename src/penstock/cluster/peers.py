@@ -27,6 +27,13 @@ def is_peer(client_id: str | None) -> bool:
     return client_id is not None and client_id.startswith(_CLIENT_ID_PREFIX)
 
 
+class BrokerIdentity(NamedTuple):
+    """A broker as it has proven itself on a connection: its node id, and the epoch of its registration."""
+
+    node_id: int
+    epoch: int
+
+
 class _Life(NamedTuple):
     """A broker from one registration to the next."""
 
