@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from penstock.services.flusher import Flusher
     from penstock.services.partitions import Partitions
     from penstock.services.producer_ids import ProducerIds
+    from penstock.services.producing import Producing
     from penstock.services.replication.throttling import ReplicationThrottle
     from penstock.services.transactions.transactions import Transactions
 
@@ -39,6 +40,7 @@ class Services:
     controller_link: "ControllerLink"
     broker_registry: "BrokerRegistry | None"  # None without a cluster
     partitions: "Partitions"
+    producing: "Producing"
     flusher: "Flusher"
     leader_throttle: "ReplicationThrottle"  # of the copying from this broker
     fetch_sessions: "FetchSessions"

@@ -65,6 +65,7 @@ from penstock.services.metadata_publisher import BrokerMetadataPublisher
 from penstock.services.metrics import Metrics
 from penstock.services.partitions import Partitions
 from penstock.services.producer_ids import ProducerIds
+from penstock.services.producing import Producing
 from penstock.services.replication.replication import Replication
 from penstock.services.replication.throttling import ReplicationThrottle
 from penstock.services.transactions.transactions import Transactions
@@ -256,6 +257,15 @@ class Broker:
             publisher.on_topic.append(self._appointments.topic_changed)
             publisher.on_brokers.append(self._appointments.look)
             controller.on_active = self._appointments.look
+        transactions = Transactions(
+            world,
+            image,
+            partitions,
+            coordinators.transactions,
+            coordinators.groups,
+            node_id=node_id,
+            slice_ms=settings[PENSTOCK_LOOP_SLICE_MS],
+        )
         metrics.gauge("penstock_topics", "Topics in the cluster.", lambda: image.topic_count)
         metrics.gauge("penstock_partitions", "Partitions in the cluster.", lambda: image.partition_count)
         return Services(
@@ -269,6 +279,7 @@ class Broker:
             controller_link=link,
             broker_registry=None if self._member is None else self._member.broker_registry,
             partitions=partitions,
+            producing=Producing(world, partitions, flusher, transactions.verifier),
             flusher=flusher,
             leader_throttle=ReplicationThrottle(world, configs, LEADER_REPLICATION_THROTTLED_RATE),
             fetch_sessions=FetchSessions(
@@ -278,15 +289,7 @@ class Broker:
             ),
             producer_ids=ProducerIds(link),
             coordinators=coordinators,
-            transactions=Transactions(
-                world,
-                image,
-                partitions,
-                coordinators.transactions,
-                coordinators.groups,
-                node_id=node_id,
-                slice_ms=settings[PENSTOCK_LOOP_SLICE_MS],
-            ),
+            transactions=transactions,
             metrics=metrics,
             broker_view=self._broker_view,
             bytes_out=metrics.counter("penstock_sent_bytes_total", "Bytes of answers."),

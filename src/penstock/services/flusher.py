@@ -44,10 +44,14 @@ class Flusher:
         self._asked: dict[Syncable, None] = {}
         self._waiting_for_room: dict[asyncio.Future[None], None] = {}
         self._round: asyncio.Task[None] | None = None
+        # Whether `room` has a wait for whoever appends. An attribute: every produce request reads it.
+        self.is_full = False
 
     def request(self, partition: Syncable) -> None:
         """Sync what the partition has now; many requests before the next round are one."""
         self._asked[partition] = None
+        if len(self._asked) >= self._queue_max:
+            self.is_full = True
         if self._round is None:
             self._round = self._world.loop.create_task(self._run(), name="flusher")
 
@@ -56,7 +60,7 @@ class Flusher:
 
         A future counts until whoever waits for it has gone on: who asks in between must not overtake.
         """
-        if len(self._asked) < self._queue_max and not self._waiting_for_room:
+        if not self.is_full:
             return None
         future: asyncio.Future[None] = self._world.loop.create_future()
         self._waiting_for_room[future] = None
@@ -73,6 +77,7 @@ class Flusher:
             while self._asked:
                 asked = list(self._asked)
                 self._asked.clear()
+                self._look_if_full()
                 self._make_room()
                 await self._sync(asked)
         finally:
@@ -81,8 +86,12 @@ class Flusher:
 
     def _went_on(self, future: "asyncio.Future[None]") -> None:
         del self._waiting_for_room[future]
+        self._look_if_full()
         if self._round is None:  # no further round would tell who has queued behind it
             self._make_room()
+
+    def _look_if_full(self) -> None:
+        self.is_full = len(self._asked) >= self._queue_max or bool(self._waiting_for_room)
 
     def _make_room(self) -> None:
         for future in self._waiting_for_room:

@@ -74,7 +74,7 @@ CheckedBatch: TypeAlias = tuple[BatchHeader, memoryview]
 
 
 class AppendError(NamedTuple):
-    """Why a batch was not appended, as Produce tells it."""
+    """Why a batch was not appended, or, with `log_append_time_ms`, not replicated in time."""
 
     code: ErrorCode
     message: str | None = None
@@ -82,6 +82,8 @@ class AppendError(NamedTuple):
     reached_log: bool = True
     # Which of its records are to blame, where single ones are.
     bad_records: tuple[int, ...] = ()
+    log_start_offset: int = -1
+    log_append_time_ms: int = -1
 
 
 class TopicRules:

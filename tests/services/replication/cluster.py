@@ -31,6 +31,7 @@ from penstock.services.flusher import Flusher
 from penstock.services.metrics import Metrics
 from penstock.services.partition import Partition
 from penstock.services.partitions import Partitions
+from penstock.services.producing import Producing
 from penstock.services.replication.replication import Replication
 from penstock.services.replication.throttling import ReplicationThrottle
 from penstock.storage.data_directory import DataDirectory
@@ -113,6 +114,7 @@ class Node:
             controller_link=cast(Any, None),
             broker_registry=None,
             partitions=self.partitions,
+            producing=Producing(self.world, self.partitions, self.flusher, cast(Any, None)),
             flusher=self.flusher,
             leader_throttle=ReplicationThrottle(self.world, self.configs, LEADER_REPLICATION_THROTTLED_RATE),
             fetch_sessions=FetchSessions(slots=100, partitions_max=1000, random_below=entropy.random_below),
