@@ -8,16 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from penstock.base.errors import ErrorCode
-from penstock.core.replication import (
-    UNKNOWN,
-    EpochEnd,
-    Follower,
-    Leadership,
-    Proposal,
-    ProposalOutcome,
-    cut_offset,
-    verdict,
-)
+from penstock.core.isr_proposals import Proposal, ProposalOutcome, Verdict
+from penstock.core.replication import UNKNOWN, EpochEnd, Follower, Leadership, cut_offset
 
 LAG_MS = 100
 NODE = 1
@@ -236,7 +228,7 @@ def test_what_an_answer_means(code: ErrorCode, members: set[int], is_sent_again:
     fetched(leadership, 2, 9, end=9)
     proposal = propose(leadership, end=9)
     assert proposal is not None
-    leadership.answered(proposal, verdict(code))
+    leadership.answered(proposal, Verdict(code).outcome)
     assert leadership.members == members
     assert (leadership.to_send is proposal) is is_sent_again
     if leadership.pending is not None:  # nothing else is proposed before the metadata tells
@@ -253,7 +245,7 @@ def test_an_answer_to_what_the_metadata_has_settled_is_nothing() -> None:
     assert first is not None
     leadership.changed(State((1,), partition_epoch=1), now_ms=0)
     second = propose(leadership, end=9)
-    leadership.answered(first, ProposalOutcome.REFUSED)
+    leadership.answered(first, ProposalOutcome.REJECTED)
     assert leadership.pending is second is not None
 
 
@@ -321,9 +313,9 @@ class InSyncSets(RuleBasedStateMachine):
         if proposal.partition_epoch == self.written.partition_epoch:
             self.written = State(proposal.isr, partition_epoch=proposal.partition_epoch + 1)
             self.metadata.append(self.written)
-            outcome = ProposalOutcome.AGREED
+            outcome = ProposalOutcome.ACCEPTED
         else:
-            outcome = ProposalOutcome.OVERTAKEN
+            outcome = ProposalOutcome.SUPERSEDED
         self.answers.append((proposal, ProposalOutcome.UNKNOWN if is_lost else outcome, self.written))
 
     @precondition(lambda self: self.answers)
@@ -332,7 +324,7 @@ class InSyncSets(RuleBasedStateMachine):
         proposal, outcome, state = self.answers.pop(0)
         if self.leadership.pending is not proposal:
             return
-        if outcome is ProposalOutcome.AGREED:
+        if outcome is ProposalOutcome.ACCEPTED:
             self.leadership.changed(state, now_ms=self.now_ms)
         else:
             self.leadership.answered(proposal, outcome)

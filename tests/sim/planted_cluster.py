@@ -21,6 +21,7 @@ from penstock.controller.rules import isr, leader_election, majorities
 from penstock.controller.rules.balancing import _Planner
 from penstock.controller.rules.majorities import Report
 from penstock.core import producers, replication
+from penstock.core.isr_proposals import UNKNOWN_EPOCH
 from penstock.core.rejected_sequences import RejectedSequences
 from penstock.core.replication import Leadership
 from penstock.services.metadata_publisher import BrokerMetadataPublisher
@@ -115,7 +116,7 @@ def high_watermark_ignores_members_being_added(patch: pytest.MonkeyPatch) -> Non
 def earlier_life_of_a_follower_counts(patch: pytest.MonkeyPatch) -> None:
     """A follower is in sync with what it fetched in the life before."""
     patch.setattr(Leadership, "_is_eligible", lambda *_: True)
-    patch.setattr(Leadership, "_broker_epoch", lambda *_: isr.NO_EPOCH)
+    patch.setattr(Leadership, "_broker_epoch", lambda *_: UNKNOWN_EPOCH)
 
 
 @planted

@@ -32,6 +32,13 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
 
+class TopicIdPartition(NamedTuple):
+    """One partition of a topic, by id."""
+
+    topic_id: bytes
+    partition: int
+
+
 def format_id(raw: bytes) -> str:
     """A 16-byte id as Kafka prints it: URL-safe base64 without padding."""
     return base64.urlsafe_b64encode(raw).rstrip(b"=").decode("ascii")

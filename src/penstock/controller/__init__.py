@@ -3,6 +3,6 @@
 rules/         pure: placement, balancing, leader_election, isr, majorities, reassignment
 runtime        controller, metadata_writer, controller_election, broker_registry, balancer, partition_loads,
                majority_elections
-from elsewhere link (how any broker asks the controller), alter_partition
+link           how any broker asks the controller
 failure_detector/   dead brokers, noticed before their ZooKeeper sessions end
 """

@@ -32,10 +32,11 @@ from penstock.cluster.metadata import (
 )
 from penstock.cluster.new_topic import DEFAULT, TopicSpec
 from penstock.controller.metadata_writer import MetadataWriter, NotControllerError
-from penstock.controller.rules.isr import PartitionProposal, Verdict, judge
+from penstock.controller.rules.isr import judge_proposals
 from penstock.controller.rules.leader_election import without_needless
 from penstock.controller.rules.placement import assign_replicas, check_assignment
 from penstock.controller.rules.reassignment import PartitionDecisions, RequestedReplicas, elections, exchanges
+from penstock.core.isr_proposals import Proposals, Verdicts
 from penstock.world import World
 from penstock.world.store import BadVersionError, Check, Create, Delete, NoNodeError, Set, StoreError
 
@@ -415,13 +416,18 @@ class Controller:
             return refusal or features
 
     async def alter_partitions(
-        self, leader: int, proposals: Sequence[PartitionProposal]
-    ) -> list[Verdict] | Refusal:
-        """Give partitions the in-sync sets that their leader asks for, where that may be."""
+        self, leader: int, proposals: Proposals, *, broker_epoch: int
+    ) -> Verdicts | Refusal:
+        """Judge the ISRs that a leader proposes, and write those that are accepted."""
         async with self._one_at_a_time:
             if not self.is_active:
                 return NOT_CONTROLLER
-            change, verdicts, joining = judge(self._image, leader, proposals, min_isr=self._configs.min_isr)
+            broker = self._image.brokers.get(leader)
+            if broker is None or broker.epoch != broker_epoch:
+                return Refusal(ErrorCode.STALE_BROKER_EPOCH, f"broker {leader} has registered again")
+            change, verdicts, joining = judge_proposals(
+                self._image, leader, proposals, min_isr=self._configs.min_isr
+            )
             if change.is_empty:
                 return verdicts
             return await self._publish_of(change, joining) or verdicts

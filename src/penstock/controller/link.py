@@ -6,18 +6,26 @@ Used by the broker itself; what clients ask of the controller is forwarded as it
 from typing import TypeVar
 
 from penstock.base.errors import ErrorCode, Refusal
+from penstock.base.ids import TopicIdPartition
 from penstock.client.errors import ClientError, UnreachableError
 from penstock.cluster.metadata import MetadataImage, Topic
 from penstock.cluster.new_topic import TopicSpec
 from penstock.cluster.peers import Peers
-from penstock.controller.alter_partition import alter_partitions
 from penstock.controller.controller import NOT_CONTROLLER, Controller
+from penstock.core.isr_proposals import UNKNOWN_EPOCH, Proposal, Proposals, Verdict, Verdicts
 from penstock.schema.words import Message
 from penstock.wire.messages.allocate_producer_ids import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
 )
-from penstock.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+from penstock.wire.messages.alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    BrokerState,
+    PartitionData,
+    PartitionDataResponse,
+    TopicData,
+)
 from penstock.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from penstock.wire.messages.create_topics import (
     CreatableTopic,
@@ -55,11 +63,26 @@ class ControllerLink:
             raise UnreachableError("there is no controller now; one is being elected")
         return await self._peers.ask(self._image.controller_id, request, response, version_max=version_max)
 
-    async def alter_partition(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
-        """Another in-sync set for partitions that this broker leads."""
+    async def alter_partitions(self, proposals: Proposals) -> Verdicts | Refusal:
+        """The controller's verdicts on ISRs that this broker proposes for partitions it leads."""
+        own = self._image.brokers.get(self._node_id)
+        own_epoch = UNKNOWN_EPOCH if own is None or own.fenced else own.epoch
         if self.is_here or not self.can_ask:
-            return await alter_partitions(self._controller, self._image, request)
-        return await self.ask(request, AlterPartitionResponse)
+            return await self._controller.alter_partitions(self._node_id, proposals, broker_epoch=own_epoch)
+        request = AlterPartitionRequest(
+            broker_id=self._node_id, broker_epoch=own_epoch, topics=_proposed_topics(proposals)
+        )
+        try:
+            answer = await self.ask(request, AlterPartitionResponse)
+        except ClientError as error:
+            return Refusal(ErrorCode.NOT_CONTROLLER, f"the controller cannot be asked: {error}")
+        if answer.error_code:
+            return Refusal(ErrorCode(answer.error_code))
+        return {
+            TopicIdPartition(topic.topic_id, partition.partition_index): _verdict(partition)
+            for topic in answer.topics
+            for partition in topic.partitions
+        }
 
     async def create_topic(self, new: TopicSpec) -> Topic | Refusal:
         """A topic for the broker's own use. One that was created elsewhere may not be known here yet: then a Refusal,
@@ -114,3 +137,33 @@ class ControllerLink:
         if answer.error_code:
             return Refusal(ErrorCode(answer.error_code), NOT_CONTROLLER.message)
         return answer.producer_id_start
+
+
+def _proposed_topics(proposals: Proposals) -> list[TopicData]:
+    topics: dict[bytes, TopicData] = {}
+    for (topic_id, index), proposal in proposals.items():
+        topic = topics.setdefault(topic_id, TopicData(topic_id=topic_id))
+        topic.partitions.append(_proposed_partition(index, proposal))
+    return list(topics.values())
+
+
+def _proposed_partition(index: int, proposal: Proposal) -> PartitionData:
+    members = zip(proposal.isr, proposal.broker_epochs, strict=True)
+    return PartitionData(
+        partition_index=index,
+        leader_epoch=proposal.leader_epoch,
+        new_isr_with_epochs=[
+            BrokerState(broker_id=node_id, broker_epoch=epoch) for node_id, epoch in members
+        ],
+        partition_epoch=proposal.partition_epoch,
+    )
+
+
+def _verdict(answer: PartitionDataResponse) -> Verdict:
+    return Verdict(
+        ErrorCode(answer.error_code),
+        leader=answer.leader_id,
+        leader_epoch=answer.leader_epoch,
+        isr=tuple(answer.isr),
+        partition_epoch=answer.partition_epoch,
+    )

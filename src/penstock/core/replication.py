@@ -17,11 +17,10 @@ Also here: where a follower cuts its log when it has diverged from its leader's.
 milliseconds of a clock that does not jump.
 """
 
-from collections.abc import Callable, Collection, Container, Mapping
-from enum import Enum
+from collections.abc import Callable, Collection, Container
 from typing import Final, NamedTuple, Protocol
 
-from penstock.base.errors import ErrorCode
+from penstock.core.isr_proposals import Proposal, ProposalOutcome
 
 UNKNOWN: Final = -1  # an offset, or a broker epoch, that nobody has told
 
@@ -73,44 +72,6 @@ def next_step(agreed: AgreedState, isr: Container[int], *, leader: int) -> Step 
     if agreed.adding or not agreed.removing:
         return None
     return Step(leaves=next((id_ for id_ in agreed.removing if id_ != leader), leader))
-
-
-class Proposal(NamedTuple):
-    """An in-sync set that the controller is asked for, and the state it would follow on."""
-
-    isr: tuple[int, ...]
-    broker_epochs: tuple[int, ...]  # of each member, as it fetched with; UNKNOWN where it has not fetched yet
-    leader_epoch: int
-    partition_epoch: int
-
-
-class ProposalOutcome(Enum):
-    """What an answer to a proposal means for it."""
-
-    AGREED = "it is so, as the answer says"
-    REFUSED = "it is not so and will not be: everything is as before"
-    OVERTAKEN = "metadata that is on its way will tell what is so; until then both sets count"
-    UNKNOWN = "nobody knows: the same is asked again"
-
-
-_VERDICTS: Final[Mapping[ErrorCode, ProposalOutcome]] = {
-    ErrorCode.NONE: ProposalOutcome.AGREED,
-    # The controller says that the partition epoch is the current one, and that nothing was changed: with these two, no
-    # controller before or after it can have done it either.
-    ErrorCode.INELIGIBLE_REPLICA: ProposalOutcome.REFUSED,
-    ErrorCode.OPERATION_NOT_ATTEMPTED: ProposalOutcome.REFUSED,
-    ErrorCode.FENCED_LEADER_EPOCH: ProposalOutcome.OVERTAKEN,
-    ErrorCode.INVALID_REQUEST: ProposalOutcome.OVERTAKEN,
-    ErrorCode.INVALID_UPDATE_VERSION: ProposalOutcome.OVERTAKEN,
-    ErrorCode.NEW_LEADER_ELECTED: ProposalOutcome.OVERTAKEN,
-    ErrorCode.UNKNOWN_TOPIC_ID: ProposalOutcome.OVERTAKEN,
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ProposalOutcome.OVERTAKEN,
-}
-
-
-def verdict(code: int) -> ProposalOutcome:
-    """What a partition's error code in the controller's answer means for what was proposed."""
-    return _VERDICTS.get(ErrorCode(code), ProposalOutcome.UNKNOWN)
 
 
 class Follower:
@@ -361,9 +322,9 @@ class Leadership:
         """The controller answered, or did not. What it agreed to comes with `changed`."""
         if self.pending is not proposal:
             return  # newer metadata has settled it
-        if outcome is ProposalOutcome.REFUSED:
+        if outcome is ProposalOutcome.REJECTED:
             self.settle()
-        elif outcome is ProposalOutcome.OVERTAKEN:
+        elif outcome is ProposalOutcome.SUPERSEDED:
             self._waits_for_metadata = True
 
     def settle(self) -> None:

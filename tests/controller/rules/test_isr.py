@@ -1,11 +1,12 @@
-"""Which in-sync sets the controller grants."""
+"""Which ISRs the controller accepts."""
 
 import pytest
 
 from penstock.base.errors import ErrorCode
-from penstock.base.ids import TopicId
+from penstock.base.ids import TopicId, TopicIdPartition
 from penstock.cluster.metadata import BrokerRegistration, MetadataImage, PartitionState, Topic
-from penstock.controller.rules.isr import PartitionProposal, judge
+from penstock.controller.rules.isr import judge_proposals
+from penstock.core.isr_proposals import Proposal, Verdict
 
 ID = TopicId(b"t" * 16)
 
@@ -19,26 +20,28 @@ def image() -> MetadataImage:
     return made
 
 
-def judged(known: MetadataImage, leader: int, *proposals: PartitionProposal, min_isr: int = 1):
-    return judge(known, leader, proposals, min_isr=lambda _: min_isr)
+def judged(
+    known: MetadataImage, leader: int, *proposals: tuple[TopicIdPartition, Proposal], min_isr: int = 1
+):
+    change, verdicts, joining = judge_proposals(known, leader, dict(proposals), min_isr=lambda _: min_isr)
+    return change, list(verdicts.values()), joining
 
 
 def asked(
     *members: tuple[int, int], leader_epoch: int = 5, partition_epoch: int = 7, topic_id: bytes = ID
-) -> PartitionProposal:
-    return PartitionProposal(topic_id, 0, leader_epoch, partition_epoch, members)
+) -> tuple[TopicIdPartition, Proposal]:
+    isr, epochs = tuple(member for member, _ in members), tuple(epoch for _, epoch in members)
+    return TopicIdPartition(topic_id, 0), Proposal(isr, epochs, leader_epoch, partition_epoch)
+
+
+def accepted(state: PartitionState) -> Verdict:
+    return Verdict(ErrorCode.NONE, state.leader, state.leader_epoch, state.isr, state.partition_epoch)
 
 
 def test_a_follower_that_has_caught_up_joins():
     change, (verdict,), joining = judged(image(), 1, asked((1, 11), (2, 12), (3, 13)))
-    assert verdict.error is ErrorCode.NONE
-    assert verdict.state is not None
-    assert (verdict.state.isr, verdict.state.partition_epoch, verdict.state.leader_epoch) == (
-        (1, 2, 3),
-        8,
-        5,
-    )
-    assert change.topics["t"].partitions[0] == verdict.state
+    assert verdict == Verdict(ErrorCode.NONE, leader=1, leader_epoch=5, isr=(1, 2, 3), partition_epoch=8)
+    assert accepted(change.topics["t"].partitions[0]) == verdict
     assert joining == {3}
 
 
@@ -51,8 +54,7 @@ def test_a_laggard_leaves_and_nobody_is_looked_up():
 def test_what_is_so_already_changes_nothing():
     change, (verdict,), _ = judged(image(), 1, asked((1, 11), (2, 12)))
     assert change.is_empty
-    assert verdict.state is not None
-    assert verdict.state.partition_epoch == 7
+    assert (verdict.error, verdict.partition_epoch) == (ErrorCode.NONE, 7)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +81,7 @@ def test_what_is_refused(leader, proposal, code):
 def test_a_leader_that_leaves_the_set_is_followed_by_another_member():
     change, (verdict,), joining = judged(image(), 1, asked((2, 12)), min_isr=2)
     state = change.topics["t"].partitions[0]
-    assert (verdict.error, verdict.state, joining) == (ErrorCode.NONE, state, set())
+    assert (verdict, joining) == (accepted(state), set())
     assert (state.leader, state.leader_epoch, state.isr) == (2, 6, (2,))
     assert state.elr == (), "it could not serve anybody"
 

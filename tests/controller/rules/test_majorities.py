@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from penstock.base.errors import ErrorCode
-from penstock.base.ids import TopicId, TopicPartition
+from penstock.base.ids import TopicId, TopicIdPartition, TopicPartition
 from penstock.cluster.metadata import (
     NO_LEADER,
     BrokerRegistration,
@@ -19,7 +19,7 @@ from penstock.cluster.metadata import (
     encode_partition,
 )
 from penstock.controller.rules import majorities
-from penstock.controller.rules.isr import PartitionProposal, judge
+from penstock.controller.rules.isr import judge_proposals
 from penstock.controller.rules.majorities import (
     Report,
     agree,
@@ -36,6 +36,7 @@ from penstock.controller.rules.majorities import (
 )
 from penstock.controller.rules.reassignment import RequestedReplicas, elections, exchanges
 from penstock.core import replication
+from penstock.core.isr_proposals import Proposal, ProposalOutcome
 from penstock.core.replication import Leadership, majority_of
 
 ID = TopicId(b"t" * 16)
@@ -191,14 +192,15 @@ def test_an_unclean_election_takes_whoever_is_there():
 
 
 def agreed(before: PartitionState, *isr: int) -> PartitionState:
-    known = image(before)
-    asked = PartitionProposal(
-        ID, 0, before.leader_epoch, before.partition_epoch, [(each, -1) for each in isr]
+    proposal = Proposal(isr, (-1,) * len(isr), before.leader_epoch, before.partition_epoch)
+    where = TopicIdPartition(ID, 0)
+    change, verdicts, _ = judge_proposals(
+        image(before), before.leader, {where: proposal}, min_isr=lambda _: 1
     )
-    _, (verdict,), _ = judge(known, before.leader, [asked], min_isr=lambda _: 1)
-    assert verdict.error is ErrorCode.NONE
-    assert verdict.state is not None
-    return verdict.state
+    assert verdicts[where].error is ErrorCode.NONE
+    after = change.topics["t"].partitions[0] if change.topics else before
+    assert verdicts[where].isr == after.isr
+    return after
 
 
 def test_a_replica_is_exchanged_in_two_steps():
@@ -428,16 +430,12 @@ class Story:
             if each not in known.isr
         ]
         if any(lives.get(each) != life or not self.nodes[each].admitted for each, life in joining):
-            leadership.answered(proposal, replication.ProposalOutcome.REFUSED)
+            leadership.answered(proposal, ProposalOutcome.REJECTED)
             return
         before = self.state
         self.write(agree(before, tuple(each for each in before.replicas if each in proposal.isr)))
         if is_answered:
-            verdict = (
-                replication.ProposalOutcome.REFUSED
-                if self.state is before
-                else replication.ProposalOutcome.OVERTAKEN
-            )
+            verdict = ProposalOutcome.REJECTED if self.state is before else ProposalOutcome.SUPERSEDED
             leadership.answered(proposal, verdict)
 
     def report(self, node_id: int) -> None:

@@ -15,16 +15,17 @@ from penstock.apis import ApiTable
 from penstock.apis.context import Services
 from penstock.base.broker_settings import PENSTOCK_LOOP_SLICE_MS
 from penstock.base.cluster_settings import LEADER_REPLICATION_THROTTLED_RATE
-from penstock.base.errors import ErrorCode
+from penstock.base.errors import ErrorCode, Refusal
 from penstock.base.features import SUPPORTED
+from penstock.base.ids import TopicIdPartition
 from penstock.base.load_settings import load_broker_settings
 from penstock.broker.connections import Connections
 from penstock.client.addresses import Address
 from penstock.client.connection import Connection, ConnectionLimits, open_connection
-from penstock.client.errors import UnreachableError
 from penstock.cluster.metadata import BrokerRegistration, MetadataImage, PartitionState, Topic
 from penstock.cluster.peers import Peers
 from penstock.core.fetch_sessions import FetchSessions
+from penstock.core.isr_proposals import Proposal, Proposals, Verdict, Verdicts
 from penstock.records.batch import headers
 from penstock.services.configs import Configs
 from penstock.services.flusher import Flusher
@@ -35,12 +36,6 @@ from penstock.services.producing import Producing
 from penstock.services.replication.replication import Replication
 from penstock.services.replication.throttling import ReplicationThrottle
 from penstock.storage.data_directory import DataDirectory
-from penstock.wire.messages.alter_partition import (
-    AlterPartitionRequest,
-    AlterPartitionResponse,
-    PartitionDataResponse,
-    TopicDataResponse,
-)
 from penstock.wire.messages.fetch import FetchRequest, FetchResponse
 from penstock.wire.messages.produce import ProduceRequest, ProduceResponse
 from penstock.world import World
@@ -211,54 +206,41 @@ class Controller:
         self.topics: dict[str, Topic] = {}
         self.nodes: dict[int, Node] = {}
         self.brokers: dict[int, BrokerRegistration] = {}
-        self.asked: list[AlterPartitionRequest] = []
+        self.asked: list[Proposals] = []
         self.reachable = asyncio.Event()
         self.reachable.set()
         self.loses_next_answer = False
         self._one_at_a_time = asyncio.Lock()
 
-    async def alter_partition(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
+    async def alter_partitions(self, proposals: Proposals) -> Verdicts | Refusal:
         if not self.reachable.is_set():
-            raise UnreachableError("there is no controller")
-        self.asked.append(request)
-        topics = []
-        for topic in request.topics:
-            answers = []
-            for asked in topic.partitions:
-                answers.append(await self._alter(topic.topic_id, asked))
-            topics.append(TopicDataResponse(topic_id=topic.topic_id, partitions=answers))
+            return Refusal(ErrorCode.NOT_CONTROLLER, "there is no controller")
+        self.asked.append(proposals)
+        verdicts = {where: await self._judge(where, proposal) for where, proposal in proposals.items()}
         if self.loses_next_answer:
             self.loses_next_answer = False
-            raise UnreachableError("the answer is lost")
-        return AlterPartitionResponse(topics=topics)
+            return Refusal(ErrorCode.NOT_CONTROLLER, "the answer is lost")
+        return verdicts
 
-    async def _alter(self, topic_id: bytes, asked: Any) -> PartitionDataResponse:
-        index = asked.partition_index
+    async def _judge(self, where: TopicIdPartition, proposal: Proposal) -> Verdict:
+        topic_id, index = where
         topic = next(topic for topic in self.topics.values() if topic.topic_id == topic_id)
         state = topic.partitions[index]
         code = ErrorCode.NONE
-        if asked.leader_epoch != state.leader_epoch:
+        if proposal.leader_epoch != state.leader_epoch:
             code = ErrorCode.FENCED_LEADER_EPOCH
-        elif asked.partition_epoch != state.partition_epoch:
+        elif proposal.partition_epoch != state.partition_epoch:
             code = ErrorCode.INVALID_UPDATE_VERSION
-        for member in asked.new_isr_with_epochs:
-            broker = self.brokers[member.broker_id]
-            if broker.fenced or member.broker_epoch not in (-1, broker.epoch):
+        for node_id, epoch in zip(proposal.isr, proposal.broker_epochs, strict=True):
+            broker = self.brokers[node_id]
+            if broker.fenced or epoch not in (-1, broker.epoch):
                 code = ErrorCode.INELIGIBLE_REPLICA
         if code is ErrorCode.NONE:
-            members = tuple(member.broker_id for member in asked.new_isr_with_epochs)
             least = int(topic.configs.get("min.insync.replicas", "1"))
-            elr = state.elr_after(members, min_isr=least)
-            await self.change(topic.name, index, isr=members, elr=elr)
+            elr = state.elr_after(proposal.isr, min_isr=least)
+            await self.change(topic.name, index, isr=proposal.isr, elr=elr)
             state = self.topics[topic.name].partitions[index]
-        return PartitionDataResponse(
-            partition_index=index,
-            error_code=code,
-            leader_id=state.leader,
-            leader_epoch=state.leader_epoch,
-            isr=list(state.isr),
-            partition_epoch=state.partition_epoch,
-        )
+        return Verdict(code, state.leader, state.leader_epoch, state.isr, state.partition_epoch)
 
     async def create(self, *states: PartitionState, name: str = TOPIC, **configs: str) -> None:
         """A topic; configs with '_' for '.'."""

@@ -56,8 +56,8 @@ def test_a_laggard_leaves_the_in_sync_set_and_comes_back() -> None:
         cluster[3].replication.start()
         await cluster.until(lambda: set(cluster.controller.topics["orders"].partitions[0].isr) == {1, 2, 3})
         await cluster.until_same(1, 2, 3)
-        members = cluster.controller.asked[-1].topics[0].partitions[0].new_isr_with_epochs
-        assert {member.broker_id: member.broker_epoch for member in members} == {1: 101, 2: 201, 3: 301}
+        (last,) = cluster.controller.asked[-1].values()
+        assert dict(zip(last.isr, last.broker_epochs, strict=True)) == {1: 101, 2: 201, 3: 301}
 
     tell(story, 3, replica_lag_time_max_ms=LAG_MS)
 
@@ -175,11 +175,8 @@ def numbered(sequence: int) -> bytes:
 
 
 def proposed(cluster: Cluster) -> list[list[int]]:
-    """The in-sync sets that leaders asked for."""
-    return [
-        [member.broker_id for member in asked.topics[0].partitions[0].new_isr_with_epochs]
-        for asked in cluster.controller.asked
-    ]
+    """The ISRs that leaders proposed."""
+    return [list(next(iter(proposals.values())).isr) for proposals in cluster.controller.asked]
 
 
 def test_too_few_in_sync_replicas_are_told_before_and_after_the_append() -> None:

@@ -1,64 +1,54 @@
-"""Keeping in-sync sets: followers that fall behind are proposed to leave, those that have caught up to join.
+"""The leader's side of the ISR: it proposes to remove followers that lag, and to add followers that have caught up.
 
-A leader that cannot write, because its disk has failed or is full, proposes to leave itself: then another one leads.
+A leader that cannot write, because its disk has failed or is full, proposes an ISR without itself, so that the
+controller elects another leader.
 
-Who is to join says the fetch that shows it; who is to leave is looked for twice in `replica.lag.time.max.ms`. All
-proposals go to the controller in one request, one request at a time. What cannot be asked is asked again.
+A follower's fetch that reaches the high watermark starts an expansion; lagging followers are looked for twice in
+`replica.lag.time.max.ms`. All proposals go to the controller in one request (AlterPartition), one request at a time; a
+request without an answer is repeated. The controller's side is `controller.rules.isr`.
 """
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from penstock.base.broker_settings import PENSTOCK_LOOP_SLICE_MS
 from penstock.base.cluster_settings import REPLICA_LAG_TIME_MAX_MS
-from penstock.base.errors import ErrorCode
-from penstock.client.errors import ClientError
+from penstock.base.errors import Refusal
+from penstock.base.ids import TopicIdPartition
 from penstock.cluster.metadata import MetadataImage
-from penstock.core.replication import Leadership, Proposal, ProposalOutcome, verdict
+from penstock.core.isr_proposals import Proposal, ProposalOutcome, Proposals, Verdict, Verdicts
+from penstock.core.replication import Leadership
 from penstock.services.configs import Configs
 from penstock.services.partition import Partition
 from penstock.services.partitions import Partitions
-from penstock.wire.messages.alter_partition import (
-    AlterPartitionRequest,
-    AlterPartitionResponse,
-    BrokerState,
-    PartitionData,
-    PartitionDataResponse,
-    TopicData,
-)
 from penstock.world import World
 from penstock.world.pacing import Pacer
 
 log = logging.getLogger("penstock.replication")
 
 _RETRY_S: Final = 0.1
-# A controller that says no (a follower is fenced, or has been replaced) says no for a while.
-_REFUSED_S: Final = 1.0
+# What the controller rejects because a follower is fenced, or has restarted, it would reject again at once.
+_REJECTED_S: Final = 1.0
 
 
-class AlterPartitionSender(Protocol):
-    """Whoever asks the controller."""
+class IsrController(Protocol):
+    """Asks the controller for its verdicts, on this broker or another."""
 
-    async def alter_partition(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
-        """The controller's answer; a ClientError if there is none."""
+    async def alter_partitions(self, proposals: Proposals) -> Verdicts | Refusal:
+        """The verdict on each proposal; a Refusal if the request as a whole was not answered."""
         ...
 
 
-class _Asked:
-    """A proposal under way."""
-
-    __slots__ = ("leadership", "partition", "proposal")
-
-    def __init__(self, partition: Partition, leadership: Leadership, proposal: Proposal) -> None:
-        self.partition = partition
-        self.leadership = leadership
-        self.proposal = proposal
+class _SentProposal(NamedTuple):
+    partition: Partition
+    leadership: Leadership
+    proposal: Proposal
 
 
 class IsrManager:
-    """Proposes in-sync sets of the partitions that are led here."""
+    """Proposes ISRs of the partitions that this broker leads."""
 
     def __init__(
         self,
@@ -66,7 +56,7 @@ class IsrManager:
         image: MetadataImage,
         partitions: Partitions,
         configs: Configs,
-        controller: AlterPartitionSender,
+        controller: IsrController,
         *,
         node_id: int,
     ) -> None:
@@ -77,17 +67,17 @@ class IsrManager:
         self._configs = configs
         self._controller = controller
         self._node_id = node_id
-        self._wanted: dict[Partition, None] = {}  # something may be to propose, or to ask again
-        self._refused: dict[Partition, float] = {}  # until when not to propose again
-        # Until when a leader without room does not give up again: where all disks are full, nobody is the better one.
-        self._gave_up: dict[Partition, float] = {}
-        self._news = asyncio.Event()
+        self._queued: dict[Partition, None] = {}  # to be examined, or to be proposed again
+        self._rejected: dict[Partition, float] = {}  # not to be expanded before this time
+        # A leader without room resigns again only after this time: if all disks are full, every broker would resign.
+        self._resigned: dict[Partition, float] = {}
+        self._has_queued = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
         self._tasks = [
-            self._loop.create_task(self._repeat(self._look_for_laggards), name="in-sync laggards"),
-            self._loop.create_task(self._repeat(self._ask), name="in-sync proposals"),
+            self._loop.create_task(self._repeat(self._shrink_isrs), name="ISR shrinking"),
+            self._loop.create_task(self._repeat(self._send_queued), name="ISR proposals"),
         ]
 
     async def stop(self) -> None:
@@ -95,24 +85,24 @@ class IsrManager:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def may_join(self, partition: Partition) -> None:
-        """A follower of the partition may be in sync now."""
-        if self._refused.get(partition, 0.0) <= self._loop.time():
-            self._want(partition)
+    def maybe_expand_isr(self, partition: Partition) -> None:
+        """Examine a partition of which a follower may have caught up."""
+        if self._rejected.get(partition, 0.0) <= self._loop.time():
+            self._queue(partition)
 
-    def cannot_write(self, partition: Partition) -> None:
-        """Another replica of the partition had better lead."""
-        if self._gives_up(partition):
-            self._want(partition)
+    def maybe_resign(self, partition: Partition) -> None:
+        """Propose an ISR without this leader if it cannot write."""
+        if self._has_to_resign(partition):
+            self._queue(partition)
 
-    def _gives_up(self, partition: Partition) -> bool:
+    def _has_to_resign(self, partition: Partition) -> bool:
         if not partition.cannot_write:
             return False
-        return partition.log.failed is not None or self._gave_up.get(partition, 0.0) <= self._loop.time()
+        return partition.log.failed is not None or self._resigned.get(partition, 0.0) <= self._loop.time()
 
-    def _want(self, partition: Partition) -> None:
-        self._wanted[partition] = None
-        self._news.set()
+    def _queue(self, partition: Partition) -> None:
+        self._queued[partition] = None
+        self._has_queued.set()
 
     async def _repeat(self, work: Callable[[], Awaitable[None]]) -> None:
         while True:
@@ -122,20 +112,19 @@ class IsrManager:
                 log.exception("ISR maintenance failed; retrying")
                 await self._loop.sleep(_RETRY_S)
 
-    # Who is to leave.
-
-    async def _look_for_laggards(self) -> None:
+    async def _shrink_isrs(self) -> None:
+        """Look for lagging followers once in every partition that this broker leads."""
         await self._loop.sleep(self._configs.broker[REPLICA_LAG_TIME_MAX_MS] / 2000)
         pacer = Pacer(self._loop, slice_ms=self._configs.broker[PENSTOCK_LOOP_SLICE_MS])
         now = self._loop.time()
-        self._refused = {partition: due for partition, due in self._refused.items() if due > now}
-        self._gave_up = {partition: due for partition, due in self._gave_up.items() if due > now}
+        self._rejected = {partition: due for partition, due in self._rejected.items() if due > now}
+        self._resigned = {partition: due for partition, due in self._resigned.items() if due > now}
         for partition in list(self._partitions.all()):
             leadership = partition.leadership
             if leadership is not None and len(leadership.agreed.replicas) > 1:
                 self._propose(partition, leadership)
                 if leadership.to_send is not None:
-                    self._want(partition)
+                    self._queue(partition)
             await pacer.pause()
 
     def _propose(self, partition: Partition, leadership: Leadership) -> None:
@@ -147,7 +136,7 @@ class IsrManager:
             now_ms=int(self._loop.time() * 1000),
             lag_max_ms=lag_max_ms,
             broker_epochs=self._broker_epoch,
-            gives_up=self._gives_up(partition),
+            gives_up=self._has_to_resign(partition),
             own_offset=partition.counted_offset,
         )
         if proposal is not None and self._node_id not in proposal.isr:
@@ -158,7 +147,7 @@ class IsrManager:
                 why,
                 proposal.isr,
             )
-            self._gave_up[partition] = self._loop.time() + lag_max_ms / 1000
+            self._resigned[partition] = self._loop.time() + lag_max_ms / 1000
         elif proposal is not None:
             log.info(
                 "%s: proposing ISR %s; it is %s",
@@ -171,91 +160,61 @@ class IsrManager:
         broker = self._image.brokers.get(node_id)
         return None if broker is None or broker.fenced else broker.epoch
 
-    # Asking.
-
-    async def _ask(self) -> None:
-        await self._news.wait()
-        self._news.clear()
-        wanted, self._wanted = self._wanted, {}
-        asked: list[_Asked] = []
-        for partition in wanted:
+    async def _send_queued(self) -> None:
+        """Send the proposals of all queued partitions in one request."""
+        await self._has_queued.wait()
+        self._has_queued.clear()
+        queued, self._queued = self._queued, {}
+        sent: list[_SentProposal] = []
+        for partition in queued:
             leadership = partition.leadership
             if leadership is None:
                 continue
             self._propose(partition, leadership)
             proposal = leadership.to_send
             if proposal is not None:
-                asked.append(_Asked(partition, leadership, proposal))
-        if asked and not await self._send(asked):
-            for each in asked:
+                sent.append(_SentProposal(partition, leadership, proposal))
+        if sent and not await self._send(sent):
+            for each in sent:
                 if each.leadership.to_send is each.proposal:
-                    self._want(each.partition)
+                    self._queue(each.partition)
             await self._loop.sleep(_RETRY_S)
 
-    async def _send(self, asked: list[_Asked]) -> bool:
-        """Whether there was an answer for everything."""
-        try:
-            response = await self._controller.alter_partition(self._request(asked))
-        except ClientError as error:
-            log.info("AlterPartition failed: %s; retrying", error)
+    async def _send(self, sent: list[_SentProposal]) -> bool:
+        """Whether the outcome of every proposal is known."""
+        verdicts = await self._controller.alter_partitions(
+            {_key(each.partition): each.proposal for each in sent}
+        )
+        if isinstance(verdicts, Refusal):
+            log.info("AlterPartition failed: %s (%s); retrying", verdicts.code.name, verdicts.message)
             return False
-        if response.error_code:
-            log.info("AlterPartition answered with %s; retrying", ErrorCode(response.error_code).name)
-            return False
-        answers = {
-            (topic.topic_id, answer.partition_index): answer
-            for topic in response.topics
-            for answer in topic.partitions
-        }
-        outcomes = [
-            self._apply(each, answers.get((each.partition.topic_id, each.partition.index))) for each in asked
-        ]
+        outcomes = [self._apply(each, verdicts.get(_key(each.partition))) for each in sent]
         return ProposalOutcome.UNKNOWN not in outcomes
 
-    def _request(self, asked: list[_Asked]) -> AlterPartitionRequest:
-        topics: dict[bytes, TopicData] = {}
-        for each in asked:
-            proposal = each.proposal
-            members = zip(proposal.isr, proposal.broker_epochs, strict=True)
-            topic = topics.setdefault(each.partition.topic_id, TopicData(topic_id=each.partition.topic_id))
-            topic.partitions.append(
-                PartitionData(
-                    partition_index=each.partition.index,
-                    leader_epoch=proposal.leader_epoch,
-                    new_isr_with_epochs=[
-                        BrokerState(broker_id=id_, broker_epoch=epoch) for id_, epoch in members
-                    ],
-                    partition_epoch=proposal.partition_epoch,
-                )
+    def _apply(self, sent: _SentProposal, verdict: Verdict | None) -> ProposalOutcome:
+        partition, leadership, proposal = sent
+        if partition.leadership is not leadership or leadership.pending is not proposal:
+            return ProposalOutcome.SUPERSEDED  # newer metadata has arrived meanwhile
+        outcome = ProposalOutcome.UNKNOWN if verdict is None else verdict.outcome
+        if verdict is not None and outcome is ProposalOutcome.ACCEPTED:
+            # Where majorities count, the controller may have changed the voters too, which a verdict does not name.
+            is_complete = not partition.topic_rules.counts_majority or (
+                verdict.partition_epoch == proposal.partition_epoch
             )
-        own_epoch = self._broker_epoch(self._node_id)
-        return AlterPartitionRequest(
-            broker_id=self._node_id,
-            broker_epoch=-1 if own_epoch is None else own_epoch,
-            topics=list(topics.values()),
-        )
-
-    def _apply(self, asked: _Asked, answer: PartitionDataResponse | None) -> ProposalOutcome:
-        partition, leadership = asked.partition, asked.leadership
-        outcome = ProposalOutcome.UNKNOWN if answer is None else verdict(answer.error_code)
-        if partition.leadership is not leadership or leadership.pending is not asked.proposal:
-            return ProposalOutcome.OVERTAKEN  # newer metadata has settled it
-        if answer is not None and outcome is ProposalOutcome.AGREED:
-            # Where majorities count, an answer can mean other voters, which it does not name: the metadata does.
-            names_all = not partition.topic_rules.counts_majority or (
-                answer.partition_epoch == asked.proposal.partition_epoch
-            )
-            if names_all and answer.leader_epoch == asked.proposal.leader_epoch:
+            if is_complete and verdict.leader_epoch == proposal.leader_epoch:
                 leadership.settle()
-                partition.change(partition.isr_state(tuple(answer.isr), answer.partition_epoch))
-                self.cannot_write(partition)  # if it is so: while this was pending, it had to wait
+                partition.change(partition.isr_state(verdict.isr, verdict.partition_epoch))
+                self.maybe_resign(partition)  # it could not while this proposal was pending
                 return outcome
-            outcome = ProposalOutcome.OVERTAKEN
-        leadership.answered(asked.proposal, outcome)
-        if outcome is ProposalOutcome.REFUSED:
-            self._refused[partition] = self._loop.time() + _REFUSED_S
+            outcome = ProposalOutcome.SUPERSEDED
+        leadership.answered(proposal, outcome)
+        if outcome is ProposalOutcome.REJECTED:
+            self._rejected[partition] = self._loop.time() + _REJECTED_S
             partition.advance()
-        if answer is not None and answer.error_code:
-            name = ErrorCode(answer.error_code).name
-            log.info("%s: the controller rejected ISR %s: %s", partition, asked.proposal.isr, name)
+        if verdict is not None and verdict.error:
+            log.info("%s: the controller rejected ISR %s: %s", partition, proposal.isr, verdict.error.name)
         return outcome
+
+
+def _key(partition: Partition) -> TopicIdPartition:
+    return TopicIdPartition(partition.topic_id, partition.index)

@@ -10,7 +10,7 @@ from penstock.services.configs import Configs
 from penstock.services.partition import Partition
 from penstock.services.partitions import Partitions
 from penstock.services.replication.fetcher import ReplicaFetcher
-from penstock.services.replication.isr import AlterPartitionSender, IsrManager
+from penstock.services.replication.isr import IsrController, IsrManager
 from penstock.services.replication.mending import Mender
 from penstock.services.replication.throttling import FollowerThrottle
 from penstock.storage.errors import NoRoomError
@@ -20,7 +20,7 @@ log = logging.getLogger("penstock.replication")
 
 
 class Replication:
-    """All replication of one broker: its fetchers, and its broker_registry of in-sync sets."""
+    """All replication of one broker: its fetchers, and its ISR manager."""
 
     def __init__(
         self,
@@ -29,7 +29,7 @@ class Replication:
         partitions: Partitions,
         peers: Peers,
         configs: Configs,
-        controller: AlterPartitionSender,
+        controller: IsrController,
         *,
         node_id: int,
     ) -> None:
@@ -45,20 +45,20 @@ class Replication:
         self._runs = False
         self._ending: dict[asyncio.Task[None], None] = {}
         self._writing: asyncio.Task[None] | None = None
-        self._broker_registry = IsrManager(world, image, partitions, configs, controller, node_id=node_id)
+        self._isr_manager = IsrManager(world, image, partitions, configs, controller, node_id=node_id)
         self._mender = Mender(world, image, partitions, peers, node_id=node_id)
 
     def start(self) -> None:
         """Follow what is to be followed, from now on."""
         self._runs = True
         self._partitions.on_changed = self.changed
-        self._partitions.on_may_join = self._broker_registry.may_join
-        self._partitions.on_cannot_write = self._broker_registry.cannot_write
+        self._partitions.on_may_join = self._isr_manager.maybe_expand_isr
+        self._partitions.on_cannot_write = self._isr_manager.maybe_resign
         self._partitions.findings.on_damaged = self._mender.damaged
         for partition in list(self._partitions.all()):
             self.changed(partition)
             self._mender.damaged(partition)  # if it is: a start may have found that
-        self._broker_registry.start()
+        self._isr_manager.start()
         self._mender.start()
         self._writing = self._world.loop.create_task(self._write_high_watermarks(), name="high watermarks")
 
@@ -68,7 +68,7 @@ class Replication:
         if self._writing is not None:
             self._writing.cancel()
             await asyncio.gather(self._writing, return_exceptions=True)
-        await self._broker_registry.stop()
+        await self._isr_manager.stop()
         fetchers, self._fetchers = self._fetchers, {}
         self._leaders.clear()
         await asyncio.gather(
