@@ -80,7 +80,7 @@ def test_batches_that_come_while_a_sync_runs_share_the_next_one(broker: Controll
 
 
 async def _ends(broker: ControlledBroker) -> list[int]:
-    return [partition.log.end_offset for partition in broker.broker.services.partitions.all()]
+    return [partition.log.end_offset for partition in broker.broker.services.replicas.all()]
 
 
 def test_without_flush_settings_nobody_waits_for_a_sync(broker: ControlledBroker, client: RawClient):

@@ -29,7 +29,7 @@ def test_what_came_while_the_process_stood_still_is_not_served() -> None:
             await produced
         with pytest.raises(ClientError):  # nor is anything that comes before the place is known
             await node.produce(batch_of(b"early"))
-        assert node.partition().log.end_offset == 1
+        assert node.replica().log.end_offset == 1
         place.set_result(None)
         await cluster.until(lambda: node.connections.lease_guard.trusted_until > node.loop.time())
         assert (await node.produce(batch_of(b"new"))).base_offset == 1

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from penstock.base.errors import ErrorCode
-from penstock.services.partition import Partition
+from penstock.services.replicas.replica import Replica
 from penstock.wire.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
@@ -68,10 +68,10 @@ def test_a_sync_for_which_the_leader_epochs_find_no_room_is_a_sync_all_the_same(
         disk.full = "t-0/leader-epoch-checkpoint"
         for value in (b"first", b"second"):
             assert client.produce("t", batch_of(value)).error_code == ErrorCode.NONE
-        partition = broker.broker.services.partitions.find("t", 0)
-        assert isinstance(partition, Partition)
+        partition = broker.broker.services.replicas.find("t", 0)
+        assert isinstance(partition, Replica)
         assert partition.log.epochs.changed
-        assert "t-0" in str(broker.broker.services.partitions.room.problem())
+        assert "t-0" in str(broker.broker.services.replicas.room.problem())
         disk.full = ""
         assert client.produce("t", batch_of(b"third")).error_code == ErrorCode.NONE
         assert not partition.log.epochs.changed
@@ -84,8 +84,8 @@ def test_offsets_of_an_offline_partition_are_refused_and_the_connection_stays():
         client.produce("t", batch_of(b"x"))
 
         async def fail() -> None:
-            partition = broker.broker.services.partitions.find("t", 0)
-            assert isinstance(partition, Partition)
+            partition = broker.broker.services.replicas.find("t", 0)
+            assert isinstance(partition, Replica)
             partition.sync_failed(OSError(errno.EIO, "the device is broken"))
             partition.log.close()
 

@@ -8,7 +8,7 @@ import pytest
 
 from peers.penstock import PenstockProcess
 from penstock.base.errors import ErrorCode
-from penstock.services.partition import Partition
+from penstock.services.replicas.replica import Replica
 from tests.apis.requests import delete_topic
 from tests.apis.transactional import (
     READ_COMMITTED,
@@ -36,9 +36,9 @@ def client(broker: ControlledBroker):
         yield client
 
 
-def partition_of(broker: ControlledBroker, topic: str) -> Partition:
-    partition = broker.broker.services.partitions.find(topic, 0)
-    assert isinstance(partition, Partition)
+def partition_of(broker: ControlledBroker, topic: str) -> Replica:
+    partition = broker.broker.services.replicas.find(topic, 0)
+    assert isinstance(partition, Replica)
     return partition
 
 

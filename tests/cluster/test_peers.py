@@ -44,7 +44,7 @@ def held(index: int) -> FetchRequest:
 
 async def ask_held(cluster: Cluster, peers: Peers, node_id: int) -> "asyncio.Task[FetchResponse]":
     asking = asyncio.create_task(peers.ask(node_id, held(node_id - 2), FetchResponse))
-    fetches = cluster[node_id].partition(node_id - 2).fetches
+    fetches = cluster[node_id].replica(node_id - 2).fetches
     await cluster.until(lambda: len(fetches) > 0)
     return asking
 

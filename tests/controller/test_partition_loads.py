@@ -14,7 +14,7 @@ def test_what_a_leader_elsewhere_takes_and_sends_is_learned_from_it() -> None:
         async with cluster_of(2) as cluster:
             await cluster.controller.create(led_by(2), led_by(1))
             asking, leader = cluster[1], cluster[2]
-            loads = PartitionLoads(asking.world, asking.image, asking.partitions, asking.peers, node_id=1)
+            loads = PartitionLoads(asking.world, asking.image, asking.replicas, asking.peers, node_id=1)
             await loads.measure(0)
             assert loads.written.totals[WHERE] == 0
             await leader.produce(batch_of(bytes(10_000)))

@@ -6,7 +6,6 @@ import pytest
 
 from penstock.base.errors import ErrorCode
 from penstock.records.compression import Codec
-from penstock.services.partition import Appended
 from penstock.services.producing import (
     ACKS_ALL,
     ACKS_LEADER,
@@ -16,6 +15,7 @@ from penstock.services.producing import (
     PendingAppends,
     ProduceOptions,
 )
+from penstock.services.replicas.replica import Appended
 from penstock.services.topic_rules import AppendError
 from tests.raw_client import batch_of
 from tests.services.replication.cluster import TOPIC, TOPIC_ID, Cluster, Node, led_by
@@ -95,7 +95,7 @@ def test_what_is_not_appended_leaves_nothing_in_the_log(
         [outcome] = append_now(cluster[1], PartitionRecords(TOPIC, 0, batch), options=options)
         assert isinstance(outcome, AppendError)
         assert outcome.code is code
-        assert cluster[1].partition().log.end_offset == 0
+        assert cluster[1].replica().log.end_offset == 0
 
     tell(story, count=1)
 
@@ -110,11 +110,11 @@ def test_with_acks_all_the_outcomes_come_when_the_followers_have_the_batches() -
             PartitionRecords(TOPIC, 1, records(b"alone")),
         )
         assert pending.are_in_log  # and what comes next may be appended
-        assert leader.partition().log.end_offset == 1
-        assert leader.partition().high_watermark == 0
+        assert leader.replica().log.end_offset == 1
+        assert leader.replica().high_watermark == 0
         outcomes = await pending
         assert [outcome.base_offset for outcome in outcomes if isinstance(outcome, Appended)] == [0, 0]
-        assert leader.partition().high_watermark == 1
+        assert leader.replica().high_watermark == 1
 
     tell(story)
 
@@ -143,7 +143,7 @@ def test_a_batch_that_is_not_replicated_in_time_is_an_error_and_stays_in_the_log
         )
         assert isinstance(outcome, AppendError)
         assert (outcome.code, outcome.log_start_offset) == (ErrorCode.REQUEST_TIMED_OUT, 0)
-        assert cluster[1].partition().log.end_offset == 1
+        assert cluster[1].replica().log.end_offset == 1
 
     tell(story)
 
@@ -157,7 +157,7 @@ def test_nothing_is_appended_while_too_many_syncs_are_queued() -> None:
         assert not pending.are_in_log
         waiting = asyncio.ensure_future(_outcomes(pending))
         await asyncio.sleep(0)
-        assert leader.partition().log.end_offset == 0
+        assert leader.replica().log.end_offset == 0
         leader.flusher._make_room()
         [outcome] = await waiting
         assert isinstance(outcome, Appended)
@@ -172,7 +172,7 @@ def test_records_that_take_long_to_check_are_checked_in_the_work_pool() -> None:
         leader = cluster[1]
         pending = append_later(leader, PartitionRecords(TOPIC, 0, records(b"x" * 100_000)))
         assert not pending.are_in_log
-        assert leader.partition().log.end_offset == 0
+        assert leader.replica().log.end_offset == 0
         [outcome] = await pending
         assert isinstance(outcome, Appended)
 

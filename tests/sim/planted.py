@@ -19,8 +19,8 @@ from penstock.services import partitions as partitions_module
 from penstock.services.compactor import Compactor
 from penstock.services.flusher import Flusher
 from penstock.services.other_directories import Others
-from penstock.services.partition import Partition
-from penstock.services.partitions import Partitions
+from penstock.services.replicas.replica import Replica
+from penstock.services.replicas.replica_manager import ReplicaManager
 from penstock.sim.entries import (
     AlterTopic,
     CopyForeign,
@@ -204,7 +204,7 @@ def retention_deletes_the_active_segment(patch: pytest.MonkeyPatch) -> None:
 def fetch_past_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
     """Whoever fetches gets what is in the log, synced or not."""
 
-    def read_cached(self: Partition, offset: int, max_bytes: int, *, whole_first_batch: bool) -> Any:
+    def read_cached(self: Replica, offset: int, max_bytes: int, *, whole_first_batch: bool) -> Any:
         return self.log.read(
             offset,
             max_bytes=max_bytes,
@@ -213,7 +213,7 @@ def fetch_past_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
             cached_only=True,
         )
 
-    patch.setattr(Partition, "read_cached", read_cached)
+    patch.setattr(Replica, "read_cached", read_cached)
 
 
 @planted
@@ -232,11 +232,11 @@ def duplicate_sequence_appended(patch: pytest.MonkeyPatch) -> None:
 def deleted_data_served_to_its_namesake(patch: pytest.MonkeyPatch) -> None:
     """A deleted topic's directories stay, and whoever comes next under that name gets them."""
 
-    async def keep(self: Partitions, partitions: list[TopicPartition], delay_ms: int = 0) -> None:
+    async def keep(self: ReplicaManager, partitions: list[TopicPartition], delay_ms: int = 0) -> None:
         pass
 
     async def reuse(
-        self: Partitions, topic: Any, index: int, config: Any, producers: Any, *_: Any, **more: Any
+        self: ReplicaManager, topic: Any, index: int, config: Any, producers: Any, *_: Any, **more: Any
     ) -> Any:
         partition = TopicPartition(topic.name, index)
         now_ms = self._world.loop.now_ms()
@@ -246,27 +246,27 @@ def deleted_data_served_to_its_namesake(patch: pytest.MonkeyPatch) -> None:
             return found
         return await genuine(self, topic, index, config, producers, *_, **more)
 
-    genuine = Partitions._log
-    patch.setattr(Partitions, "_discard", keep)
-    patch.setattr(Partitions, "_log", reuse)
+    genuine = ReplicaManager._log
+    patch.setattr(ReplicaManager, "_discard", keep)
+    patch.setattr(ReplicaManager, "_log", reuse)
 
 
 @planted_for(loses_power)
 def acknowledged_before_the_sync(patch: pytest.MonkeyPatch) -> None:
     """With flush.messages=1 the answer comes as soon as the page cache has the batch."""
 
-    def wait_for(self: Partition, offset: int, *, timeout_ms: int) -> Any:
+    def wait_for(self: Replica, offset: int, *, timeout_ms: int) -> Any:
         future = self._world.loop.create_future()
         future.set_result(ErrorCode.NONE)
         return future
 
-    patch.setattr(Partition, "wait_for", wait_for)
+    patch.setattr(Replica, "wait_for", wait_for)
 
 
 @planted
 def failed_sync_taken_for_a_good_one(patch: pytest.MonkeyPatch) -> None:
     """What the device could not write counts as written."""
-    patch.setattr(Partition, "sync_failed", lambda self, error: self.synced(self.log.unsynced()))
+    patch.setattr(Replica, "sync_failed", lambda self, error: self.synced(self.log.unsynced()))
 
 
 @planted_for(loses_power)
@@ -290,7 +290,7 @@ def compaction_leaves_no_mark(patch: pytest.MonkeyPatch) -> None:
 def start_not_written_before_segments_go(patch: pytest.MonkeyPatch) -> None:
     """Retention deletes segments first, and nobody writes down where the log starts instead."""
 
-    async def nothing(self: Partitions) -> None:
+    async def nothing(self: ReplicaManager) -> None:
         pass
 
     genuine = DataDirectory.note_offsets_stepwise
@@ -303,14 +303,14 @@ def start_not_written_before_segments_go(patch: pytest.MonkeyPatch) -> None:
                 self._start_offsets.pop(partition, None)
 
     patch.setattr(DataDirectory, "note_offsets_stepwise", note_offsets)
-    patch.setattr(Partitions, "write_start_offsets", nothing)
+    patch.setattr(ReplicaManager, "write_start_offsets", nothing)
 
 
 @planted_for(stops_compacting)
 def start_not_written_before_compaction(patch: pytest.MonkeyPatch) -> None:
     """Compaction takes what lies below the start, and a crash brings the start back to where records are missing."""
 
-    async def nothing(self: Compactor, partition: Partition) -> None:
+    async def nothing(self: Compactor, partition: Replica) -> None:
         pass
 
     as_it_is = property(lambda self: self._log.start_offset, lambda self, value: None)
@@ -386,10 +386,10 @@ def unknown_partitions_deleted(patch: pytest.MonkeyPatch) -> None:
 def namesake_deleted_instead_of_set_aside(patch: pytest.MonkeyPatch) -> None:
     """Whatever has the name of a new partition is deleted."""
 
-    async def vacate(self: Partitions, partition: TopicPartition, found: Any, topic: Any) -> None:
+    async def vacate(self: ReplicaManager, partition: TopicPartition, found: Any, topic: Any) -> None:
         await self._discard([partition])
 
-    patch.setattr(Partitions, "_vacate", vacate)
+    patch.setattr(ReplicaManager, "_vacate", vacate)
 
 
 @planted_for(lambda plan: any(isinstance(each, StartWithoutMetadata) for each in plan.faults))

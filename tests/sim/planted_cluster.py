@@ -25,8 +25,8 @@ from penstock.core.isr_proposals import UNKNOWN_EPOCH
 from penstock.core.rejected_sequences import RejectedSequences
 from penstock.core.replication import Leadership
 from penstock.services.metadata_publisher import BrokerMetadataPublisher
-from penstock.services.partition import Partition
-from penstock.services.partitions import Partitions
+from penstock.services.replicas.replica import Replica
+from penstock.services.replicas.replica_manager import ReplicaManager
 from penstock.services.replication.copying import ReplicaAppender
 from penstock.storage.recovery import _Opening
 from penstock.storage.recovery_scan import RecoveryScan
@@ -132,7 +132,7 @@ def divergence_not_cut(patch: pytest.MonkeyPatch) -> None:
 @planted
 def hole_in_a_replica_kept(patch: pytest.MonkeyPatch) -> None:
     """What a power cut tore out of a replica's log stays there as damage, and it counts as in sync."""
-    patch.setattr(Partitions, "_ends_at_damage", lambda *_: False)
+    patch.setattr(ReplicaManager, "_ends_at_damage", lambda *_: False)
 
 
 @planted
@@ -206,8 +206,8 @@ def leader_appointed_on_one_report(patch: pytest.MonkeyPatch) -> None:
 @planted
 def reporting_replica_follows_on(patch: pytest.MonkeyPatch) -> None:
     """A replica reports what it has before it has heard that nobody leads, and follows the old leader on."""
-    patch.setattr(Partition, "epoch_error", lambda *_: ErrorCode.NONE)
-    patch.setattr(Partition, "report", lambda self: (self.log.epochs.latest_epoch, self.log.end_offset))
+    patch.setattr(Replica, "epoch_error", lambda *_: ErrorCode.NONE)
+    patch.setattr(Replica, "report", lambda self: (self.log.epochs.latest_epoch, self.log.end_offset))
 
 
 @planted
@@ -251,7 +251,7 @@ def leader_begins_without_a_record_of_its_own(patch: pytest.MonkeyPatch) -> None
 
     genuine = Leadership.high_watermark
     patch.setattr(Leadership, "high_watermark", high_watermark)
-    patch.setattr(Partition, "_write_leader_change", lambda self: None)
+    patch.setattr(Replica, "_write_leader_change", lambda self: None)
 
 
 @planted

@@ -18,7 +18,7 @@ from penstock.records.control import Marker
 from penstock.services.coordinators import loading
 from penstock.services.coordinators.loaded_shard import LoadedShard
 from penstock.services.coordinators.writing import ShardWriter
-from penstock.services.partition import Partition
+from penstock.services.replicas.replica import Replica
 from penstock.services.transactions.verifying import Verifier
 from penstock.storage.recovery_scan import RecoveryScan
 from tests.sim.planted import Plant, Planted
@@ -77,13 +77,13 @@ def markers_forgotten_after_a_restart(patch: pytest.MonkeyPatch) -> None:
 @planted
 def open_transactions_shown(patch: pytest.MonkeyPatch) -> None:
     """Readers of committed data get all up to the high watermark."""
-    patch.setattr(Partition, "last_stable_offset", property(lambda self: self.high_watermark))
+    patch.setattr(Replica, "last_stable_offset", property(lambda self: self.high_watermark))
 
 
 @planted
 def aborted_transactions_not_told(patch: pytest.MonkeyPatch) -> None:
     """Readers of committed data are not told what to leave out."""
-    patch.setattr(Partition, "aborted_transactions", lambda self, **_: [])
+    patch.setattr(Replica, "aborted_transactions", lambda self, **_: [])
 
 
 @planted

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from penstock.client.client import Client
-from penstock.services.partition import Partition
+from penstock.services.replicas.replica import Replica
 from penstock.sim import Node, NodeCrashedError, Outsider, Simulation
 from penstock.sim.phases import Phase
 from tests.sim.stories import PATIENCE_S, as_client, make_topic, read, send
@@ -105,8 +105,8 @@ def test_a_broker_shows_the_end_of_a_flushed_log_as_high_as_before_it_was_killed
             began_s = simulation.kernel.now
             await node.start()
             assert node.broker is not None
-            partition = node.broker.services.partitions.find("orders", 0)
-            assert isinstance(partition, Partition)
+            partition = node.broker.services.replicas.find("orders", 0)
+            assert isinstance(partition, Replica)
             return partition.high_watermark, simulation.kernel.now - began_s
 
         high_watermark, took_s = simulation.run(story(), seconds_max=PATIENCE_S)

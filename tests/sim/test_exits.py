@@ -8,7 +8,7 @@ import pytest
 
 from penstock.client.client import ClientSettings
 from penstock.client.errors import ClientError
-from penstock.services.partition import Partition
+from penstock.services.replicas.replica import Replica
 from penstock.sim import Node, Simulation
 from penstock.sim.checkers import CrashKind, History
 from penstock.sim.faults import Storm
@@ -39,7 +39,7 @@ async def fail_directory(simulation: Simulation, node: Node) -> None:
 
     async def write() -> None:
         with contextlib.suppress(OSError):
-            await broker.services.partitions.write_checkpoints()
+            await broker.services.replicas.write_checkpoints()
 
     node.disk.faults.fail_syncs()
     simulation.loop.spawn(place, write())
@@ -78,8 +78,8 @@ def test_a_log_that_fails_does_not_make_its_broker_exit(simulation: Simulation) 
                 simulation, someone, node, lambda client: send(client, "orders", b"two"), settings=IMPATIENT
             )
         assert node.broker is not None
-        partition = node.broker.services.partitions.find("orders", 0)
-        assert isinstance(partition, Partition)
+        partition = node.broker.services.replicas.find("orders", 0)
+        assert isinstance(partition, Replica)
         assert partition.log.failed is not None
         await asyncio.sleep(60)
         assert node.is_running

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from penstock.services.configs import Configs
     from penstock.services.coordinators.coordinators import Coordinators
     from penstock.services.flusher import Flusher
-    from penstock.services.partitions import Partitions
     from penstock.services.producer_ids import ProducerIds
     from penstock.services.producing import Producing
+    from penstock.services.replicas.replica_manager import ReplicaManager
     from penstock.services.replication.throttling import ReplicationThrottle
     from penstock.services.transactions.transactions import Transactions
 
@@ -39,7 +39,7 @@ class Services:
     controller: "Controller"
     controller_link: "ControllerLink"
     broker_registry: "BrokerRegistry | None"  # None without a cluster
-    partitions: "Partitions"
+    replicas: "ReplicaManager"
     producing: "Producing"
     flusher: "Flusher"
     leader_throttle: "ReplicationThrottle"  # of the copying from this broker

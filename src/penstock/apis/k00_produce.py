@@ -9,7 +9,6 @@ from penstock.apis.context import Call
 from penstock.apis.leader_hints import Hint, endpoints, hint
 from penstock.apis.reply import Reply
 from penstock.base.errors import ErrorCode, PeerError
-from penstock.services.partition import Appended
 from penstock.services.producing import (
     ACKS_NONE,
     AppendOutcome,
@@ -17,6 +16,7 @@ from penstock.services.producing import (
     PendingAppends,
     ProduceOptions,
 )
+from penstock.services.replicas.replica import Appended
 from penstock.services.topic_rules import AppendError
 from penstock.wire.messages.produce import (
     BatchIndexAndErrorMessage,

@@ -22,7 +22,7 @@ from penstock.core.partition import NO_EPOCH, fetch_offset_error
 from penstock.records.batch import headers
 from penstock.records.errors import CorruptBatchError
 from penstock.services.idle_partitions import IdlePartitions
-from penstock.services.partition import Partition
+from penstock.services.replicas.replica import Replica
 from penstock.services.waiting import WaitingFetch
 from penstock.storage.errors import CorruptionError
 from penstock.wire.messages.fetch import (
@@ -107,7 +107,7 @@ class _Read:
         self.key = key
         self.reader = reader
         self.wanted = wanted
-        self.partition: Partition | None = None
+        self.partition: Replica | None = None
         self.error = ErrorCode.NONE
         self.records: Buffer | None = b""
         self.diverging: EpochEndOffset | None = None
@@ -298,7 +298,7 @@ def _prepare(call: Call, read: _Read) -> bool:
     """Find the partition and check offset and epochs; False where there is nothing to read."""
     name, index = read.key
     wanted, reader = read.wanted, read.reader
-    partitions = call.services.partitions
+    partitions = call.services.replicas
     if reader.is_follower or call.version < FOLLOWERS_SERVE_SINCE:
         found = (
             partitions.find_by_id(name, index) if isinstance(name, bytes) else partitions.find(name, index)
@@ -331,7 +331,7 @@ def _prepare(call: Call, read: _Read) -> bool:
     return not read.must_be_told
 
 
-def _note(read: _Read, partition: Partition) -> None:
+def _note(read: _Read, partition: Replica) -> None:
     """What a follower asks for says what it has. Before reading: the answer tells what follows from that."""
     wanted, reader = read.wanted, read.reader
     partition.note_follower(
@@ -342,7 +342,7 @@ def _note(read: _Read, partition: Partition) -> None:
     )
 
 
-def _closest(call: Call, partition: Partition, read: _Read) -> int:
+def _closest(call: Call, partition: Replica, read: _Read) -> int:
     """The replica in the consumer's rack that has come furthest, if there is one and it is not this one."""
     leadership, brokers, offset = partition.leadership, call.services.image.brokers, read.wanted.fetch_offset
     own = brokers.get(call.services.node_id)
@@ -358,7 +358,7 @@ def _closest(call: Call, partition: Partition, read: _Read) -> int:
     return best[1]
 
 
-def _divergence(partition: Partition, wanted: FetchTarget) -> tuple[ErrorCode, EpochEndOffset | None]:
+def _divergence(partition: Replica, wanted: FetchTarget) -> tuple[ErrorCode, EpochEndOffset | None]:
     """Whether the reader's last record was of an epoch that ended, in our log, before its offset."""
     epoch, end_offset = partition.end_of_epoch(wanted.last_fetched_epoch)
     if epoch == NO_EPOCH:
@@ -530,7 +530,7 @@ def _partition_data(read: _Read) -> PartitionData:
     )
 
 
-def _aborted(partition: Partition, read: _Read) -> list[AbortedTransaction]:
+def _aborted(partition: Replica, read: _Read) -> list[AbortedTransaction]:
     """The aborted transactions that overlap with what was read."""
     records, start = read.records, read.wanted.fetch_offset
     if not records or not partition.has_aborted_from(start):

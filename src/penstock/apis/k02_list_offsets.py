@@ -7,7 +7,7 @@ Leaves out tiered storage: there is none, so the latest tiered offset is unknown
 
 from penstock.apis.context import Call
 from penstock.base.errors import ErrorCode
-from penstock.services.partition import NOT_FOUND, Partition, TimestampedOffset
+from penstock.services.replicas.replica import NOT_FOUND, Replica, TimestampedOffset
 from penstock.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -65,7 +65,7 @@ async def _answer(
     committed: bool,
     for_follower: bool,
 ) -> ListOffsetsPartitionResponse:
-    partition = call.services.partitions.find(topic, index)
+    partition = call.services.replicas.find(topic, index)
     asked = several[0]
     code = (
         partition if isinstance(partition, ErrorCode) else partition.epoch_error(asked.current_leader_epoch)
@@ -76,7 +76,7 @@ async def _answer(
         code = ErrorCode.UNSUPPORTED_VERSION
     if code is not ErrorCode.NONE:
         return ListOffsetsPartitionResponse(partition_index=index, error_code=code)
-    assert isinstance(partition, Partition)
+    assert isinstance(partition, Replica)
     if for_follower and asked.timestamp == LATEST:
         found: TimestampedOffset | ErrorCode = TimestampedOffset(
             -1, partition.log.end_offset, partition.leader_epoch
@@ -100,7 +100,7 @@ def _is_known(timestamp: int, version: int) -> bool:
     return timestamp >= EARLIEST_PENDING_UPLOAD and version >= _SPECIAL_SINCE.get(timestamp, 0)
 
 
-async def _look_up(partition: Partition, timestamp: int, *, committed: bool) -> TimestampedOffset | ErrorCode:
+async def _look_up(partition: Replica, timestamp: int, *, committed: bool) -> TimestampedOffset | ErrorCode:
     if timestamp == LATEST:
         if not partition.leader_is_settled:
             return ErrorCode.OFFSET_NOT_AVAILABLE

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from penstock.apis.context import Call
 from penstock.apis.reply import Reply
 from penstock.base.errors import ErrorCode
-from penstock.services.partition import NO_OFFSET, Partition
+from penstock.services.replicas.replica import NO_OFFSET, Replica
 from penstock.wire.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsPartitionResult,
@@ -25,7 +25,7 @@ VERSIONS = (0, 2)
 class _Waiting(NamedTuple):
     """A partition whose followers have to hear of its new start."""
 
-    partition: Partition
+    partition: Replica
     start_offset: int
     result: DeleteRecordsPartitionResult
 
@@ -51,7 +51,7 @@ def _delete(
     call: Call, topic: str, asked: DeleteRecordsPartition, waiting: list[_Waiting]
 ) -> DeleteRecordsPartitionResult:
     result = DeleteRecordsPartitionResult(partition_index=asked.partition_index, low_watermark=NO_OFFSET)
-    partition = call.services.partitions.find(topic, asked.partition_index)
+    partition = call.services.replicas.find(topic, asked.partition_index)
     if not isinstance(partition, ErrorCode) and partition.is_internal:
         partition = ErrorCode.INVALID_TOPIC_EXCEPTION  # its coordinator would know what its log does not have
     outcome = partition if isinstance(partition, ErrorCode) else partition.delete_records(asked.offset)

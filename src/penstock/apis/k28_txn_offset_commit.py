@@ -12,7 +12,7 @@ from penstock.core.groups.requests import NO_TOPIC_ID, OffsetCommit, OffsetToCom
 from penstock.core.groups.shard import GroupShard
 from penstock.core.transactions.transaction import ProducerIdAndEpoch
 from penstock.core.verification import Verification
-from penstock.services.partition import Partition
+from penstock.services.replicas.replica import Replica
 from penstock.services.transactions.verifying import Beginning, produce_refusal
 from penstock.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -84,7 +84,7 @@ async def _commit(call: Call, request: TxnOffsetCommitRequest, commit: OffsetCom
     groups = call.services.coordinators.groups
     index = groups.index_for(commit.group_id)
     partition = (
-        ErrorCode.NOT_COORDINATOR if index is None else call.services.partitions.find(CONSUMER_OFFSETS, index)
+        ErrorCode.NOT_COORDINATOR if index is None else call.services.replicas.find(CONSUMER_OFFSETS, index)
     )
     if isinstance(partition, ErrorCode):
         return [ErrorCode.NOT_COORDINATOR] * len(commit.offsets)
@@ -106,7 +106,7 @@ async def _commit(call: Call, request: TxnOffsetCommitRequest, commit: OffsetCom
 
 
 async def _verify(
-    call: Call, transactional_id: str, identity: ProducerIdAndEpoch, partition: Partition
+    call: Call, transactional_id: str, identity: ProducerIdAndEpoch, partition: Replica
 ) -> Verification | ErrorCode | None:
     """What it takes for the transaction to begin in this partition of __consumer_offsets; None: it has begun."""
     adds = call.version >= ADDING_SINCE
@@ -119,9 +119,7 @@ async def _verify(
     return (await verifier.ask(transactional_id, identity, [beginning], adds=adds))[partition]
 
 
-def _is_verified(
-    partition: Partition, identity: ProducerIdAndEpoch, verification: Verification | None
-) -> bool:
+def _is_verified(partition: Replica, identity: ProducerIdAndEpoch, verification: Verification | None) -> bool:
     """Whether the transaction goes on here, or may begin: no marker has come since the coordinator was asked."""
     producers = partition.producers
     if producers.is_in_transaction(*identity) or not partition.topic_rules.verifies_transactions:

@@ -10,7 +10,7 @@ from penstock.apis.broker_callers import is_broker
 from penstock.apis.context import Call
 from penstock.base.ids import TopicPartition
 from penstock.controller.partition_loads import SENT_BYTES
-from penstock.services.partition import Partition
+from penstock.services.replicas.replica import Replica
 from penstock.wire.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
@@ -41,9 +41,7 @@ def handle(call: Call, request: DescribeLogDirsRequest) -> DescribeLogDirsRespon
     return DescribeLogDirsResponse(results=results)
 
 
-def _topics(
-    partitions: Sequence[Partition], size_of: Callable[[Partition], int]
-) -> list[DescribeLogDirsTopic]:
+def _topics(partitions: Sequence[Replica], size_of: Callable[[Replica], int]) -> list[DescribeLogDirsTopic]:
     topics: dict[str, DescribeLogDirsTopic] = {}
     for partition in partitions:
         topic = topics.setdefault(partition.topic, DescribeLogDirsTopic(name=partition.topic))
@@ -55,12 +53,12 @@ def _topics(
     return list(topics.values())
 
 
-def _wanted(call: Call, request: DescribeLogDirsRequest) -> list[Partition]:
-    partitions = call.services.partitions
+def _wanted(call: Call, request: DescribeLogDirsRequest) -> list[Replica]:
+    partitions = call.services.replicas
     if request.topics is None:
         return list(partitions.all())
     wanted = {
         TopicPartition(topic.topic, index): None for topic in request.topics for index in topic.partitions
     }
     found = [partitions.find_replica(topic, index) for topic, index in wanted]
-    return [partition for partition in found if isinstance(partition, Partition)]
+    return [partition for partition in found if isinstance(partition, Replica)]

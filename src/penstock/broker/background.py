@@ -23,7 +23,7 @@ from penstock.base.broker_settings import (
 from penstock.base.settings import Settings
 from penstock.broker.connections import Connections
 from penstock.services.compactor import Compactor
-from penstock.services.partition import Partition
+from penstock.services.replicas.replica import Replica
 from penstock.storage.data_directory import DataDirectory
 from penstock.world.disk import found_no_room
 from penstock.world.pacing import Pacer
@@ -54,7 +54,7 @@ class Background:
         self._directory = directory
         self._connections = connections
         self._compactor = Compactor(
-            services.world, services.configs, services.partitions, directory, services.metrics
+            services.world, services.configs, services.replicas, directory, services.metrics
         )
         self._tasks: list[asyncio.Task[None]] = []
         self._delay_s = services.metrics.histogram(
@@ -125,7 +125,7 @@ class Background:
 
     async def expire_segments(self) -> None:
         """Delete what retention wants gone, after the new starts of all those logs are written down."""
-        expired: list[tuple[Partition, int]] = []
+        expired: list[tuple[Replica, int]] = []
         async for partition in self._paced():
             if not partition.log.failed and await self._services.world.work.run(
                 partition.has_expired_segments
@@ -138,8 +138,8 @@ class Background:
         for partition, new_start in expired:
             partition.delete_segments_below(new_start)
 
-    async def _write_down_starts(self, expired: list[tuple[Partition, int]]) -> None:
-        partitions = self._services.partitions
+    async def _write_down_starts(self, expired: list[tuple[Replica, int]]) -> None:
+        partitions = self._services.replicas
         try:
             await partitions.write_start_offsets()
         except OSError as error:
@@ -157,11 +157,11 @@ class Background:
             for partition in some:
                 for removal in partition.log.due_removals(now_ms):
                     await self._services.world.work.run(partial(removal.run, partition.disk))
-        await self._services.partitions.remove_doomed()
+        await self._services.replicas.remove_doomed()
 
     async def write_checkpoints(self) -> None:
         """Write down up to where each log is synced, and where it starts."""
-        await self._services.partitions.write_checkpoints()
+        await self._services.replicas.write_checkpoints()
 
     async def expire_producers(self) -> None:
         limit_ms = self._settings[PRODUCER_ID_EXPIRATION_MS]
@@ -180,16 +180,16 @@ class Background:
         await self._loop.sleep(0.01)
         self._delay_s.observe(max(0.0, self._loop.time() - asked_at - 0.01))
 
-    async def _paced(self) -> AsyncIterator[Partition]:
+    async def _paced(self) -> AsyncIterator[Replica]:
         pacer = Pacer(self._loop, slice_ms=self._settings[PENSTOCK_LOOP_SLICE_MS])
-        for partition in list(self._services.partitions.all()):
+        for partition in list(self._services.replicas.all()):
             yield partition
             await pacer.pause()
 
-    async def _some_at_a_time(self) -> AsyncIterator[list[Partition]]:
+    async def _some_at_a_time(self) -> AsyncIterator[list[Replica]]:
         """For what takes less than a microsecond each: with thousands of partitions, pausing is most of the work."""
         pacer = Pacer(self._loop, slice_ms=self._settings[PENSTOCK_LOOP_SLICE_MS])
-        partitions = list(self._services.partitions.all())
+        partitions = list(self._services.replicas.all())
         for begin in range(0, len(partitions), _AT_A_TIME):
             yield partitions[begin : begin + _AT_A_TIME]
             await pacer.pause()

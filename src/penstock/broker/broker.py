@@ -63,9 +63,9 @@ from penstock.services.coordinators.coordinators import Coordinators
 from penstock.services.flusher import Flusher
 from penstock.services.metadata_publisher import BrokerMetadataPublisher
 from penstock.services.metrics import Metrics
-from penstock.services.partitions import Partitions
 from penstock.services.producer_ids import ProducerIds
 from penstock.services.producing import Producing
+from penstock.services.replicas.replica_manager import ReplicaManager
 from penstock.services.replication.replication import Replication
 from penstock.services.replication.throttling import ReplicationThrottle
 from penstock.services.transactions.transactions import Transactions
@@ -133,7 +133,7 @@ class Broker:
         services = await self._assemble()
         self._services = services
         self._publisher.on_brokers.append(services.transactions.brokers_changed)
-        self._publisher.on_brokers.append(services.partitions.brokers_changed)
+        self._publisher.on_brokers.append(services.replicas.brokers_changed)
         self._publisher.on_brokers.append(
             lambda: self._broker_view.brokers_changed(services.image, now=self._world.loop.time())
         )
@@ -142,9 +142,7 @@ class Broker:
         services.broker_api_versions.update(apis.between_brokers)
         if self._member is None and not self._directory.was_closed_cleanly:
             await services.controller.begin_new_leader_epochs()
-        await services.partitions.load(
-            [self._publisher.permitted(topic) for topic in services.image.topics()]
-        )
+        await services.replicas.load([self._publisher.permitted(topic) for topic in services.image.topics()])
         # What a crash left unsynced is below the high watermark before anybody asks for it.
         await services.flusher.settle()
         connections = Connections(services, apis)
@@ -206,7 +204,7 @@ class Broker:
             queue_max=settings[PENSTOCK_QUEUED_SYNCS_MAX],
             whole_from=settings[PENSTOCK_SYNC_WHOLE_FILE_SYSTEM_FROM],
         )
-        partitions = Partitions(
+        replicas = ReplicaManager(
             world,
             self._directory,
             flusher,
@@ -216,7 +214,7 @@ class Broker:
             metrics=metrics,
             deletions=image.deletions,
         )
-        publisher = self._publisher = BrokerMetadataPublisher(image, partitions, configs, node_id=node_id)
+        publisher = self._publisher = BrokerMetadataPublisher(image, replicas, configs, node_id=node_id)
         loader = MetadataLoader(world, image, publisher)
         await set_up(
             world.store, image.cluster_id, shared=self._sessions is not None, supported=self._supported
@@ -234,23 +232,23 @@ class Broker:
         if problems:
             await world.work.run(self._directory.leave_as_found)
             raise refusal_to_join(problems)
-        await partitions.set_data_version(image.features.level(PENSTOCK_VERSION))
+        await replicas.set_data_version(image.features.level(PENSTOCK_VERSION))
         configs.reload()
-        coordinators = Coordinators(world, image, link, partitions, configs)
+        coordinators = Coordinators(world, image, link, replicas, configs)
         publisher.on_topic.append(coordinators.leadership_changed)
         if self._member is not None:
             self._replication = Replication(
-                world, image, partitions, self._peers, configs, link, node_id=node_id
+                world, image, replicas, self._peers, configs, link, node_id=node_id
             )
             self._balancer = Balancer(
-                world, image, controller, configs, partitions, self._peers, node_id=node_id
+                world, image, controller, configs, replicas, self._peers, node_id=node_id
             )
             self._appointments = MajorityElections(
                 world,
                 image,
                 controller,
                 self._member.broker_registry,
-                partitions,
+                replicas,
                 self._peers,
                 node_id=node_id,
             )
@@ -260,7 +258,7 @@ class Broker:
         transactions = Transactions(
             world,
             image,
-            partitions,
+            replicas,
             coordinators.transactions,
             coordinators.groups,
             node_id=node_id,
@@ -278,8 +276,8 @@ class Broker:
             controller=controller,
             controller_link=link,
             broker_registry=None if self._member is None else self._member.broker_registry,
-            partitions=partitions,
-            producing=Producing(world, partitions, flusher, transactions.verifier),
+            replicas=replicas,
+            producing=Producing(world, replicas, flusher, transactions.verifier),
             flusher=flusher,
             leader_throttle=ReplicationThrottle(world, configs, LEADER_REPLICATION_THROTTLED_RATE),
             fetch_sessions=FetchSessions(
@@ -369,7 +367,7 @@ class Broker:
 
     def _what_is_wrong(self) -> str | None:
         """Why this broker does not serve, or not all that it should."""
-        return self._problem or self.services.partitions.room.problem()
+        return self._problem or self.services.replicas.room.problem()
 
     async def _bind(
         self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int, *, option: str
@@ -439,7 +437,7 @@ class Broker:
         """Let others lead. Clients learn that from an answer; one that loses its only connection instead may not look
         for another leader for a second (librdkafka does so at the next tick of a timer).
         """
-        partitions = () if self._services is None else self._services.partitions.all()
+        partitions = () if self._services is None else self._services.replicas.all()
         has_heirs = any(each.is_leader and len(each.state.isr) > 1 for each in partitions)
         await member.leave()
         if has_heirs:
@@ -480,7 +478,7 @@ class Broker:
         if self._services is not None:
             await self._services.controller.settle()
             await self._services.flusher.settle()
-            await self._services.partitions.close_cleanly()
+            await self._services.replicas.close_cleanly()
 
     def _close_servers(self) -> None:
         for server in self._servers:

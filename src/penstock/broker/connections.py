@@ -198,7 +198,7 @@ class Connections:
         loop = self._services.world.loop
         timer = loop.call_later(timeout_ms / 1000, self.abort_all)
         drains = [loop.create_task(connection.drain()) for connection in list(self._open)]
-        self._services.partitions.end_waiting_fetches()
+        self._services.replicas.end_waiting_fetches()
         await asyncio.gather(*drains)
         timer.cancel()
         if self._progress_timer is not None:

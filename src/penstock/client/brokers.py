@@ -29,7 +29,7 @@ class LogDirUsage(NamedTuple):
     usable: int
 
 
-class Replica(NamedTuple):
+class BrokerReplica(NamedTuple):
     """A partition that a broker has; `is_moving` while its replicas are being exchanged, here or elsewhere."""
 
     topic: str
@@ -46,7 +46,7 @@ class BrokerState(NamedTuple):
     is_controller: bool
     is_draining: bool
     balances: bool  # whether its cluster moves leaders and replicas by itself
-    replicas: tuple[Replica, ...]
+    replicas: tuple[BrokerReplica, ...]
     disk: LogDirUsage | None
 
     @property
@@ -68,10 +68,10 @@ async def describe_brokers(client: Client) -> list[BrokerState]:
     topics = await client.refresh(None)
     moving = await list_reassignments(client)
     alive = {broker.node_id: broker for broker in described.brokers}
-    replicas: dict[int, list[Replica]] = {node_id: [] for node_id in alive}
+    replicas: dict[int, list[BrokerReplica]] = {node_id: [] for node_id in alive}
     for topic in topics:
         for partition in topic.partitions:
-            replica = Replica(
+            replica = BrokerReplica(
                 topic.name, partition, TopicPartition(topic.name, partition.partition) in moving
             )
             for node_id in partition.replicas:

@@ -26,7 +26,7 @@ from penstock.controller.rules.balancing import BalancingPlan, BrokerFact, Limit
 from penstock.controller.rules.reassignment import RequestedReplicas, exchanges_under_way
 from penstock.services.configs import Configs
 from penstock.services.coordinators.internal_topics import replicas_wanted
-from penstock.services.partitions import Partitions
+from penstock.services.replicas.replica_manager import ReplicaManager
 from penstock.world import World
 
 log = logging.getLogger("penstock.balancer")
@@ -49,7 +49,7 @@ class Balancer:
         image: MetadataImage,
         controller: Controller,
         configs: Configs,
-        partitions: Partitions,
+        replicas: ReplicaManager,
         peers: Peers,
         *,
         node_id: int,
@@ -60,7 +60,7 @@ class Balancer:
         self._controller = controller
         self._configs = configs
         self._node_id = node_id
-        self._loads = PartitionLoads(world, image, partitions, peers, node_id=node_id)
+        self._loads = PartitionLoads(world, image, replicas, peers, node_id=node_id)
         self._away_since: dict[int, float] = {}
         self._task: asyncio.Task[None] | None = None
 

@@ -21,7 +21,7 @@ from penstock.cluster.peers import Peers
 from penstock.controller.broker_registry import BrokerRegistry
 from penstock.controller.controller import Controller
 from penstock.controller.rules.majorities import Report, appoint, choose
-from penstock.services.partitions import Partitions
+from penstock.services.replicas.replica_manager import ReplicaManager
 from penstock.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
@@ -55,15 +55,17 @@ class _Vacancy(NamedTuple):
     state: PartitionState
 
 
-def report_of(partitions: Partitions, topic_id: str, index: int, *, leader_epoch: int) -> Report | ErrorCode:
+def report_of(
+    replicas: ReplicaManager, topic_id: str, index: int, *, leader_epoch: int
+) -> Report | ErrorCode:
     """What a replica here has to say, if it has heard that nobody leads under that epoch.
 
     A broker that has just started says nothing: the controller has to know first whether it may have lost something.
     """
-    if not partitions.is_admitted:
+    if not replicas.is_admitted:
         return ErrorCode.REPLICA_NOT_AVAILABLE
     try:
-        partition = partitions.find_replica_by_id(parse_id(topic_id), index)
+        partition = replicas.find_replica_by_id(parse_id(topic_id), index)
     except UserError:
         return ErrorCode.UNKNOWN_TOPIC_ID
     if isinstance(partition, ErrorCode):
@@ -84,7 +86,7 @@ class MajorityElections:
         image: MetadataImage,
         controller: Controller,
         broker_registry: BrokerRegistry,
-        partitions: Partitions,
+        replicas: ReplicaManager,
         peers: Peers,
         *,
         node_id: int,
@@ -93,7 +95,7 @@ class MajorityElections:
         self._image = image
         self._controller = controller
         self._broker_registry = broker_registry
-        self._partitions = partitions
+        self._replicas = replicas
         self._peers = peers
         self._node_id = node_id
         self._told: dict[TopicPartition, dict[int, _Told]] = {}
@@ -178,7 +180,7 @@ class MajorityElections:
 
     def _ask_here(self, wanted: Mapping[TopicPartition, PartitionState], broker_epoch: int) -> None:
         for where, state in wanted.items():
-            found = report_of(self._partitions, *where, leader_epoch=state.leader_epoch)
+            found = report_of(self._replicas, *where, leader_epoch=state.leader_epoch)
             if isinstance(found, Report):
                 self._note(where, self._node_id, _Told(found, broker_epoch, state.leader_epoch))
 

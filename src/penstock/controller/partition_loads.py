@@ -13,7 +13,7 @@ from penstock.base.ids import TopicPartition
 from penstock.client.errors import ClientError
 from penstock.cluster.metadata import MetadataImage
 from penstock.cluster.peers import Peers
-from penstock.services.partitions import Partitions
+from penstock.services.replicas.replica_manager import ReplicaManager
 from penstock.wire.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 from penstock.world import World
 
@@ -60,11 +60,11 @@ class PartitionLoads:
     """What is known of the loads of all partitions."""
 
     def __init__(
-        self, world: World, image: MetadataImage, partitions: Partitions, peers: Peers, *, node_id: int
+        self, world: World, image: MetadataImage, replicas: ReplicaManager, peers: Peers, *, node_id: int
     ) -> None:
         self._loop = world.loop
         self._image = image
-        self._partitions = partitions
+        self._replicas = replicas
         self._peers = peers
         self._node_id = node_id
         self.forget()
@@ -105,7 +105,7 @@ class PartitionLoads:
         if node_id == self._node_id:
             here = {
                 TopicPartition(partition.topic, partition.index): partition
-                for partition in self._partitions.all()
+                for partition in self._replicas.all()
             }
             return _Told(
                 {where: partition.log.size for where, partition in here.items()},

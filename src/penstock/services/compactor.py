@@ -14,8 +14,8 @@ from penstock.base.ids import TopicPartition
 from penstock.base.settings import Settings
 from penstock.services.configs import Configs
 from penstock.services.metrics import Metrics
-from penstock.services.partition import Partition
-from penstock.services.partitions import Partitions
+from penstock.services.replicas.replica import Replica
+from penstock.services.replicas.replica_manager import ReplicaManager
 from penstock.storage.compaction import CompactionResult, DirtyRange, cleanable, compact
 from penstock.storage.data_directory import DataDirectory
 from penstock.storage.errors import DamagedBatchError, NoRoomError
@@ -32,17 +32,17 @@ class Compactor:
         self,
         world: World,
         configs: Configs,
-        partitions: Partitions,
+        replicas: ReplicaManager,
         directory: DataDirectory,
         metrics: Metrics,
     ) -> None:
         self._world = world
         self._configs = configs
-        self._partitions = partitions
+        self._replicas = replicas
         self._directory = directory
-        self._in_memory: dict[Partition, int] = {}  # how far logs without a directory have come
-        self._given_up: dict[Partition, None] = {}  # damaged; a restart looks again
-        self._said_no_room: dict[Partition, None] = {}
+        self._in_memory: dict[Replica, int] = {}  # how far logs without a directory have come
+        self._given_up: dict[Replica, None] = {}  # damaged; a restart looks again
+        self._said_no_room: dict[Replica, None] = {}
         self._removed = metrics.counter(
             "penstock_compacted_records_total", "Records that compaction removed."
         )
@@ -53,7 +53,7 @@ class Compactor:
 
     async def run(self) -> None:
         """Compact until no log is due."""
-        no_room: dict[Partition, None] = {}
+        no_room: dict[Replica, None] = {}
         while (chosen := await self._choose(no_room)) is not None:
             partition, dirty = chosen
             try:
@@ -77,10 +77,10 @@ class Compactor:
             if result is not None:
                 await self._note(partition, result)
 
-    async def _choose(self, passed_over: Container[Partition]) -> tuple[Partition, DirtyRange] | None:
+    async def _choose(self, passed_over: Container[Replica]) -> tuple[Replica, DirtyRange] | None:
         pacer = self._pacer()
-        best: tuple[Partition, DirtyRange] | None = None
-        partitions = list(self._partitions.all())
+        best: tuple[Replica, DirtyRange] | None = None
+        partitions = list(self._replicas.all())
         self._forget_all_but(partitions)
         for partition in partitions:
             await pacer.pause()
@@ -98,7 +98,7 @@ class Compactor:
                 best = partition, dirty
         return best
 
-    async def _dirty_range(self, partition: Partition) -> DirtyRange | None:
+    async def _dirty_range(self, partition: Replica) -> DirtyRange | None:
         return await self._world.work.run(
             partial(
                 cleanable,
@@ -109,16 +109,16 @@ class Compactor:
             )
         )
 
-    def _lacks_room(self, partition: Partition, error: NoRoomError) -> None:
+    def _lacks_room(self, partition: Replica, error: NoRoomError) -> None:
         if partition not in self._said_no_room:
             self._said_no_room[partition] = None
             log.warning("%s: compaction waits for room on the disk: %s", partition, error)
 
-    def _give_up(self, partition: Partition, error: Exception) -> None:
+    def _give_up(self, partition: Replica, error: Exception) -> None:
         log.error("%s: compaction failed, and is not tried again before a restart: %s", partition, error)
         self._given_up[partition] = None
 
-    async def _compact(self, partition: Partition, dirty: DirtyRange) -> CompactionResult | None:
+    async def _compact(self, partition: Replica, dirty: DirtyRange) -> CompactionResult | None:
         world = self._world
         if partition.cut is not None or partition.is_being_rewritten:
             return None
@@ -137,14 +137,14 @@ class Compactor:
         finally:
             partition.is_being_rewritten = False
 
-    async def _write_down_start(self, partition: Partition) -> None:
+    async def _write_down_start(self, partition: Replica) -> None:
         """A run takes away what lies below the start: from then on no crash may bring the start back."""
         written = partition.log.segments[0].base_offset
         while partition.log.start_offset > written and not partition.in_memory:
             written = partition.log.start_offset
-            await self._partitions.write_start_offsets()
+            await self._replicas.write_start_offsets()
 
-    async def _note(self, partition: Partition, result: CompactionResult) -> None:
+    async def _note(self, partition: Replica, result: CompactionResult) -> None:
         self._removed.add(result.records_removed)
         log.info(
             "%s compacted up to offset %d: %d records and %d bytes removed",
@@ -156,16 +156,16 @@ class Compactor:
         if partition.in_memory:
             self._in_memory[partition] = result.end_offset
         else:
-            await self._partitions.write_cleaner_offset(partition, result.end_offset)
+            await self._replicas.write_cleaner_offset(partition, result.end_offset)
         moved_bytes = result.bytes_before + result.bytes_after
         await self._world.loop.sleep(moved_bytes / self._settings[LOG_CLEANER_IO_MAX_BYTES_PER_SECOND])
 
-    def _cleaner_offset(self, partition: Partition) -> int:
+    def _cleaner_offset(self, partition: Replica) -> int:
         if partition.in_memory:
             return self._in_memory.get(partition, 0)
         return self._directory.cleaner_offsets.get(TopicPartition(partition.topic, partition.index), 0)
 
-    def _forget_all_but(self, partitions: list[Partition]) -> None:
+    def _forget_all_but(self, partitions: list[Replica]) -> None:
         """A topic that was deleted must not be confused with a later one of the same name."""
         self._in_memory = {p: self._in_memory[p] for p in partitions if p in self._in_memory}
         self._given_up = {p: None for p in partitions if p in self._given_up}

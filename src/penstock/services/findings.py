@@ -15,7 +15,7 @@ from penstock.storage.findings import Finding, IndexRebuilt
 from penstock.world import World
 
 if TYPE_CHECKING:
-    from penstock.services.partition import Partition
+    from penstock.services.replicas.replica import Replica
 
 log = logging.getLogger("penstock.findings")
 
@@ -27,7 +27,7 @@ class Findings:
         self._world = world
         self._writing: dict[asyncio.Task[None], None] = {}
         # Told of a partition whose log has damage: where other replicas are, it can be mended.
-        self.on_damaged: Callable[[Partition], None] = _nobody_listens
+        self.on_damaged: Callable[[Replica], None] = _nobody_listens
         self._damaged = metrics.counter(
             "penstock_damaged_batches_total",
             "Batches found damaged when they were read, runs of them as one.",
@@ -36,21 +36,21 @@ class Findings:
             "penstock_rebuilt_indexes_total", "Damaged indexes of segments that were rebuilt."
         )
 
-    def watch(self, partition: "Partition") -> None:
+    def watch(self, partition: "Replica") -> None:
         """Hear of what is found in the log of a partition from now on."""
         partition.log.on_finding = self._from_thread(partition)
 
-    def _from_thread(self, partition: "Partition") -> Callable[[], None]:
+    def _from_thread(self, partition: "Replica") -> Callable[[], None]:
         def heard() -> None:
             self._world.loop.call_from_thread(self._look_at, partition)
 
         return heard
 
-    def _look_at(self, partition: "Partition") -> None:
+    def _look_at(self, partition: "Replica") -> None:
         for finding in partition.log.take_findings():
             self._note(partition, finding)
 
-    def _note(self, partition: "Partition", finding: Finding) -> None:
+    def _note(self, partition: "Replica", finding: Finding) -> None:
         if isinstance(finding, IndexRebuilt):
             self._rebuilt.add()
             log.warning("%s: %s; its index was rebuilt from the batches", partition, finding.why)
@@ -73,7 +73,7 @@ class Findings:
         )
         self.on_damaged(partition)
 
-    async def _write_down(self, partition: "Partition") -> None:
+    async def _write_down(self, partition: "Replica") -> None:
         if partition.log.failed is not None:
             return
         try:
@@ -88,5 +88,5 @@ class Findings:
             await asyncio.wait(list(self._writing))
 
 
-def _nobody_listens(_partition: "Partition") -> None:
+def _nobody_listens(_partition: "Replica") -> None:
     """There are no other replicas."""

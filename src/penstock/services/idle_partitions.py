@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from penstock.core.fetch_sessions import PartitionKey
-from penstock.services.partition import Partition
+from penstock.services.replicas.replica import Replica
 from penstock.services.waiting import WaitingFetch
 
 # Everything is looked at this often all the same: not all that a follower is told of comes with a signal (retention).
@@ -38,7 +38,7 @@ class IdlePartitions:
         self._who, self._looked_at_all_s = who, now_s
         return False
 
-    def add(self, key: PartitionKey, partition: Partition) -> None:
+    def add(self, key: PartitionKey, partition: Replica) -> None:
         """A partition rests from now on."""
         found = self._sentinels.get(key)
         if found is None or found.partition is not partition:
@@ -71,7 +71,7 @@ class _Sentinel:
 
     __slots__ = ("_resting", "key", "partition")
 
-    def __init__(self, resting: IdlePartitions, key: PartitionKey, partition: Partition) -> None:
+    def __init__(self, resting: IdlePartitions, key: PartitionKey, partition: Replica) -> None:
         self._resting = resting
         self.key = key
         self.partition = partition

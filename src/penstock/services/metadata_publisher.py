@@ -9,7 +9,7 @@ from penstock.base.features import PENSTOCK_VERSION
 from penstock.cluster.changes import Change
 from penstock.cluster.metadata import NO_LEADER, MetadataImage, Topic
 from penstock.services.configs import Configs
-from penstock.services.partitions import Partitions
+from penstock.services.replicas.replica_manager import ReplicaManager
 
 log = logging.getLogger("penstock.metadata")
 
@@ -18,10 +18,10 @@ class BrokerMetadataPublisher:
     """One change after the other."""
 
     def __init__(
-        self, image: MetadataImage, partitions: Partitions, configs: Configs, *, node_id: int
+        self, image: MetadataImage, replicas: ReplicaManager, configs: Configs, *, node_id: int
     ) -> None:
         self._image = image
-        self._partitions = partitions
+        self._replicas = replicas
         self._configs = configs
         self._node_id = node_id
         self._epoch: int | None = None  # of the registration without which this broker leads nothing
@@ -37,7 +37,7 @@ class BrokerMetadataPublisher:
         controller has acted on its registration.
         """
         self._epoch = epoch
-        self._may_lead = self._partitions.is_admitted = False
+        self._may_lead = self._replicas.is_admitted = False
 
     def permitted(self, topic: Topic) -> Topic:
         """A topic with what this broker may do in it now."""
@@ -100,10 +100,10 @@ class BrokerMetadataPublisher:
 
     async def _prepare(self, topic: Topic) -> None:
         """Have the partitions follow."""
-        if self._partitions.holds(topic.name):
-            await self._partitions.topic_changed(self.permitted(topic))
+        if self._replicas.holds(topic.name):
+            await self._replicas.topic_changed(self.permitted(topic))
         else:
-            await self._partitions.topic_created(self.permitted(topic))
+            await self._replicas.topic_created(self.permitted(topic))
 
     async def _apply_deletions(self, change: Change) -> None:
         for name, deletion in change.deleted.items():
@@ -112,8 +112,8 @@ class BrokerMetadataPublisher:
                 continue
             self._owed.pop(name, None)
             self._image.apply_topic_deleted(name)
-            if self._partitions.holds(name):
-                await self._partitions.topic_deleted(topic, is_recorded=deletion.is_recorded)
+            if self._replicas.holds(name):
+                await self._replicas.topic_deleted(topic, is_recorded=deletion.is_recorded)
 
     def _apply_topic(self, topic: Topic) -> None:
         self._image.apply_topic(topic)
@@ -123,7 +123,7 @@ class BrokerMetadataPublisher:
     async def _apply_rest(self, change: Change) -> None:
         if change.features is not None:
             # The directory first: nothing is in it yet that only the new level knows.
-            await self._partitions.set_data_version(change.features.level(PENSTOCK_VERSION))
+            await self._replicas.set_data_version(change.features.level(PENSTOCK_VERSION))
             self._image.apply_features(change.features)
             levels = sorted(change.features.levels.items())
             log.info(
@@ -145,7 +145,7 @@ class BrokerMetadataPublisher:
         own = self._image.brokers.get(self._node_id)
         if self._may_lead or own is None or own.fenced or self._epoch is None or own.epoch < self._epoch:
             return
-        self._may_lead = self._partitions.is_admitted = True
+        self._may_lead = self._replicas.is_admitted = True
         for topic in self._image.topics():
             if any(state.leader == self._node_id for state in topic.partitions):
                 await self._prepare_or_owe(topic)
@@ -159,4 +159,4 @@ class BrokerMetadataPublisher:
             self._image.apply_broker_configs(key, configs)
         if change.broker_configs:
             self._configs.reload()
-            self._partitions.configs_changed()
+            self._replicas.configs_changed()

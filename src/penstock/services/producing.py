@@ -25,8 +25,8 @@ from penstock.core.transactions.transaction import ProducerIdAndEpoch
 from penstock.records.batch import CODEC_MASK, HEADER_SIZE, TRANSACTIONAL, read_header
 from penstock.records.compression import Codec
 from penstock.services.flusher import Flusher
-from penstock.services.partition import Appended, Partition
-from penstock.services.partitions import Partitions
+from penstock.services.replicas.replica import Appended, Replica
+from penstock.services.replicas.replica_manager import ReplicaManager
 from penstock.services.topic_rules import AppendError
 from penstock.services.transactions.verifying import Beginning, Verified, Verifier, produce_refusal
 from penstock.world import World
@@ -91,7 +91,7 @@ class _Request(NamedTuple):
     # In the order of the batches; an entry is replaced when the wait behind it is over.
     outcomes: list[AppendOutcome]
     replicating: "list[tuple[int, asyncio.Future[ErrorCode]]]"  # by position
-    unchecked: list[tuple[int, Partition, memoryview]]  # by position; not appended yet
+    unchecked: list[tuple[int, Replica, memoryview]]  # by position; not appended yet
 
 
 # Stands for the outcome of a batch that is still to be checked.
@@ -101,10 +101,10 @@ _UNCHECKED: Final = AppendError(ErrorCode.UNKNOWN_SERVER_ERROR)
 class Producing:
     """Appends what producers send to the partitions that this broker leads."""
 
-    def __init__(self, world: World, partitions: Partitions, flusher: Flusher, verifier: Verifier) -> None:
+    def __init__(self, world: World, replicas: ReplicaManager, flusher: Flusher, verifier: Verifier) -> None:
         self._world = world
         self._loop = world.loop
-        self._partitions = partitions
+        self._replicas = replicas
         self._flusher = flusher
         self._verifier = verifier
 
@@ -154,7 +154,7 @@ class Producing:
 
     def _append(self, batch: PartitionRecords, request: _Request, now_ms: int) -> AppendOutcome:
         topic, index, records = batch
-        partitions, options = self._partitions, request.options
+        partitions, options = self._replicas, request.options
         partition = (
             partitions.find_replica(topic, index)
             if isinstance(topic, str)
@@ -219,9 +219,9 @@ class Producing:
                 continue
             header = read_header(records)
             partition = (
-                self._partitions.find_replica(topic, index)
+                self._replicas.find_replica(topic, index)
                 if isinstance(topic, str)
-                else self._partitions.find_replica_by_id(topic, index)
+                else self._replicas.find_replica_by_id(topic, index)
             )
             if (
                 isinstance(partition, ErrorCode)
@@ -248,7 +248,7 @@ def _refuse(options: ProduceOptions, attributes: int) -> AppendError:
 
 
 def _wait_for_replicas(
-    request: _Request, position: int, partition: Partition, outcome: AppendOutcome
+    request: _Request, position: int, partition: Replica, outcome: AppendOutcome
 ) -> AppendOutcome:
     """Note if an outcome counts only when the high watermark has passed the batch."""
     if isinstance(outcome, AppendError):

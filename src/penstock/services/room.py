@@ -14,7 +14,7 @@ from penstock.services.metrics import Metrics
 from penstock.world import World
 
 if TYPE_CHECKING:
-    from penstock.services.partition import Partition
+    from penstock.services.replicas.replica import Replica
 
 log = logging.getLogger("penstock.room")
 
@@ -27,7 +27,7 @@ class Room:
 
     def __init__(self, world: World, metrics: Metrics) -> None:
         self._world = world
-        self._lacking: dict[Partition, int] = {}  # and how many bytes found no room
+        self._lacking: dict[Replica, int] = {}  # and how many bytes found no room
         self._looking: asyncio.Task[None] | None = None
         self.refusals = metrics.counter(
             "penstock_disk_full_total", "Writes to partitions that found no room on the disk."
@@ -38,7 +38,7 @@ class Room:
             lambda: len(self._lacking),
         )
 
-    def missing(self, partition: "Partition", why: str, *, size: int) -> None:
+    def missing(self, partition: "Replica", why: str, *, size: int) -> None:
         """A write of so many bytes found no room."""
         self.refusals.add()
         if partition not in self._lacking:
@@ -51,12 +51,12 @@ class Room:
         if self._looking is None:
             self._looking = self._world.loop.create_task(self._look(), name="room on the disk")
 
-    def found(self, partition: "Partition") -> None:
+    def found(self, partition: "Replica") -> None:
         """A write found room again."""
         if self._lacking.pop(partition, None) is not None:
             log.warning("%s: the disk has room again; accepting produce requests", partition)
 
-    def forget(self, partition: "Partition") -> None:
+    def forget(self, partition: "Replica") -> None:
         """The partition is gone, or takes nothing for another reason."""
         self._lacking.pop(partition, None)
 

@@ -7,7 +7,7 @@ from penstock.apis.context import Services
 from penstock.base.ids import TopicPartition
 from penstock.cluster.metadata import CONTROLLER, PartitionState, Topic
 from penstock.controller.rules.balancing import BrokerFact, Limits, PartitionFact, plan
-from penstock.services.partition import Partition
+from penstock.services.replicas.replica import Replica
 from penstock.sim.node import Node
 from penstock.sim.shared_store import SharedStore
 from penstock.storage import file_names
@@ -69,7 +69,7 @@ def _offline(services: dict[int, Services]) -> dict[tuple[str, int], list[int]]:
     """The partitions whose logs have failed, and where."""
     found: dict[tuple[str, int], list[int]] = {}
     for node_id, each in services.items():
-        for partition in each.partitions.all():
+        for partition in each.replicas.all():
             if partition.log.failed is not None:
                 found.setdefault((partition.topic, partition.index), []).append(node_id)
     return found
@@ -109,7 +109,7 @@ def _misplaced(store: SharedStore, topics: list[Topic], services: dict[int, Serv
             if state.leader in drained and not drained.issuperset(state.replicas):
                 yield f"{topic.name}-{index} is led by a drained broker: {state}"
     for node_id, each in services.items():
-        for partition in each.partitions.all():
+        for partition in each.replicas.all():
             if node_id not in replicas.get((partition.topic, partition.index), ()):
                 yield f"broker {node_id} holds {partition.topic}-{partition.index}, which is elsewhere"
     brokers = [BrokerFact(node_id, is_leaving=node_id in drained) for node_id in services]
@@ -151,8 +151,8 @@ def _unlike(topic: Topic, nodes: Sequence[Node]) -> Iterator[str]:
 def _content(node: Node, topic: str, index: int) -> bytes | None:
     """All that a replica's log holds; None if there is no replica."""
     assert node.broker is not None
-    partition = node.broker.services.partitions.find_replica(topic, index)
-    if not isinstance(partition, Partition):
+    partition = node.broker.services.replicas.find_replica(topic, index)
+    if not isinstance(partition, Replica):
         return None
     segments = partition.log.segments
     return b"".join(node.disk.content(segment.path(file_names.LOG))[: segment.size] for segment in segments)

@@ -43,8 +43,7 @@ def left_behind(node: Node) -> list[str]:
     """Partitions' directories that the node has no replica for, though they say whose they are."""
     assert node.broker is not None
     held = {
-        TopicPartition(partition.topic, partition.index)
-        for partition in node.broker.services.partitions.all()
+        TopicPartition(partition.topic, partition.index) for partition in node.broker.services.replicas.all()
     }
     disk = node.disk
     foreign = {directory for directory, _ in disk.foreign}

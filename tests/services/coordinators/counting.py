@@ -143,7 +143,7 @@ def new_coordinator(
         services.world,
         services.image,
         creator or services.controller,
-        services.partitions,
+        services.replicas,
         services.configs,
         topic=InternalTopic(
             TOPIC,
@@ -158,4 +158,4 @@ def new_coordinator(
 
 
 def partition_of(broker: Broker, index: int) -> Any:
-    return broker.services.partitions.find(TOPIC, index)
+    return broker.services.replicas.find(TOPIC, index)

@@ -681,7 +681,7 @@ def test_who_is_still_to_be_answered_when_the_instance_is_dropped_looks_for_the_
 
 def lead(controlled: ControlledBroker, index: int, leader: int) -> None:
     """Say that another broker leads a partition from now on, or this one again."""
-    partition = controlled.broker.services.partitions.find_replica(TOPIC, index)
+    partition = controlled.broker.services.replicas.find_replica(TOPIC, index)
     assert not isinstance(partition, ErrorCode)
     state = partition.state
     partition.change(
@@ -696,7 +696,7 @@ def lead(controlled: ControlledBroker, index: int, leader: int) -> None:
 
 def lose_members(controlled: ControlledBroker, index: int) -> None:
     """Say that a partition has two replicas, and only this one in sync."""
-    partition = controlled.broker.services.partitions.find_replica(TOPIC, index)
+    partition = controlled.broker.services.replicas.find_replica(TOPIC, index)
     assert not isinstance(partition, ErrorCode)
     state = partition.state
     partition.change(

@@ -30,9 +30,9 @@ from penstock.records.batch import headers
 from penstock.services.configs import Configs
 from penstock.services.flusher import Flusher
 from penstock.services.metrics import Metrics
-from penstock.services.partition import Partition
-from penstock.services.partitions import Partitions
 from penstock.services.producing import Producing
+from penstock.services.replicas.replica import Replica
+from penstock.services.replicas.replica_manager import ReplicaManager
 from penstock.services.replication.replication import Replication
 from penstock.services.replication.throttling import ReplicationThrottle
 from penstock.storage.data_directory import DataDirectory
@@ -90,7 +90,7 @@ class Node:
         self.world = World(self.loop, disk, cast(Any, None), self.work, entropy)
         self.configs = Configs(self._settings, self.image, node_id=node_id)
         self.flusher = Flusher(self.world, lanes=2, queue_max=1000, whole_from=0)
-        self.partitions = Partitions(
+        self.replicas = ReplicaManager(
             self.world,
             self.directory,
             self.flusher,
@@ -108,8 +108,8 @@ class Node:
             controller=cast(Any, None),
             controller_link=cast(Any, None),
             broker_registry=None,
-            partitions=self.partitions,
-            producing=Producing(self.world, self.partitions, self.flusher, cast(Any, None)),
+            replicas=self.replicas,
+            producing=Producing(self.world, self.replicas, self.flusher, cast(Any, None)),
             flusher=self.flusher,
             leader_throttle=ReplicationThrottle(self.world, self.configs, LEADER_REPLICATION_THROTTLED_RATE),
             fetch_sessions=FetchSessions(slots=100, partitions_max=1000, random_below=entropy.random_below),
@@ -124,13 +124,13 @@ class Node:
         self.connections = Connections(self.services, apis)
         self.peers = Peers(self.world, self.image, node_id=node_id)
         self.replication = Replication(
-            self.world, self.image, self.partitions, self.peers, self.configs, controller, node_id=node_id
+            self.world, self.image, self.replicas, self.peers, self.configs, controller, node_id=node_id
         )
         self._server: Any = None
         self._connections: list[Connection] = []
 
     async def start(self, topics: list[Topic]) -> None:
-        await self.partitions.load(topics)
+        await self.replicas.load(topics)
         for topic in topics:
             self.image.apply_topic(topic)
         self._server = await self.loop.listen(lambda: self.connections.make(LISTENER), "127.0.0.1", 0)
@@ -149,12 +149,12 @@ class Node:
         self._server.close()
         await self.connections.drain(timeout_ms=1000)
         await self.flusher.settle()
-        await self.partitions.close_cleanly()
+        await self.replicas.close_cleanly()
         self.work.close()
 
-    def partition(self, index: int = 0) -> Partition:
-        found = self.partitions.find_replica(TOPIC, index)
-        assert isinstance(found, Partition), found
+    def replica(self, index: int = 0) -> Replica:
+        found = self.replicas.find_replica(TOPIC, index)
+        assert isinstance(found, Replica), found
         return found
 
     async def connection(self) -> Connection:
@@ -184,7 +184,7 @@ class Node:
 
     def log_bytes(self, index: int = 0) -> bytes:
         """All batches of a partition, as they lie in the log."""
-        log = self.partition(index).log
+        log = self.replica(index).log
         found, offset = b"", log.start_offset
         while offset < log.end_offset:
             piece = log.read(offset, max_bytes=1 << 20, upto_offset=log.end_offset)
@@ -248,7 +248,7 @@ class Controller:
         topic = self.topics[name] = Topic(name, TOPIC_ID, states, named)
         async with self._one_at_a_time:
             for node in self.nodes.values():
-                await node.partitions.topic_created(topic)
+                await node.replicas.topic_created(topic)
                 node.image.apply_topic(topic)
 
     async def change(
@@ -272,7 +272,7 @@ class Controller:
             topic = self.topics[name]
             for node_id in node_ids:
                 node = self.nodes[node_id]
-                await node.partitions.topic_changed(topic)
+                await node.replicas.topic_changed(topic)
                 node.image.apply_topic(topic)
 
     def register(self, node: Node, *, epoch: int, rack: str | None = None) -> None:
@@ -323,7 +323,7 @@ class Cluster:
 
     async def until_same(self, *node_ids: int, index: int = 0) -> None:
         """Return when the logs of brokers are the same and all of it is below their high watermarks."""
-        partitions = [self[node_id].partition(index) for node_id in node_ids]
+        partitions = [self[node_id].replica(index) for node_id in node_ids]
 
         def are_same() -> bool:
             end_offset = partitions[0].log.end_offset

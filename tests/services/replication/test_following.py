@@ -8,7 +8,7 @@ from penstock.base.errors import ErrorCode
 from penstock.records.batch import place, read_header
 from penstock.records.compression import Codec
 from penstock.records.control import Marker, MarkerType
-from penstock.services.partition import Partition
+from penstock.services.replicas.replica import Replica
 from penstock.storage.log import PlacedBatch
 from tests.cluster.cuttable_link import CuttableLink
 from tests.raw_client import batch_of
@@ -32,7 +32,7 @@ def test_a_follower_has_the_same_bytes_whatever_is_in_them() -> None:
             assert answer.error_code == 0
         plain = batch_of(b"first", producer_id=7, producer_epoch=0, base_sequence=0)
         await leader.produce(plain)
-        partition = leader.partition()
+        partition = leader.replica()
         for number, ends in enumerate((MarkerType.COMMIT, MarkerType.ABORT)):
             epoch = number + 1
             records = batch_of(
@@ -43,7 +43,7 @@ def test_a_follower_has_the_same_bytes_whatever_is_in_them() -> None:
             partition.append_marker(Marker(ends, 8, epoch, 5), version=0, now_ms=1_000)
         await cluster.until_same(1, 2)
         assert leader.log_bytes() == cluster[2].log_bytes()
-        copy = cluster[2].partition()
+        copy = cluster[2].replica()
         assert copy.producers.entries() == partition.producers.entries()
         assert copy.last_stable_offset == partition.last_stable_offset == partition.log.end_offset
         end = partition.log.end_offset
@@ -63,8 +63,8 @@ def test_a_follower_that_comes_later_gets_everything() -> None:
         await cluster.start(3)
         await cluster.until_same(1, 2, 3)
         assert cluster[3].log_bytes() == cluster[1].log_bytes()
-        assert cluster[1].partition().log.end_offset == 200
-        await cluster.until(lambda: set(cluster[1].partition().state.isr) == {1, 2, 3})
+        assert cluster[1].replica().log.end_offset == 200
+        await cluster.until(lambda: set(cluster[1].replica().state.isr) == {1, 2, 3})
 
     tell(story, 3)
 
@@ -127,16 +127,16 @@ def test_a_throttled_replica_is_copied_slowly_while_others_keep_up(
         for _ in range(20):
             await cluster[1].produce(batch_of(bytes(300_000)), acks=1)
         await cluster.start(2)
-        await cluster.until(lambda: cluster[2].partition().log.end_offset > 0)
+        await cluster.until(lambda: cluster[2].replica().log.end_offset > 0)
         for number in range(10):
             # In sync: producers wait for it, and no throttle holds it back.
             assert (await cluster[1].produce(batch_of(b"%d" % number), index=1)).error_code == 0
-        assert cluster[2].partition().log.end_offset < 20
+        assert cluster[2].replica().log.end_offset < 20
         for node in (cluster[1], cluster[2]):
             node.image.apply_broker_configs("", {rate.replace("_", "."): "1000000000"})
             node.configs.reload()
         await cluster.until_same(1, 2)
-        await cluster.until(lambda: set(cluster[1].partition().state.isr) == {1, 2})
+        await cluster.until(lambda: set(cluster[1].replica().state.isr) == {1, 2})
 
     tell(story, **{rate: 1000})
 
@@ -148,9 +148,9 @@ def test_a_replica_that_is_moved_comes_in_small_pieces_which_hold_nobody_up() ->
         for _ in range(40):
             await cluster[1].produce(batch_of(bytes(10_000)), acks=1)
         await cluster.start(2)
-        await cluster.until(lambda: cluster[2].partition().log.end_offset > 0)
+        await cluster.until(lambda: cluster[2].replica().log.end_offset > 0)
         # One answer goes over the limit; the next one is years away.
-        assert cluster[2].partition().log.end_offset <= 13
+        assert cluster[2].replica().log.end_offset <= 13
 
     tell(story, penstock_move_max_bytes_per_second=1)
 
@@ -161,8 +161,8 @@ def test_a_replica_that_has_caught_up_is_not_throttled_though_it_has_not_heard_t
         await cluster.controller.create(led_by(1, 2, isr=(1,))._replace(adding=(2,)))
         for number in range(3):
             await cluster[1].produce(batch_of(b"%d" % number), acks=1)
-            await cluster.until(lambda end=number + 1: cluster[2].partition().log.end_offset == end)
-        assert not cluster[2].partition().is_in_sync
+            await cluster.until(lambda end=number + 1: cluster[2].replica().log.end_offset == end)
+        assert not cluster[2].replica().is_in_sync
 
     tell(story, penstock_move_max_bytes_per_second=1)
 
@@ -178,7 +178,7 @@ def test_a_follower_that_heard_of_an_epoch_before_its_leader_asks_again_soon(
         await cluster.until(lambda: "it answers UNKNOWN_LEADER_EPOCH" in caplog.text)
         await cluster.controller.tell(1)
         assert (await cluster[1].produce(batch_of(b"waited for"))).error_code == 0
-        assert cluster[2].partition().log.end_offset == 1, "it was not given up"
+        assert cluster[2].replica().log.end_offset == 1, "it was not given up"
 
     tell(story, replica_fetch_backoff_ms=3_600_000)
 
@@ -193,11 +193,11 @@ def test_what_only_a_deposed_leader_has_is_cut_off() -> None:
         await cluster.controller.elect(2, to=(2, 3))
         await cluster[1].produce(batch_of(b"lost", b"as well"), acks=1)
         assert (await cluster[2].produce(batch_of(b"kept"), acks=1)).base_offset == 3
-        assert cluster[1].partition().log.end_offset == 5
+        assert cluster[1].replica().log.end_offset == 5
         await cluster.controller.tell(1)
         await cluster.until_same(1, 2, 3)
         assert cluster[1].log_bytes() == cluster[2].log_bytes() == cluster[3].log_bytes()
-        assert cluster[1].partition().log.end_offset == 4
+        assert cluster[1].replica().log.end_offset == 4
         header = read_header(cluster[1].log_bytes()[-len(batch_of(b"kept")) :])
         assert (header.base_offset, header.leader_epoch) == (3, 1)
 
@@ -221,8 +221,8 @@ def test_logs_that_differ_over_several_epochs_meet_where_they_were_the_same() ->
         await cluster.start(1)
         await cluster.until_same(2, 1)
         assert cluster[1].log_bytes() == cluster[2].log_bytes()
-        assert cluster[1].partition().log.end_offset == 2
-        assert cluster[1].partition().log.epochs.entries == cluster[2].partition().log.epochs.entries
+        assert cluster[1].replica().log.end_offset == 2
+        assert cluster[1].replica().log.epochs.entries == cluster[2].replica().log.epochs.entries
 
     tell(story)
 
@@ -237,7 +237,7 @@ def test_a_longer_log_of_the_same_epoch_is_cut_and_said_so(caplog: pytest.LogCap
         # A machine crash took what the leader had not synced, and nothing of the follower's.
         await cluster.stop(1)
         node = await cluster.start(2)
-        partition = node.partition()
+        partition = node.replica()
         await node.replication.stop()
         longer = placed(b"longer", base_offset=1, leader_epoch=0)
         partition.copy([longer, placed(b"still", base_offset=2, leader_epoch=0)], now_ms=1)
@@ -246,7 +246,7 @@ def test_a_longer_log_of_the_same_epoch_is_cut_and_said_so(caplog: pytest.LogCap
         await cluster.start(1)
         await cluster.start(2)
         await cluster.until_same(1, 2)
-        assert cluster[2].partition().log.end_offset == 2
+        assert cluster[2].replica().log.end_offset == 2
 
     caplog.set_level("INFO", logger="penstock.replication")
     tell(story)
@@ -263,10 +263,10 @@ def test_a_follower_behind_the_leaders_start_begins_anew_there() -> None:
         for value in (b"one", b"two", b"three"):
             await cluster[1].produce(batch_of(value, value, value), acks=1)
         # In the middle of a batch.
-        assert cluster[1].partition().delete_records(5) == 5
+        assert cluster[1].replica().delete_records(5) == 5
         await cluster.start(2)
         await cluster.until_same(1, 2)
-        log = cluster[2].partition().log
+        log = cluster[2].replica().log
         assert (log.start_offset, log.end_offset) == (5, 10)
         assert cluster[1].log_bytes()[-100:] == cluster[2].log_bytes()[-100:]
 
@@ -278,8 +278,8 @@ def test_records_that_are_deleted_on_the_leader_are_gone_on_its_followers() -> N
         await cluster.controller.create(led_by(1, 2))
         for _ in range(5):
             await cluster[1].produce(batch_of(b"x"))
-        assert cluster[1].partition().delete_records(3) == 3
-        await cluster.until(lambda: cluster[2].partition().log.start_offset == 3)
+        assert cluster[1].replica().delete_records(3) == 3
+        await cluster.until(lambda: cluster[2].replica().log.start_offset == 3)
 
     tell(story)
 
@@ -290,7 +290,7 @@ def test_a_replica_that_is_removed_loses_its_data_and_one_that_is_added_gets_it(
         await cluster[1].produce(batch_of(b"x"))
         await cluster.until_same(1, 2)
         await cluster.controller.change(replicas=(1, 3), isr=(1,))
-        assert cluster[2].partitions.find_replica("orders", 0) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert cluster[2].replicas.find_replica("orders", 0) is ErrorCode.NOT_LEADER_OR_FOLLOWER
         assert "orders-0" not in cluster[2].disk.list("")
         await cluster.until_same(1, 3)
         assert cluster[3].log_bytes() == cluster[1].log_bytes()
@@ -315,7 +315,7 @@ def test_a_damaged_batch_is_not_taken_and_hurts_no_other_partition(caplog: pytes
         await cluster.start(2)
         await cluster.until_same(1, 2, index=1)
         await cluster.until(lambda: "whose checksum is wrong" in caplog.text)
-        assert cluster[2].partition(0).log.end_offset == 0
+        assert cluster[2].replica(0).log.end_offset == 0
 
     caplog.set_level("WARNING", logger="penstock.replication")
     tell(story)
@@ -329,7 +329,7 @@ def test_what_compaction_took_from_the_leader_is_no_damage_on_a_follower() -> No
         assert not cluster[2].disk.exists("orders-0/compacted")
         await cluster.stop(2)
         await cluster.controller.change(isr=(1,))
-        leader = cluster[1].partition()
+        leader = cluster[1].replica()
         leader.log.append([placed(b"y", base_offset=5), placed(b"z", base_offset=9)], now_ms=1)
         leader.advance()
         await cluster.start(2)
@@ -345,16 +345,16 @@ def test_a_replica_whose_disk_failed_is_out_and_hurts_no_other(caplog: pytest.Lo
         await cluster.controller.create(led_by(1, 2), led_by(1, 2))
         await cluster.until_same(1, 2, index=0)
         await cluster.until_same(1, 2, index=1)
-        failing, whole = cluster[2].partition(0), cluster[2].partition(1)
+        failing, whole = cluster[2].replica(0), cluster[2].replica(1)
         fail_appends(failing)
         await cluster[1].produce(batch_of(b"x"), acks=1, index=0)
         await cluster.until(lambda: failing.log.failed is not None)
         assert (await cluster[1].produce(batch_of(b"y"), index=1)).error_code == 0
         assert whole.log.end_offset == 1
         # Nobody waits for it for ever.
-        await cluster.until(lambda: cluster[1].partition(0).state.isr == (1,))
+        await cluster.until(lambda: cluster[1].replica(0).state.isr == (1,))
 
-    def fail_appends(partition: Partition) -> None:
+    def fail_appends(partition: Replica) -> None:
         def fail(*_: object) -> int:
             raise OSError("the disk is gone")
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from penstock.base.errors import ErrorCode
-from penstock.services.partition import Partition
+from penstock.services.replicas.replica import Replica
 from penstock.storage.errors import NoRoomError
 from tests.raw_client import batch_of
 from tests.services.replication.cluster import Cluster, Node, led_by
@@ -22,8 +22,8 @@ def test_the_high_watermark_waits_for_the_slowest_in_sync_follower() -> None:
         await cluster.until_same(1, 2, 3)
         await cluster[3].replication.stop()
         produced = asyncio.create_task(cluster[1].produce(batch_of(b"x")))
-        leader = cluster[1].partition()
-        await cluster.until(lambda: cluster[2].partition().log.end_offset == 1)
+        leader = cluster[1].replica()
+        await cluster.until(lambda: cluster[2].replica().log.end_offset == 1)
         await cluster.until(lambda: noted(cluster, 2) == 1)
         assert leader.high_watermark == 0
         assert not produced.done()
@@ -39,7 +39,7 @@ def test_acks_1_does_not_wait_for_followers() -> None:
         await cluster.controller.create(led_by(1, 2))
         await cluster[2].replication.stop()
         assert (await cluster[1].produce(batch_of(b"x"), acks=1)).error_code == 0
-        assert cluster[1].partition().high_watermark == 0
+        assert cluster[1].replica().high_watermark == 0
 
     tell(story)
 
@@ -52,7 +52,7 @@ def test_a_laggard_leaves_the_in_sync_set_and_comes_back() -> None:
         answer = await cluster[1].produce(batch_of(b"x"))  # returns when broker 3 does not count any more
         assert answer.error_code == 0
         assert set(cluster.controller.topics["orders"].partitions[0].isr) == {1, 2}
-        assert cluster[3].partition().log.end_offset == 0
+        assert cluster[3].replica().log.end_offset == 0
         cluster[3].replication.start()
         await cluster.until(lambda: set(cluster.controller.topics["orders"].partitions[0].isr) == {1, 2, 3})
         await cluster.until_same(1, 2, 3)
@@ -69,7 +69,7 @@ def test_a_leader_without_room_that_is_alone_in_sync_lets_a_follower_join_and_th
         await cluster[2].replication.stop()
         assert (await cluster[1].produce(batch_of(b"x"))).error_code == 0
         assert cluster.controller.topics["orders"].partitions[0].isr == (1,)
-        cluster[1].partition().refuses_for_room = True
+        cluster[1].replica().refuses_for_room = True
         cluster[2].replication.start()
         await cluster.until(lambda: proposed(cluster)[-2:] == [[1, 2], [2]])
 
@@ -85,11 +85,11 @@ def test_behind_a_batch_that_found_no_room_nothing_is_out_of_order() -> None:
         leader, follower = cluster[1], cluster[2]
         await follower.replication.stop()
         waits = asyncio.create_task(leader.produce(numbered(0)))
-        await cluster.until(lambda: leader.partition().log.end_offset == 1)
+        await cluster.until(lambda: leader.replica().log.end_offset == 1)
         cluster.controller.reachable.clear()
         leader.disk.is_full = True
         codes = [(await leader.produce(numbered(sequence))).error_code for sequence in (1, 2)]
-        await cluster.until(lambda: is_leaving(leader.partition()))
+        await cluster.until(lambda: is_leaving(leader.replica()))
         leader.disk.is_full = False  # too late: it has asked to be out, and may be already
         codes += [(await leader.produce(numbered(sequence))).error_code for sequence in (2, 1)]
         assert codes == [ErrorCode.KAFKA_STORAGE_ERROR] * 4
@@ -165,7 +165,7 @@ async def codes_of(node: Node, *sequences: int) -> list[int]:
     return [(await node.produce(numbered(sequence))).error_code for sequence in sequences]
 
 
-def is_leaving(partition: Partition) -> bool:
+def is_leaving(partition: Replica) -> bool:
     return partition.leadership is not None and partition.leadership.is_leaving
 
 
@@ -188,7 +188,7 @@ def test_too_few_in_sync_replicas_are_told_before_and_after_the_append() -> None
         assert late.error_code == ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         early = await cluster[1].produce(batch_of(b"x"))
         assert early.error_code == ErrorCode.NOT_ENOUGH_REPLICAS
-        assert cluster[1].partition().log.end_offset == 1
+        assert cluster[1].replica().log.end_offset == 1
 
     tell(story, replica_lag_time_max_ms=LAG_MS)
 
@@ -200,7 +200,7 @@ def test_nothing_is_committed_while_too_few_are_in_sync() -> None:
         await cluster[2].replication.stop()
         await cluster.controller.change(isr=(1,), elr=(2,))
         assert (await cluster[1].produce(batch_of(b"y"), acks=1)).error_code == 0
-        leader = cluster[1].partition()
+        leader = cluster[1].replica()
         assert (leader.high_watermark, leader.log.end_offset) == (1, 2)
         cluster[2].replication.start()
         await cluster.until_same(1, 2)
@@ -214,7 +214,7 @@ def test_nothing_is_committed_while_the_controller_says_that_somebody_is_eligibl
         # Brokers are restarted with another `min.insync.replicas`, one by one; this one has the new one.
         await cluster.controller.create(led_by(1, 2, isr=(1,))._replace(elr=(2,)))
         await cluster[2].replication.stop()
-        leader = cluster[1].partition()
+        leader = cluster[1].replica()
         assert (await cluster[1].produce(batch_of(b"x"), acks=1)).error_code == 0
         assert (await cluster[1].produce(batch_of(b"x"))).error_code == ErrorCode.NOT_ENOUGH_REPLICAS
         assert leader.high_watermark == 0
@@ -227,7 +227,7 @@ def test_nothing_is_committed_while_the_controller_says_that_somebody_is_eligibl
 def test_a_leader_knows_who_is_eligible_before_the_metadata_tells() -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.controller.create(led_by(1, 2), min_insync_replicas="2")
-        state = cluster[1].partition().isr_state((1,), 5)
+        state = cluster[1].replica().isr_state((1,), 5)
         assert (state.isr, state.elr, state.partition_epoch) == ((1,), (2,), 5)
 
     tell(story)
@@ -240,7 +240,7 @@ def test_while_the_controller_is_away_a_laggard_still_counts() -> None:
         cluster.controller.reachable.clear()
         await cluster[2].replication.stop()
         produced = asyncio.create_task(cluster[1].produce(batch_of(b"x")))
-        leader = cluster[1].partition()
+        leader = cluster[1].replica()
         await cluster.until(lambda: leader.leadership is not None and leader.leadership.pending is not None)
         assert leader.leadership is not None
         assert leader.leadership.members == {1, 2}
@@ -257,10 +257,10 @@ def test_an_answer_that_is_lost_changes_nothing_until_the_metadata_tells() -> No
     async def story(cluster: Cluster) -> None:
         await cluster.controller.create(led_by(1, 2, isr=(1,)))
         cluster.controller.loses_next_answer = True
-        await cluster.until(lambda: cluster[1].partition().state.isr == (1, 2))
+        await cluster.until(lambda: cluster[1].replica().state.isr == (1, 2))
         assert cluster.controller.topics["orders"].partitions[0].partition_epoch == 1
         assert (await cluster[1].produce(batch_of(b"x"))).error_code == 0
-        leadership = cluster[1].partition().leadership
+        leadership = cluster[1].replica().leadership
         assert leadership is not None
         assert leadership.pending is None
 
@@ -274,10 +274,10 @@ def test_a_fenced_follower_does_not_join() -> None:
         await cluster.controller.create(led_by(1, 2, isr=(1,)))
         await cluster[1].produce(batch_of(b"x"))
         await cluster.until_same(1, 2)
-        assert cluster[1].partition().state.isr == (1,)
+        assert cluster[1].replica().state.isr == (1,)
         assert not cluster.controller.asked
         cluster.controller.tell_of(replace(fenced, fenced=False))
-        await cluster.until(lambda: cluster[1].partition().state.isr == (1, 2))
+        await cluster.until(lambda: cluster[1].replica().state.isr == (1, 2))
 
     tell(story)
 
@@ -286,7 +286,7 @@ def test_with_flush_messages_1_a_follower_counts_when_its_disk_has_it() -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.controller.create(led_by(1, 2, 3), flush_messages="1")
         await cluster.until_same(1, 2, 3)
-        follower, leader = cluster[2].partition(), cluster[1].partition()
+        follower, leader = cluster[2].replica(), cluster[1].replica()
         cluster[2].disk.may_sync.clear()
         try:
             produced = asyncio.create_task(cluster[1].produce(batch_of(b"x")))
@@ -306,7 +306,7 @@ def test_with_flush_messages_1_a_follower_counts_when_its_disk_has_it() -> None:
 
 def noted(cluster: Cluster, node_id: int) -> int:
     """How far the leader, broker 1, knows a follower to be."""
-    leadership = cluster[1].partition().leadership
+    leadership = cluster[1].replica().leadership
     assert leadership is not None
     follower = leadership.follower(node_id)
     assert follower is not None
@@ -326,12 +326,12 @@ def test_a_full_disk_while_leader_epochs_are_written_takes_nothing_offline(
             await cluster.controller.elect(leader)
             assert (await cluster[leader].produce(batch_of(b"x"))).error_code == ErrorCode.NONE
         await cluster.until_same(1, 2)
-        assert all(node.partition().log.epochs.changed for node in brokers), "there was no room for them"
-        assert all(node.partition().log.failed is None for node in brokers)
+        assert all(node.replica().log.epochs.changed for node in brokers), "there was no room for them"
+        assert all(node.replica().log.failed is None for node in brokers)
         for node in brokers:
             node.disk.is_full = False
-        await cluster.until(lambda: not any(node.partition().log.epochs.changed for node in brokers))
-        await cluster.until(lambda: not any(node.partitions.room.problem() for node in brokers))
+        await cluster.until(lambda: not any(node.replica().log.epochs.changed for node in brokers))
+        await cluster.until(lambda: not any(node.replicas.room.problem() for node in brokers))
         assert brokers[0].log_bytes() == brokers[1].log_bytes()
 
     tell(story)
@@ -347,12 +347,12 @@ def test_a_follower_without_room_says_so_once_and_copies_on_when_there_is_some(
         follower = cluster[2]
         follower.disk.is_full = True
         await cluster[1].produce(batch_of(b"x"), acks=1)
-        await cluster.until(lambda: follower.partitions.room.problem() is not None)
-        refused = follower.partitions.room.refusals.value
-        await cluster.until(lambda: follower.partitions.room.refusals.value > refused + 3)
+        await cluster.until(lambda: follower.replicas.room.problem() is not None)
+        refused = follower.replicas.room.refusals.value
+        await cluster.until(lambda: follower.replicas.room.refusals.value > refused + 3)
         follower.disk.is_full = False
         await cluster.until_same(1, 2)
-        await cluster.until(lambda: follower.partitions.room.problem() is None)
+        await cluster.until(lambda: follower.replicas.room.problem() is None)
 
     tell(story)
     assert caplog.text.count("disk full") == 1
@@ -366,13 +366,13 @@ def test_an_end_that_cannot_be_cut_off_for_lack_of_room_is_cut_off_later() -> No
         await cluster.until_same(1, 2)
         follower = cluster[2]
         await follower.replication.stop()
-        await follower.partitions.write_checkpoints()
+        await follower.replicas.write_checkpoints()
         follower.disk.is_full = True
         with pytest.raises(NoRoomError):
-            await follower.partitions.cut_end(follower.partition(), 0)
-        assert (follower.partition().log.end_offset, follower.partition().log.failed) == (1, None)
+            await follower.replicas.cut_end(follower.replica(), 0)
+        assert (follower.replica().log.end_offset, follower.replica().log.failed) == (1, None)
         follower.disk.is_full = False
-        await follower.partitions.cut_end(follower.partition(), 0)
-        assert follower.partition().log.end_offset == 0
+        await follower.replicas.cut_end(follower.replica(), 0)
+        assert follower.replica().log.end_offset == 0
 
     tell(story)

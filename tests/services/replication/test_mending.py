@@ -66,7 +66,7 @@ def test_what_decayed_on_one_replica_is_copied_from_the_other(
         flip(disk, number)
         node = await cluster.start(damaged)
         assert await read_all(node) == good
-        assert not any(segment.damage for segment in node.partition().log.segments)
+        assert not any(segment.damage for segment in node.replica().log.segments)
         assert node.log_bytes() == good
         assert cluster[3 - damaged].log_bytes() == good
         assert cluster.controller.topics["orders"].partitions[0].leader == 1
@@ -99,7 +99,7 @@ def test_several_batches_of_several_segments_are_mended() -> None:
         await fill(cluster, internal_segment_bytes="300")
         good = cluster[2].log_bytes()
         disk = cluster[2].disk
-        bases = [segment.base_offset for segment in cluster[2].partition().log.segments]
+        bases = [segment.base_offset for segment in cluster[2].replica().log.segments]
         assert len(bases) > 3
         await cluster.stop(2)
         for base in bases[:3]:
@@ -129,7 +129,7 @@ def test_what_is_damaged_on_all_replicas_stays_an_error_and_everything_else_stay
             await cluster.start(node_id)
         for node_id in (1, 2):
             node = cluster[node_id]
-            await cluster.until(lambda node=node: node.partition().high_watermark == COUNT)  # type: ignore[misc]
+            await cluster.until(lambda node=node: node.replica().high_watermark == COUNT)  # type: ignore[misc]
             assert await fetched(node, 0) == (ErrorCode.NONE, b"".join(batches[:4]))
             for _ in range(3):
                 assert await fetched(node, 4) == (ErrorCode.CORRUPT_MESSAGE, b"")
@@ -137,7 +137,7 @@ def test_what_is_damaged_on_all_replicas_stays_an_error_and_everything_else_stay
         await cluster.stop(2)
         flip(disks[2], 4)  # the same bit: it is as it was
         await cluster.start(2)
-        await cluster.until(lambda: not any(each.damage for each in cluster[1].partition().log.segments))
+        await cluster.until(lambda: not any(each.damage for each in cluster[1].replica().log.segments))
         assert cluster[1].log_bytes() == cluster[2].log_bytes() == b"".join(batches)
 
     tell(story)
@@ -179,7 +179,7 @@ def test_a_batch_of_another_leader_epoch_is_not_taken_for_the_one_that_is_lost()
         file.append([b"0\n1\n3 0\n"])  # as if this replica had followed another leader
         node = await cluster.start(2)
         await node.replication.stop()
-        partition = node.partition()
+        partition = node.replica()
         assert await fetched(node, 4) == (ErrorCode.CORRUPT_MESSAGE, b"")
         (damage,) = partition.log.segments[0].damage
         with pytest.raises(MendingError, match="another leader epoch"):

@@ -180,7 +180,7 @@ def test_whoever_waits_at_a_leader_hears_that_it_is_none_any_more() -> None:
         await cluster[2].replication.stop()
         produced = asyncio.create_task(cluster[1].produce(batch_of(b"x")))
         fetched = asyncio.create_task(cluster[1].fetch(asking(epoch=0, max_wait_ms=600_000)))
-        partition = cluster[1].partition()
+        partition = cluster[1].replica()
         await cluster.until(lambda: partition.log.end_offset == 1 and len(partition.fetches) == 1)
         await cluster.controller.elect(NO_LEADER)
         assert (await produced).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -199,7 +199,7 @@ def test_a_new_leader_says_where_its_log_ends_when_all_in_sync_have_it() -> None
         for node_id in (1, 2, 3):
             await cluster[node_id].replication.stop()
         # Broker 2 has more than broker 1 may have told of.
-        leader = cluster[2].partition()
+        leader = cluster[2].replica()
         leader.high_watermark = 1
         await cluster.controller.elect(2, isr=(2, 3))
         assert await latest(cluster[2]) == (ErrorCode.OFFSET_NOT_AVAILABLE, -1)
@@ -220,7 +220,7 @@ def test_a_leader_that_starts_alone_shows_what_was_committed_before() -> None:
         await cluster.until_same(1, 2)
         await cluster.stop(2)
         await cluster.stop(1)
-        leader = (await cluster.start(1)).partition()
+        leader = (await cluster.start(1)).replica()
         assert (leader.high_watermark, leader.log.end_offset) == (2, 2)
         assert await latest(cluster[1]) == (0, 2)
         told = (await cluster[1].fetch(asking())).responses[0].partitions[0]
@@ -255,7 +255,7 @@ def test_a_high_watermark_that_a_crash_took_is_forgotten_at_the_start() -> None:
         await cluster.stop(2)
         write_offsets(disk, HIGH_WATERMARKS, {TopicPartition(TOPIC, 0): 7})
         disk.remove(CLEAN_SHUTDOWN)
-        assert (await cluster.start(1)).partition().high_watermark == 1
+        assert (await cluster.start(1)).replica().high_watermark == 1
         # What takes the place of what is lost is not committed when this broker crashes again.
         assert read_offsets(disk, HIGH_WATERMARKS) == {(TOPIC, 0): 1}
 
@@ -280,8 +280,8 @@ def test_what_is_behind_a_hole_is_given_up_where_others_have_it(
         await cluster.controller.create(state, **configs)
         node = cluster[1]
         for value in (b"x", b"y", b"z"):
-            node.partition().append(memoryview(batch_of(value)), now_ms=1)
-        path = node.partition().log.segments[-1].file.path
+            node.replica().append(memoryview(batch_of(value)), now_ms=1)
+        path = node.replica().log.segments[-1].file.path
         await cluster.controller.elect(NO_LEADER)
         await cluster.stop(1)
         node.disk.remove(CLEAN_SHUTDOWN)
@@ -290,7 +290,7 @@ def test_what_is_behind_a_hole_is_given_up_where_others_have_it(
         assert len(content) % 3 == 0
         content[len(content) // 2] ^= 1
         write_file_atomically(node.disk, path, bytes(content))
-        assert (await cluster.start(1)).partition().log.end_offset == (1 if is_cut else 3)
+        assert (await cluster.start(1)).replica().log.end_offset == (1 if is_cut else 3)
 
     tell(story, count=1)
 
@@ -313,20 +313,20 @@ def test_records_are_deleted_when_all_followers_that_are_alive_have_deleted_them
         await cluster[1].produce(batch_of(b"y"))
         await cluster.until_same(1, 2, 3)
         assert await delete_before(cluster[1], 1) == (0, 1)
-        assert [cluster[node_id].partition().log.start_offset for node_id in (1, 2, 3)] == [1, 1, 1]
+        assert [cluster[node_id].replica().log.start_offset for node_id in (1, 2, 3)] == [1, 1, 1]
         await cluster[3].replication.stop()
         # One does not hear of it: what is deleted at the others may be shown again if it leads.
         timed_out = (ErrorCode.REQUEST_TIMED_OUT, 1)
         assert await delete_before(cluster[1], 2, timeout_ms=100) == timed_out
         deleting = asyncio.create_task(delete_before(cluster[1], 2))
-        leader = cluster[1].partition()
+        leader = cluster[1].replica()
         await cluster.until(lambda: len(leader.followers) == 1)
-        await cluster.until(lambda: cluster[2].partition().log.start_offset == 2)
+        await cluster.until(lambda: cluster[2].replica().log.start_offset == 2)
         assert not deleting.done()
         cluster.controller.tell_of(replace(cluster.controller.brokers[3], fenced=True))
-        cluster[1].partitions.brokers_changed()
+        cluster[1].replicas.brokers_changed()
         assert await deleting == (0, 2)
-        assert cluster[3].partition().log.start_offset == 1
+        assert cluster[3].replica().log.start_offset == 1
 
     tell(story, 3)
 
@@ -337,7 +337,7 @@ def test_who_waits_for_a_deletion_hears_that_another_one_leads() -> None:
         await cluster[1].produce(batch_of(b"x"))
         await cluster[2].replication.stop()
         deleting = asyncio.create_task(delete_before(cluster[1], 1))
-        await cluster.until(lambda: len(cluster[1].partition().followers) == 1)
+        await cluster.until(lambda: len(cluster[1].replica().followers) == 1)
         await cluster.controller.elect(2)
         assert await deleting == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
 
@@ -360,9 +360,9 @@ def test_a_fetch_of_an_earlier_life_of_a_follower_does_not_count() -> None:
 
         assert await error_for(2, 201) == ErrorCode.NOT_LEADER_OR_FOLLOWER
         assert await error_for(3, 301) == ErrorCode.NOT_LEADER_OR_FOLLOWER
-        assert cluster[1].partition().high_watermark == 0
+        assert cluster[1].replica().high_watermark == 0
         assert await error_for(2, 202) == 0
-        assert cluster[1].partition().high_watermark == 1
+        assert cluster[1].replica().high_watermark == 1
 
     tell(story)
 
@@ -378,7 +378,7 @@ def test_a_held_fetch_of_a_follower_is_let_go_by_its_next_request() -> None:
         held = asking(epoch=0, replica=(2, 201), session_epoch=1, max_wait_ms=600_000)
         held.session_id = session
         waiting = asyncio.create_task(connection.ask(held, FetchResponse))
-        partition = cluster[1].partition()
+        partition = cluster[1].replica()
         await cluster.until(lambda: len(partition.follower_fetches) == 1)
         assert (await latest_on(connection)) == 0
         assert (await waiting).responses == []
@@ -402,7 +402,7 @@ def test_a_consumer_reads_from_a_follower_up_to_its_high_watermark() -> None:
         assert bytes(told.records) == cluster[1].log_bytes()
         # One that waits there hears of what the follower copies.
         waiting = asyncio.create_task(cluster[2].fetch(asking(1, epoch=0, max_wait_ms=600_000)))
-        await cluster.until(lambda: len(cluster[2].partition().fetches) == 1)
+        await cluster.until(lambda: len(cluster[2].replica().fetches) == 1)
         await cluster[1].produce(batch_of(b"y"))
         told = (await waiting).responses[0].partitions[0]
         assert told.high_watermark == 2
@@ -459,7 +459,7 @@ def test_a_deposed_and_reelected_leader_goes_on_with_all_it_has() -> None:
             await cluster.controller.elect(3 - leader)
         await cluster.until_same(1, 2)
         assert cluster[1].log_bytes() == cluster[2].log_bytes()
-        entries = cluster[1].partition().log.epochs.entries
+        entries = cluster[1].replica().log.epochs.entries
         assert [entry.start_offset for entry in entries[:4]] == [0, 1, 2, 3]
 
     tell(story)
@@ -472,10 +472,10 @@ def test_a_topic_that_is_deleted_is_fetched_no_more() -> None:
         await cluster.until_same(1, 2)
         topic = cluster.controller.topics.pop(TOPIC)
         for node_id in (1, 2):
-            await cluster[node_id].partitions.topic_deleted(topic)
+            await cluster[node_id].replicas.topic_deleted(topic)
             cluster[node_id].image.apply_topic_deleted(TOPIC)
         assert not cluster[2].replication._fetchers
         assert "orders-0" not in cluster[2].disk.list("")
-        assert cluster[2].partitions.find(TOPIC, 0) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert cluster[2].replicas.find(TOPIC, 0) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     tell(story)

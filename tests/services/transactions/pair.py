@@ -123,7 +123,7 @@ class Pair:
         services = self.services(node_id)
 
         async def apply() -> None:
-            await services.partitions.topic_deleted(topic)
+            await services.replicas.topic_deleted(topic)
             services.image.apply_topic_deleted(topic.name)
             services.coordinators.leadership_changed(topic)
 
@@ -140,9 +140,9 @@ class Pair:
 
         async def apply() -> None:
             if services.image.topic(topic.name) is None:
-                await services.partitions.topic_created(topic)
+                await services.replicas.topic_created(topic)
             else:
-                await services.partitions.topic_changed(topic)
+                await services.replicas.topic_changed(topic)
             for index, batches in (copied or {}).items():
                 _append(services, topic.name, index, batches)
             services.image.apply_topic(topic)
@@ -154,7 +154,7 @@ class Pair:
         """What a leader's log has."""
 
         async def read() -> list[bytes]:
-            partition = self.services(node_id).partitions.find(name, index)
+            partition = self.services(node_id).replicas.find(name, index)
             assert not isinstance(partition, ErrorCode)
             log = partition.log
             data = log.read(
@@ -172,7 +172,7 @@ class Pair:
 
 def _append(services: Services, name: str, index: int, batches: Sequence[bytes]) -> None:
     """Put what an earlier leader had into the log of the next."""
-    partition = services.partitions.find(name, index)
+    partition = services.replicas.find(name, index)
     assert not isinstance(partition, ErrorCode)
     for batch in batches:
         if read_header(batch).base_offset >= partition.log.end_offset:

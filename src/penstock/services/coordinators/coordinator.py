@@ -23,8 +23,8 @@ from penstock.services.coordinators.internal_topics import InternalTopic, TopicC
 from penstock.services.coordinators.loaded_shard import NOT_COORDINATOR, LoadedShard
 from penstock.services.coordinators.loading import load
 from penstock.services.coordinators.writing import NO_LINGER
-from penstock.services.partition import Partition
-from penstock.services.partitions import Partitions
+from penstock.services.replicas.replica import Replica
+from penstock.services.replicas.replica_manager import ReplicaManager
 from penstock.world import World
 
 log = logging.getLogger("penstock.coordinators")
@@ -48,7 +48,7 @@ class NotBegun(Generic[R]):
 class _Load(NamedTuple, Generic[S]):
     """A shard that is being loaded, and under which leadership."""
 
-    partition: Partition
+    partition: Replica
     leader_epoch: int
     task: "asyncio.Task[LoadedShard[S] | None]"
 
@@ -61,7 +61,7 @@ class Coordinator(Generic[S]):
         world: World,
         image: MetadataImage,
         creator: TopicCreator,
-        partitions: Partitions,
+        replicas: ReplicaManager,
         configs: Configs,
         *,
         topic: InternalTopic,
@@ -72,7 +72,7 @@ class Coordinator(Generic[S]):
         self._world = world
         self._image = image
         self._creator = creator
-        self._partitions = partitions
+        self._replicas = replicas
         self._configs = configs
         self._topic = topic
         self._record_format = record_format
@@ -199,7 +199,7 @@ class Coordinator(Generic[S]):
         self._load_soon()
 
     def leadership_changed(self) -> None:
-        """Partitions of the internal topic came, went, or have another leader or leader epoch.
+        """ReplicaManager of the internal topic came, went, or have another leader or leader epoch.
 
         What is not here any more is dropped, and whoever waits for it answered; what is new here is loaded, so that
         timers run and what another broker left half done goes on without anybody asking.
@@ -230,9 +230,9 @@ class Coordinator(Generic[S]):
                 if partition is not None and self._loaded(index) is None:
                     await asyncio.wait([self._begin_load(index, partition)])
 
-    def _led(self, index: int) -> Partition | None:
+    def _led(self, index: int) -> Replica | None:
         """The partition, if this broker leads it."""
-        partition = self._partitions.find(self._topic.name, index)
+        partition = self._replicas.find(self._topic.name, index)
         return None if isinstance(partition, ErrorCode) else partition
 
     def _loaded(self, index: int) -> LoadedShard[S] | None:
@@ -242,7 +242,7 @@ class Coordinator(Generic[S]):
             return None
         partition = instance.partition
         if (
-            self._partitions.find(self._topic.name, index) is not partition
+            self._replicas.find(self._topic.name, index) is not partition
             or instance.leader_epoch != partition.leader_epoch
             or partition.log.failed is not None
         ):
@@ -271,7 +271,7 @@ class Coordinator(Generic[S]):
         instance = None if task.cancelled() else task.result()
         return NOT_COORDINATOR if instance is None or instance.dropped else instance
 
-    def _begin_load(self, index: int, partition: Partition) -> "asyncio.Task[LoadedShard[S] | None]":
+    def _begin_load(self, index: int, partition: Replica) -> "asyncio.Task[LoadedShard[S] | None]":
         begun = self._loads.get(index)
         if begun is None:
             task = self._start_task(self._new_instance(index, partition), name=f"load {partition}")
@@ -284,7 +284,7 @@ class Coordinator(Generic[S]):
         if begun is not None and begun.task is task:
             del self._loads[index]
 
-    async def _new_instance(self, index: int, partition: Partition) -> LoadedShard[S] | None:
+    async def _new_instance(self, index: int, partition: Replica) -> LoadedShard[S] | None:
         if partition.log.failed is not None:
             return None
         instance = self._instance_of(index, partition)
@@ -311,7 +311,7 @@ class Coordinator(Generic[S]):
             self.on_loaded(loaded)
         return loaded
 
-    def _instance_of(self, index: int, partition: Partition) -> LoadedShard[S]:
+    def _instance_of(self, index: int, partition: Replica) -> LoadedShard[S]:
         def dropped(instance: LoadedShard[S]) -> None:
             if self._instances.get(index) is instance:
                 del self._instances[index]

@@ -41,7 +41,7 @@ from penstock.services.coordinators.coordinator import Coordinator
 from penstock.services.coordinators.internal_topics import TopicCreator, consumer_offsets, transaction_state
 from penstock.services.coordinators.known_topics import ImageTopics
 from penstock.services.coordinators.loaded_shard import LoadedShard
-from penstock.services.partitions import Partitions
+from penstock.services.replicas.replica_manager import ReplicaManager
 from penstock.world import World
 
 
@@ -53,7 +53,7 @@ class Coordinators:
         world: World,
         image: MetadataImage,
         creator: TopicCreator,
-        partitions: Partitions,
+        replicas: ReplicaManager,
         configs: Configs,
     ) -> None:
         self._image = image
@@ -64,7 +64,7 @@ class Coordinators:
             world,
             image,
             creator,
-            partitions,
+            replicas,
             configs,
             topic=consumer_offsets(settings),
             record_format=GROUP_RECORDS,
@@ -75,7 +75,7 @@ class Coordinators:
             world,
             image,
             creator,
-            partitions,
+            replicas,
             configs,
             topic=transaction_state(settings),
             record_format=transaction_records(lambda: image.features.level(TRANSACTION_VERSION)),

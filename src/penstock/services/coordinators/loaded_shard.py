@@ -25,7 +25,7 @@ from penstock.core.coordination import (
 from penstock.records.control import Marker
 from penstock.records.internal.record import RecordFormat
 from penstock.services.coordinators.writing import ShardWriter
-from penstock.services.partition import Partition
+from penstock.services.replicas.replica import Replica
 from penstock.world import World
 from penstock.world.loop import Timer
 from penstock.world.pacing import Pacer
@@ -83,7 +83,7 @@ class LoadedShard(Generic[S]):
     def __init__(
         self,
         world: World,
-        partition: Partition,
+        partition: Replica,
         shard: S,
         record_format: RecordFormat,
         *,

@@ -17,7 +17,7 @@ from penstock.records.batch import BatchHeader, headers
 from penstock.records.control import Marker, read_marker
 from penstock.records.internal.record import InternalRecord, NewerRecordError, RecordFormat
 from penstock.records.record import Record, read_records
-from penstock.services.partition import Partition
+from penstock.services.replicas.replica import Replica
 from penstock.storage.errors import CorruptionError
 from penstock.world import World
 from penstock.world.pacing import Pacer
@@ -38,7 +38,7 @@ class _Unreadable(NamedTuple):
 class _Skipped:
     """What a load skips: the first few records are named, all are counted."""
 
-    def __init__(self, partition: Partition) -> None:
+    def __init__(self, partition: Replica) -> None:
         self._partition = partition
         self._count = 0
 
@@ -64,7 +64,7 @@ class _Skipped:
 
 async def load(
     world: World,
-    partition: Partition,
+    partition: Replica,
     shard: Shard,
     record_format: RecordFormat,
     *,
@@ -104,7 +104,7 @@ async def load(
     return position
 
 
-def _behind_damage(partition: Partition, offset: int) -> int | None:
+def _behind_damage(partition: Replica, offset: int) -> int | None:
     """Where to go on behind what has decayed, and no other replica can mend: what it said is lost, and the rest is not.
     None where there are others, for it is going to be mended; and behind what a crash left.
     """
@@ -120,7 +120,7 @@ def _behind_damage(partition: Partition, offset: int) -> int | None:
     return damage.next_offset
 
 
-def _read(partition: Partition, start: int) -> Buffer:
+def _read(partition: Replica, start: int) -> Buffer:
     """From `start` on, past the high watermark: what the log of a leader has is never taken back."""
     piece = partition.log.read(
         start,

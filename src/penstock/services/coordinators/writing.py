@@ -18,7 +18,7 @@ from penstock.core.coordination import BatchProducer
 from penstock.records.batch import TRANSACTIONAL
 from penstock.records.builder import build_plain_batch
 from penstock.records.internal.record import InternalRecord, RecordFormat
-from penstock.services.partition import Partition
+from penstock.services.replicas.replica import Replica
 from penstock.services.topic_rules import AppendError
 from penstock.world import Loop
 
@@ -39,7 +39,7 @@ class ShardWriter:
     def __init__(
         self,
         loop: Loop,
-        partition: Partition,
+        partition: Replica,
         record_format: RecordFormat,
         *,
         linger_ms: int,

@@ -12,8 +12,8 @@ from penstock.base.errors import PenstockError, StorageError
 from penstock.core.replication import EpochEnd, cut_offset
 from penstock.records.batch import crc_holds, headers
 from penstock.records.errors import CorruptBatchError
-from penstock.services.partition import Partition
-from penstock.services.partitions import Partitions
+from penstock.services.replicas.replica import Replica
+from penstock.services.replicas.replica_manager import ReplicaManager
 from penstock.storage.errors import NoRoomError
 from penstock.storage.log import PlacedBatch
 from penstock.wire.messages.fetch import PartitionData
@@ -40,12 +40,12 @@ class LeaderOffsets(NamedTuple):
 class ReplicaAppender:
     """Applies answers to partitions of this broker."""
 
-    def __init__(self, world: World, partitions: Partitions, *, slice_ms: int) -> None:
+    def __init__(self, world: World, replicas: ReplicaManager, *, slice_ms: int) -> None:
         self._world = world
-        self._partitions = partitions
+        self._replicas = replicas
         self._slice_ms = slice_ms
 
-    async def apply(self, partition: Partition, data: PartitionData, is_void: Callable[[], bool]) -> bool:
+    async def apply(self, partition: Replica, data: PartitionData, is_void: Callable[[], bool]) -> bool:
         """Take what the answer has for a partition; False if not all of it could be taken, since the log was cut, or
         the answer is void by now. CopyError, StorageError: it cannot be taken at all."""
         if data.diverging_epoch is not None:
@@ -59,7 +59,7 @@ class ReplicaAppender:
         partition.follow(high_watermark=data.high_watermark, start_offset=data.log_start_offset)
         return True
 
-    async def _append(self, partition: Partition, records: memoryview, is_void: Callable[[], bool]) -> None:
+    async def _append(self, partition: Replica, records: memoryview, is_void: Callable[[], bool]) -> None:
         pacer = Pacer(self._world.loop, slice_ms=self._slice_ms)
         for batches in _slices(partition, records):
             if is_void():
@@ -76,7 +76,7 @@ class ReplicaAppender:
             partition.copy(batches, now_ms=self._world.loop.now_ms())
             await pacer.pause()
 
-    async def _expect_gaps(self, partition: Partition) -> None:
+    async def _expect_gaps(self, partition: Replica) -> None:
         """The leader's log was compacted: what is missing in it must not be taken for damage in this one."""
         try:
             await self._world.work.run(partition.log.mark_compacted)
@@ -86,14 +86,14 @@ class ReplicaAppender:
                 raise NoRoomError(f"{partition}: no room for the mark of a compacted log: {error}") from error
             raise StorageError(f"{partition}: the mark of a compacted log cannot be left: {error}") from error
 
-    async def _make_room_for_first(self, partition: Partition, first: int, next_offset: int) -> None:
+    async def _make_room_for_first(self, partition: Replica, first: int, next_offset: int) -> None:
         """The leader's log may start in the middle of a batch; a log that is empty then begins with all of it."""
         end_offset = partition.log.end_offset
         if partition.log.start_offset < end_offset or next_offset <= end_offset:
             raise CopyError(f"{partition} ends at offset {end_offset}, and was sent a batch from {first} on")
-        await self._partitions.begin_anew(partition, first)
+        await self._replicas.begin_anew(partition, first)
 
-    async def _cut(self, partition: Partition, diverging: EpochEnd) -> None:
+    async def _cut(self, partition: Replica, diverging: EpochEnd) -> None:
         epochs, end_offset = partition.log.epochs, partition.log.end_offset
         known = epochs.end_offset(diverging.epoch, log_end_offset=end_offset)
         offset = cut_offset(diverging=diverging, own=EpochEnd(*known), end_offset=end_offset)
@@ -101,15 +101,15 @@ class ReplicaAppender:
             partition, offset, f"leader epoch {diverging.epoch} ended at {diverging.end_offset} there"
         )
 
-    async def _cut_to(self, partition: Partition, offset: int, why: str) -> None:
+    async def _cut_to(self, partition: Replica, offset: int, why: str) -> None:
         before = partition.log.end_offset
         if partition.is_being_rewritten:
             raise CopyError(f"{partition} is being rewritten; its end can be cut off afterwards")
         tell = log.warning if offset < partition.high_watermark else log.info
         if offset < partition.log.start_offset:
-            await self._partitions.begin_anew(partition, offset)
+            await self._replicas.begin_anew(partition, offset)
         else:
-            await self._partitions.cut_end(partition, offset)
+            await self._replicas.cut_end(partition, offset)
         tell(
             "%s: its log is longer than, or not the same as, that of its leader %d (%s): offsets %d to %d are dropped",
             partition,
@@ -120,7 +120,7 @@ class ReplicaAppender:
         )
 
     async def meet(
-        self, partition: Partition, ask: Callable[[], Awaitable[LeaderOffsets]], is_void: Callable[[], bool]
+        self, partition: Replica, ask: Callable[[], Awaitable[LeaderOffsets]], is_void: Callable[[], bool]
     ) -> None:
         """The leader has nothing where this log ends: go where it has."""
         leader = await ask()
@@ -139,10 +139,10 @@ class ReplicaAppender:
                 partition.state.leader,
                 leader.start,
             )
-            await self._partitions.begin_anew(partition, leader.start)
+            await self._replicas.begin_anew(partition, leader.start)
 
 
-def _slices(partition: Partition, records: memoryview) -> Iterator[list[PlacedBatch]]:
+def _slices(partition: Replica, records: memoryview) -> Iterator[list[PlacedBatch]]:
     """The batches of an answer, checked, some at a time; the last one may be cut short, and comes again."""
     batches: list[PlacedBatch] = []
     size, expected = 0, None

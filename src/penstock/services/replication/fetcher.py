@@ -30,8 +30,8 @@ from penstock.cluster.peers import Peers
 from penstock.core.fetch_sessions import FetchTarget, PartitionKey
 from penstock.core.replica_session import Asked, ReplicaSession
 from penstock.services.configs import Configs
-from penstock.services.partition import Partition
-from penstock.services.partitions import Partitions
+from penstock.services.replicas.replica import Replica
+from penstock.services.replicas.replica_manager import ReplicaManager
 from penstock.services.replication.copying import CopyError, LeaderOffsets, ReplicaAppender
 from penstock.services.replication.throttling import FollowerThrottle
 from penstock.storage.errors import NoRoomError
@@ -80,7 +80,7 @@ class _Followed:
 
     __slots__ = ("has_trouble", "is_resting", "lags", "leader_epoch", "partition", "rest_s")
 
-    def __init__(self, partition: Partition) -> None:
+    def __init__(self, partition: Replica) -> None:
         self.partition = partition
         self.leader_epoch = partition.leader_epoch
         self.is_resting = False  # something was wrong with it: it is asked for again after a while
@@ -108,7 +108,7 @@ class ReplicaFetcher:
         self,
         world: World,
         image: MetadataImage,
-        partitions: Partitions,
+        replicas: ReplicaManager,
         peers: Peers,
         configs: Configs,
         throttle: FollowerThrottle,
@@ -124,7 +124,7 @@ class ReplicaFetcher:
         self._throttle = throttle
         self._node_id = node_id
         self._leader = leader
-        self._copier = ReplicaAppender(world, partitions, slice_ms=configs.broker[PENSTOCK_LOOP_SLICE_MS])
+        self._copier = ReplicaAppender(world, replicas, slice_ms=configs.broker[PENSTOCK_LOOP_SLICE_MS])
         self._followed: dict[PartitionKey, _Followed] = {}
         self._asked: dict[PartitionKey, _Followed] = {}  # those that the leader's session has
         self._stirred: dict[PartitionKey, None] = {}  # something may be to be said of these
@@ -143,7 +143,7 @@ class ReplicaFetcher:
     def __len__(self) -> int:
         return len(self._followed)
 
-    def follow(self, partition: Partition) -> None:
+    def follow(self, partition: Replica) -> None:
         """Fetch a partition from now on, or under its new leader epoch."""
         found = self._followed.get(_key(partition))
         if found is None or found.partition is not partition or found.leader_epoch != partition.leader_epoch:
@@ -151,7 +151,7 @@ class ReplicaFetcher:
             self._stirred[_key(partition)] = None
             self._wake()
 
-    def leave(self, partition: Partition) -> None:
+    def leave(self, partition: Replica) -> None:
         """Fetch a partition no more. What is under way for it is void."""
         found = self._followed.get(_key(partition))
         if found is not None and found.partition is partition:
@@ -214,7 +214,7 @@ class ReplicaFetcher:
         if error is not ErrorCode.NONE:
             log.debug("replica fetcher for leader %d: fetch answered with %s", self._leader, error.name)
             return
-        answered: list[Partition] = []
+        answered: list[Replica] = []
         for topic in answer.responses:
             for data in topic.partitions:
                 key = (topic.topic_id, data.partition_index)
@@ -379,13 +379,13 @@ class ReplicaFetcher:
         self._stirred[_key(followed.partition)] = None
         self._wake()
 
-    async def _leader_offsets(self, partition: Partition) -> LeaderOffsets:
+    async def _leader_offsets(self, partition: Replica) -> LeaderOffsets:
         return LeaderOffsets(
             start=await self._leader_offset(partition, _EARLIEST),
             end=await self._leader_offset(partition, _LATEST),
         )
 
-    async def _leader_offset(self, partition: Partition, timestamp: int) -> int:
+    async def _leader_offset(self, partition: Replica, timestamp: int) -> int:
         asked = ListOffsetsPartition(
             partition_index=partition.index,
             current_leader_epoch=partition.leader_epoch,
@@ -426,5 +426,5 @@ class ReplicaFetcher:
             log.debug("broker %d: %s", self._leader, error)  # the fetch itself fails, too
 
 
-def _key(partition: Partition) -> PartitionKey:
+def _key(partition: Replica) -> PartitionKey:
     return (partition.topic_id, partition.index)

@@ -21,8 +21,8 @@ from penstock.cluster.metadata import MetadataImage
 from penstock.core.isr_proposals import Proposal, ProposalOutcome, Proposals, Verdict, Verdicts
 from penstock.core.replication import Leadership
 from penstock.services.configs import Configs
-from penstock.services.partition import Partition
-from penstock.services.partitions import Partitions
+from penstock.services.replicas.replica import Replica
+from penstock.services.replicas.replica_manager import ReplicaManager
 from penstock.world import World
 from penstock.world.pacing import Pacer
 
@@ -42,7 +42,7 @@ class IsrController(Protocol):
 
 
 class _SentProposal(NamedTuple):
-    partition: Partition
+    partition: Replica
     leadership: Leadership
     proposal: Proposal
 
@@ -54,7 +54,7 @@ class IsrManager:
         self,
         world: World,
         image: MetadataImage,
-        partitions: Partitions,
+        replicas: ReplicaManager,
         configs: Configs,
         controller: IsrController,
         *,
@@ -63,14 +63,14 @@ class IsrManager:
         self._world = world
         self._loop = world.loop
         self._image = image
-        self._partitions = partitions
+        self._replicas = replicas
         self._configs = configs
         self._controller = controller
         self._node_id = node_id
-        self._queued: dict[Partition, None] = {}  # to be examined, or to be proposed again
-        self._rejected: dict[Partition, float] = {}  # not to be expanded before this time
+        self._queued: dict[Replica, None] = {}  # to be examined, or to be proposed again
+        self._rejected: dict[Replica, float] = {}  # not to be expanded before this time
         # A leader without room resigns again only after this time: if all disks are full, every broker would resign.
-        self._resigned: dict[Partition, float] = {}
+        self._resigned: dict[Replica, float] = {}
         self._has_queued = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -85,22 +85,22 @@ class IsrManager:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def maybe_expand_isr(self, partition: Partition) -> None:
+    def maybe_expand_isr(self, partition: Replica) -> None:
         """Examine a partition of which a follower may have caught up."""
         if self._rejected.get(partition, 0.0) <= self._loop.time():
             self._queue(partition)
 
-    def maybe_resign(self, partition: Partition) -> None:
+    def maybe_resign(self, partition: Replica) -> None:
         """Propose an ISR without this leader if it cannot write."""
         if self._has_to_resign(partition):
             self._queue(partition)
 
-    def _has_to_resign(self, partition: Partition) -> bool:
+    def _has_to_resign(self, partition: Replica) -> bool:
         if not partition.cannot_write:
             return False
         return partition.log.failed is not None or self._resigned.get(partition, 0.0) <= self._loop.time()
 
-    def _queue(self, partition: Partition) -> None:
+    def _queue(self, partition: Replica) -> None:
         self._queued[partition] = None
         self._has_queued.set()
 
@@ -119,7 +119,7 @@ class IsrManager:
         now = self._loop.time()
         self._rejected = {partition: due for partition, due in self._rejected.items() if due > now}
         self._resigned = {partition: due for partition, due in self._resigned.items() if due > now}
-        for partition in list(self._partitions.all()):
+        for partition in list(self._replicas.all()):
             leadership = partition.leadership
             if leadership is not None and len(leadership.agreed.replicas) > 1:
                 self._propose(partition, leadership)
@@ -127,7 +127,7 @@ class IsrManager:
                     self._queue(partition)
             await pacer.pause()
 
-    def _propose(self, partition: Partition, leadership: Leadership) -> None:
+    def _propose(self, partition: Replica, leadership: Leadership) -> None:
         agreed = leadership.agreed
         lag_max_ms = self._configs.broker[REPLICA_LAG_TIME_MAX_MS]
         proposal = leadership.propose(
@@ -216,5 +216,5 @@ class IsrManager:
         return outcome
 
 
-def _key(partition: Partition) -> TopicIdPartition:
+def _key(partition: Replica) -> TopicIdPartition:
     return TopicIdPartition(partition.topic_id, partition.index)

@@ -19,8 +19,8 @@ from penstock.cluster.metadata import MetadataImage
 from penstock.cluster.peers import Peers
 from penstock.records.batch import crc_holds, headers
 from penstock.records.errors import CorruptBatchError
-from penstock.services.partition import Partition
-from penstock.services.partitions import Partitions
+from penstock.services.replicas.replica import Replica
+from penstock.services.replicas.replica_manager import ReplicaManager
 from penstock.storage.damage_scan import examine
 from penstock.storage.segment import Damage, Segment
 from penstock.storage.segment_repair import repair_segment
@@ -43,15 +43,15 @@ class Mender:
     """Mends the damaged partitions of this broker, one after the other."""
 
     def __init__(
-        self, world: World, image: MetadataImage, partitions: Partitions, peers: Peers, *, node_id: int
+        self, world: World, image: MetadataImage, replicas: ReplicaManager, peers: Peers, *, node_id: int
     ) -> None:
         self._world = world
         self._loop = world.loop
         self._image = image
-        self._partitions = partitions
+        self._replicas = replicas
         self._peers = peers
         self._node_id = node_id
-        self._due: dict[Partition, float] = {}  # and how long it has waited for its turn
+        self._due: dict[Replica, float] = {}  # and how long it has waited for its turn
         self._news = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -63,12 +63,12 @@ class Mender:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
-    def damaged(self, partition: Partition) -> None:
+    def damaged(self, partition: Replica) -> None:
         """A partition may have damage."""
         if _damaged_segments(partition) and len(partition.state.replicas) > 1:
             self._want(partition, _FIRST_WAIT_S)
 
-    def _want(self, partition: Partition, wait_s: float) -> None:
+    def _want(self, partition: Replica, wait_s: float) -> None:
         self._due.setdefault(partition, wait_s)
         self._news.set()
 
@@ -86,7 +86,7 @@ class Mender:
                     longer_s = min(2 * wait_s, _LONGEST_WAIT_S)
                     self._loop.call_later(wait_s, self._want, partition, longer_s)
 
-    async def _mend(self, partition: Partition) -> None:
+    async def _mend(self, partition: Replica) -> None:
         """Mend all that is damaged, or raise why that cannot be."""
         for segment in _damaged_segments(partition):
             replica_log = partition.log
@@ -102,7 +102,7 @@ class Mender:
             finally:
                 partition.is_being_rewritten = False
 
-    async def _mend_segment(self, partition: Partition, segment: Segment) -> None:
+    async def _mend_segment(self, partition: Replica, segment: Segment) -> None:
         await self._world.work.run(partial(examine, partition.log, segment))
         sound = {damage: await self._copy_of(partition, damage) for damage in segment.damage}
         is_mended = await repair_segment(
@@ -125,7 +125,7 @@ class Mender:
 
     # What is missing.
 
-    async def _copy_of(self, partition: Partition, damage: Damage) -> bytes:
+    async def _copy_of(self, partition: Replica, damage: Damage) -> bytes:
         """The batches of the damaged offsets, as another replica has them."""
         reasons = []
         for node_id in self._others(partition):
@@ -139,7 +139,7 @@ class Mender:
                 reasons.append(f"broker {node_id}: {error}")
         raise MendingError("; ".join(reasons) or "no other replica is there")
 
-    def _others(self, partition: Partition) -> list[int]:
+    def _others(self, partition: Replica) -> list[int]:
         """The other replicas that are alive, those first that are likely to have everything."""
         state, brokers = partition.state, self._image.brokers
         ordered = dict.fromkeys((state.leader, *state.isr, *state.replicas))
@@ -149,7 +149,7 @@ class Mender:
             if id_ in state.replicas and id_ != self._node_id and id_ in brokers and not brokers[id_].fenced
         ]
 
-    async def _fetch(self, connection: Connection, partition: Partition, damage: Damage) -> bytes:
+    async def _fetch(self, connection: Connection, partition: Replica, damage: Damage) -> bytes:
         found = bytearray()
         offset = damage.first_offset
         while offset < damage.next_offset:
@@ -176,7 +176,7 @@ class Mender:
         return bytes(found)
 
     def _take(
-        self, found: bytearray, partition: Partition, damage: Damage, offset: int, records: memoryview
+        self, found: bytearray, partition: Replica, damage: Damage, offset: int, records: memoryview
     ) -> int:
         """Add what fits of an answer; the offset to go on from."""
         may_have_gaps = partition.log.config.compact or partition.log.may_have_gaps
@@ -202,5 +202,5 @@ class Mender:
         return offset
 
 
-def _damaged_segments(partition: Partition) -> list[Segment]:
+def _damaged_segments(partition: Replica) -> list[Segment]:
     return [segment for segment in partition.log.segments if segment.damage]

@@ -1,4 +1,4 @@
-"""Which partitions are fetched from which leader; follows the roles that `Partitions` gives them."""
+"""Which partitions are fetched from which leader; follows the roles that `ReplicaManager` gives them."""
 
 import asyncio
 import logging
@@ -7,8 +7,8 @@ from penstock.base.cluster_settings import REPLICA_HIGH_WATERMARK_CHECKPOINT_INT
 from penstock.cluster.metadata import NO_LEADER, MetadataImage
 from penstock.cluster.peers import Peers
 from penstock.services.configs import Configs
-from penstock.services.partition import Partition
-from penstock.services.partitions import Partitions
+from penstock.services.replicas.replica import Replica
+from penstock.services.replicas.replica_manager import ReplicaManager
 from penstock.services.replication.fetcher import ReplicaFetcher
 from penstock.services.replication.isr import IsrController, IsrManager
 from penstock.services.replication.mending import Mender
@@ -26,7 +26,7 @@ class Replication:
         self,
         world: World,
         image: MetadataImage,
-        partitions: Partitions,
+        replicas: ReplicaManager,
         peers: Peers,
         configs: Configs,
         controller: IsrController,
@@ -35,27 +35,27 @@ class Replication:
     ) -> None:
         self._world = world
         self._image = image
-        self._partitions = partitions
+        self._replicas = replicas
         self._peers = peers
         self._configs = configs
         self._node_id = node_id
         self._throttle = FollowerThrottle(world, configs)
         self._fetchers: dict[int, ReplicaFetcher] = {}
-        self._leaders: dict[Partition, int] = {}  # of those that are fetched
+        self._leaders: dict[Replica, int] = {}  # of those that are fetched
         self._runs = False
         self._ending: dict[asyncio.Task[None], None] = {}
         self._writing: asyncio.Task[None] | None = None
-        self._isr_manager = IsrManager(world, image, partitions, configs, controller, node_id=node_id)
-        self._mender = Mender(world, image, partitions, peers, node_id=node_id)
+        self._isr_manager = IsrManager(world, image, replicas, configs, controller, node_id=node_id)
+        self._mender = Mender(world, image, replicas, peers, node_id=node_id)
 
     def start(self) -> None:
         """Follow what is to be followed, from now on."""
         self._runs = True
-        self._partitions.on_changed = self.changed
-        self._partitions.on_may_join = self._isr_manager.maybe_expand_isr
-        self._partitions.on_cannot_write = self._isr_manager.maybe_resign
-        self._partitions.findings.on_damaged = self._mender.damaged
-        for partition in list(self._partitions.all()):
+        self._replicas.on_changed = self.changed
+        self._replicas.on_may_join = self._isr_manager.maybe_expand_isr
+        self._replicas.on_cannot_write = self._isr_manager.maybe_resign
+        self._replicas.findings.on_damaged = self._mender.damaged
+        for partition in list(self._replicas.all()):
             self.changed(partition)
             self._mender.damaged(partition)  # if it is: a start may have found that
         self._isr_manager.start()
@@ -82,7 +82,7 @@ class Replication:
                 self._configs.broker[REPLICA_HIGH_WATERMARK_CHECKPOINT_INTERVAL_MS] / 1000
             )
             try:
-                await self._partitions.write_high_watermarks()
+                await self._replicas.write_high_watermarks()
                 lacks_room = False
             except NoRoomError as error:
                 if not lacks_room:
@@ -91,7 +91,7 @@ class Replication:
             except Exception:
                 log.exception("high watermark checkpoint failed; retrying")
 
-    def changed(self, partition: Partition) -> None:
+    def changed(self, partition: Replica) -> None:
         """A partition came, may have another leader, or is gone."""
         if not self._runs:
             return
@@ -110,7 +110,7 @@ class Replication:
             fetcher = self._fetchers[leader] = ReplicaFetcher(
                 self._world,
                 self._image,
-                self._partitions,
+                self._replicas,
                 self._peers,
                 self._configs,
                 self._throttle,
@@ -119,7 +119,7 @@ class Replication:
             )
         return fetcher
 
-    def _leave(self, partition: Partition, leader: int) -> None:
+    def _leave(self, partition: Replica, leader: int) -> None:
         fetcher = self._fetchers[leader]
         fetcher.leave(partition)
         if not len(fetcher):

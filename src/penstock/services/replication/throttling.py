@@ -12,7 +12,7 @@ from penstock.base.cluster_settings import (
 from penstock.base.settings import Setting
 from penstock.core.throttling import Throttle
 from penstock.services.configs import Configs
-from penstock.services.partition import Partition
+from penstock.services.replicas.replica import Replica
 from penstock.world import World
 
 
@@ -40,15 +40,15 @@ class FollowerThrottle:
         self._named = ReplicationThrottle(world, configs, FOLLOWER_REPLICATION_THROTTLED_RATE)
         self._moved = ReplicationThrottle(world, configs, PENSTOCK_MOVE_MAX_BYTES_PER_SECOND)
 
-    def count(self, partition: Partition, size: int) -> None:
+    def count(self, partition: Replica, size: int) -> None:
         for throttle in self._those_of(partition):
             throttle.count(size)
 
-    def wait_s(self, partition: Partition) -> float:
+    def wait_s(self, partition: Replica) -> float:
         """How long a partition is not to be fetched."""
         return max((throttle.wait_s() for throttle in self._those_of(partition)), default=0.0)
 
-    def _those_of(self, partition: Partition) -> Iterator[ReplicationThrottle]:
+    def _those_of(self, partition: Replica) -> Iterator[ReplicationThrottle]:
         if not partition.is_in_sync:
             if partition.is_throttled:
                 yield self._named

@@ -7,7 +7,7 @@ from penstock.base.ids import CONSUMER_OFFSETS, TopicPartition
 from penstock.core.groups.shard import GroupShard
 from penstock.records.control import Marker
 from penstock.services.coordinators.coordinator import Coordinator
-from penstock.services.partitions import Partitions
+from penstock.services.replicas.replica_manager import ReplicaManager
 from penstock.services.topic_rules import AppendError
 from penstock.world import World
 
@@ -15,16 +15,16 @@ from penstock.world import World
 class Markers:
     """Writes markers to partitions, and tells the groups' coordinator of those that end commits of offsets."""
 
-    def __init__(self, world: World, partitions: Partitions, groups: Coordinator[GroupShard]) -> None:
+    def __init__(self, world: World, replicas: ReplicaManager, groups: Coordinator[GroupShard]) -> None:
         self._world = world
-        self._partitions = partitions
+        self._replicas = replicas
         self._groups = groups
 
     def append(
         self, marker: Marker, where: TopicPartition, *, version: int, timeout_ms: int
     ) -> "ErrorCode | asyncio.Future[ErrorCode]":
         """What came of it, or a future for that: NONE once the marker is safe."""
-        partition = self._partitions.find(*where)
+        partition = self._replicas.find(*where)
         if isinstance(partition, ErrorCode):
             return partition
         refusal = partition.isr_refusal()

@@ -5,7 +5,7 @@ from penstock.cluster.peers import Peers
 from penstock.core.groups.shard import GroupShard
 from penstock.core.transactions.shard import TransactionShard
 from penstock.services.coordinators.coordinator import Coordinator
-from penstock.services.partitions import Partitions
+from penstock.services.replicas.replica_manager import ReplicaManager
 from penstock.services.transactions.marker_writer import MarkerWriter
 from penstock.services.transactions.markers import Markers
 from penstock.services.transactions.remote_coordinators import RemoteCoordinators
@@ -21,7 +21,7 @@ class Transactions:
         self,
         world: World,
         image: MetadataImage,
-        partitions: Partitions,
+        replicas: ReplicaManager,
         coordinator: Coordinator[TransactionShard],
         groups: Coordinator[GroupShard],
         *,
@@ -33,7 +33,7 @@ class Transactions:
         questioned, marked = self._peers
         self._remote_coordinators = RemoteCoordinators(world, questioned)
         self._remote_markers = RemoteMarkers(world, marked)
-        self.markers = Markers(world, partitions, groups)
+        self.markers = Markers(world, replicas, groups)
         self.marker_writer = MarkerWriter(
             world,
             image,

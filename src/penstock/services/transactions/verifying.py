@@ -22,7 +22,7 @@ from penstock.core.transactions.shard import TransactionShard
 from penstock.core.transactions.transaction import VERSION_2, ProducerIdAndEpoch
 from penstock.core.verification import Verification
 from penstock.services.coordinators.coordinator import Coordinator
-from penstock.services.partition import Partition
+from penstock.services.replicas.replica import Replica
 from penstock.services.transactions.marker_writer import MarkerWriter
 from penstock.services.transactions.remote_coordinators import Codes, Question, RemoteCoordinators
 from penstock.world import World
@@ -43,13 +43,13 @@ _TRY_AGAIN: Final = (
 _ATTEMPTS: Final = 5
 
 # By partition: what a batch needs to begin a transaction there, or why it may not.
-Verified: TypeAlias = dict[Partition, Verification | ErrorCode]
+Verified: TypeAlias = dict[Replica, Verification | ErrorCode]
 
 
 class Beginning(NamedTuple):
     """A batch that would be the first of its producer's transaction in a partition."""
 
-    partition: Partition
+    partition: Replica
     sequence: int
 
     @property

@@ -22,7 +22,7 @@ from penstock.services.findings import Findings
 from penstock.services.flusher import Flusher
 from penstock.services.metrics import Metrics
 from penstock.services.other_directories import Others, look_at_others, tell_of_stray, tell_of_unknown
-from penstock.services.partition import Partition
+from penstock.services.replicas.replica import Replica
 from penstock.services.room import Room
 from penstock.services.topic_rules import TopicRules, log_config
 from penstock.storage.data_directory import DataDirectory
@@ -44,9 +44,9 @@ class _Held(NamedTuple):
     """A topic's partitions on this broker."""
 
     topic: Topic
-    partitions: list[Partition | None]  # by number; None where others have the replicas
+    partitions: list[Replica | None]  # by number; None where others have the replicas
 
-    def here(self) -> Iterator[Partition]:
+    def here(self) -> Iterator[Replica]:
         return (partition for partition in self.partitions if partition is not None)
 
 
@@ -57,7 +57,7 @@ class _Doomed(NamedTuple):
     due_ms: int
 
 
-class Partitions:
+class ReplicaManager:
     """All live partitions. Told of changes by the controller; asked by request handlers."""
 
     def __init__(
@@ -90,11 +90,11 @@ class Partitions:
         self.findings = Findings(world, metrics)
         self._turn = asyncio.Lock()  # of who has the directory's files in hand
         # Told of every partition that came, may have another role, or went: its log has failed then.
-        self.on_changed: Callable[[Partition], None] = _nobody_listens
+        self.on_changed: Callable[[Replica], None] = _nobody_listens
         # Told when a follower of a partition that is led here may be in sync.
-        self.on_may_join: Callable[[Partition], None] = _nobody_listens
+        self.on_may_join: Callable[[Replica], None] = _nobody_listens
         # Told when a partition that is led here cannot be written to.
-        self.on_cannot_write: Callable[[Partition], None] = _nobody_listens
+        self.on_cannot_write: Callable[[Replica], None] = _nobody_listens
 
     # Finding.
 
@@ -102,7 +102,7 @@ class Partitions:
         """Whether a topic of that name has been made ready here; it may be one of which others have all replicas."""
         return topic in self._by_name
 
-    def find(self, topic: str, index: int) -> Partition | ErrorCode:
+    def find(self, topic: str, index: int) -> Replica | ErrorCode:
         """A partition that this broker leads."""
         held = self._by_name.get(topic)
         if held is None or not 0 <= index < len(held.partitions):
@@ -112,21 +112,21 @@ class Partitions:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return partition
 
-    def find_by_id(self, topic_id: bytes, index: int) -> Partition | ErrorCode:
+    def find_by_id(self, topic_id: bytes, index: int) -> Replica | ErrorCode:
         """A partition that this broker leads."""
         partition = self.find_replica_by_id(topic_id, index)
-        if isinstance(partition, Partition) and not partition.is_leader:
+        if isinstance(partition, Replica) and not partition.is_leader:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return partition
 
-    def find_replica(self, topic: str, index: int) -> Partition | ErrorCode:
+    def find_replica(self, topic: str, index: int) -> Replica | ErrorCode:
         """A partition that this broker leads or follows."""
         held = self._by_name.get(topic)
         if held is None or not 0 <= index < len(held.partitions):
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return held.partitions[index] or ErrorCode.NOT_LEADER_OR_FOLLOWER
 
-    def find_replica_by_id(self, topic_id: bytes, index: int) -> Partition | ErrorCode:
+    def find_replica_by_id(self, topic_id: bytes, index: int) -> Replica | ErrorCode:
         """A partition that this broker leads or follows."""
         held = self._by_id.get(topic_id)
         if held is None:
@@ -135,7 +135,7 @@ class Partitions:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return held.partitions[index] or ErrorCode.NOT_LEADER_OR_FOLLOWER
 
-    def all(self) -> Iterator[Partition]:
+    def all(self) -> Iterator[Replica]:
         """Every partition that is here, by topic name and index."""
         for name in sorted(self._by_name):
             yield from self._by_name[name].here()
@@ -229,7 +229,7 @@ class Partitions:
         await self._remove(list(held.here()), settings, is_recorded=is_recorded)
 
     async def _remove(
-        self, partitions: list[Partition], settings: Settings, *, is_recorded: bool = True
+        self, partitions: list[Replica], settings: Settings, *, is_recorded: bool = True
     ) -> None:
         """Close partitions and delete what they hold."""
         for partition in partitions:
@@ -368,7 +368,7 @@ class Partitions:
         for _ in self._directory.note_offsets_stepwise(logs):
             await pacer.pause()
 
-    async def write_cleaner_offset(self, partition: Partition, offset: int) -> None:
+    async def write_cleaner_offset(self, partition: Replica, offset: int) -> None:
         """Write down how far compaction has come."""
         key = TopicPartition(partition.topic, partition.index)
 
@@ -424,7 +424,7 @@ class Partitions:
 
     # Following a leader.
 
-    async def cut_end(self, partition: Partition, offset: int) -> None:
+    async def cut_end(self, partition: Replica, offset: int) -> None:
         """Drop what a log has from `offset` on; StorageError if that fails."""
         key = TopicPartition(partition.topic, partition.index)
         if partition.in_memory:
@@ -432,7 +432,7 @@ class Partitions:
         else:
             await self._cut(partition, lambda: self._directory.truncate(key, partition.log, offset))
 
-    async def begin_anew(self, partition: Partition, start_offset: int) -> None:
+    async def begin_anew(self, partition: Replica, start_offset: int) -> None:
         """Drop all that a log has, and go on at `start_offset`; StorageError if that fails."""
         key, now_ms = TopicPartition(partition.topic, partition.index), self._world.loop.now_ms()
         if partition.in_memory:
@@ -443,7 +443,7 @@ class Partitions:
                 lambda: self._directory.truncate_fully(key, partition.log, start_offset, now_ms=now_ms),
             )
 
-    async def _cut(self, partition: Partition, cut: Callable[[], None]) -> None:
+    async def _cut(self, partition: Replica, cut: Callable[[], None]) -> None:
         assert partition.cut is None
         done: asyncio.Future[None] = self._world.loop.create_future()
         partition.cut = done
@@ -480,12 +480,12 @@ class Partitions:
 
     async def _open(
         self, topic: Topic, settings: Settings, present: Collection[TopicPartition], indexes: list[int]
-    ) -> list[Partition]:
+    ) -> list[Replica]:
         topic_rules = TopicRules(settings, self._configs.broker)
         config = log_config(settings, self._configs.broker)
         in_memory = settings[PENSTOCK_STORAGE] == "memory"
         pacer = Pacer(self._world.loop, slice_ms=self._slice_ms)
-        opened: list[Partition] = []
+        opened: list[Replica] = []
         created: list[TopicPartition] = []
         try:
             for index in indexes:
@@ -501,7 +501,7 @@ class Partitions:
                 )
                 known = 0 if in_memory else self._directory.high_watermark(TopicPartition(topic.name, index))
                 opened.append(
-                    Partition(
+                    Replica(
                         self._world,
                         self._flusher,
                         self._memory if in_memory else self._world.disk,
@@ -609,10 +609,10 @@ class Partitions:
             return open_log()  # a few small reads: not worth a thread
         return await self._world.work.run(open_log)
 
-    def _may_join(self, partition: Partition) -> None:
+    def _may_join(self, partition: Replica) -> None:
         self.on_may_join(partition)
 
-    def _cannot_write(self, partition: Partition) -> None:
+    def _cannot_write(self, partition: Replica) -> None:
         self.on_cannot_write(partition)
 
     def _configure(self, held: _Held, settings: Settings) -> None:
@@ -624,7 +624,7 @@ class Partitions:
             partition.advance()
 
 
-def _nobody_listens(_partition: Partition) -> None:
+def _nobody_listens(_partition: Replica) -> None:
     """This broker replicates nothing."""
 
 

@@ -63,11 +63,11 @@ class TimestampedOffset(NamedTuple):
 NOT_FOUND = TimestampedOffset(NO_TIMESTAMP, NO_OFFSET, NO_EPOCH)
 
 
-def _nobody_listens(_partition: "Partition") -> None:
+def _nobody_listens(_partition: "Replica") -> None:
     """Nobody keeps in-sync sets."""
 
 
-class Partition:
+class Replica:
     """One replica of a partition: the leader's, or a follower's."""
 
     __slots__ = (
@@ -119,8 +119,8 @@ class Partition:
         topic_rules: TopicRules,
         node_id: int,
         room: Room,
-        on_may_join: "Callable[[Partition], None]" = _nobody_listens,
-        on_cannot_write: "Callable[[Partition], None]" = _nobody_listens,
+        on_may_join: "Callable[[Replica], None]" = _nobody_listens,
+        on_cannot_write: "Callable[[Replica], None]" = _nobody_listens,
     ) -> None:
         """`high_watermark`: below it everything was committed when it was written down; the log may have less."""
         self._world = world
