@@ -10,7 +10,7 @@ import pytest
 
 from penstock.base.errors import ErrorCode
 from penstock.core.coordination import Pending
-from penstock.core.groups.classic_rebalance import Rebalancing
+from penstock.core.groups.classic_rebalance import ClassicRebalancing
 from penstock.core.groups.offsets import Offsets
 from penstock.core.transactions import ending
 from penstock.core.transactions.shard import TransactionShard
@@ -106,13 +106,13 @@ def verification_skipped(patch: pytest.MonkeyPatch) -> None:
 def generation_not_bumped(patch: pytest.MonkeyPatch) -> None:
     """A rebalance of a classic group leaves its generation as it was."""
 
-    def complete_join(self: Rebalancing, group: Any, *more: Any) -> None:
+    def complete_join(self: ClassicRebalancing, group: Any, *more: Any) -> None:
         if group.generation > 1:
             group.generation -= 1
         genuine(self, group, *more)
 
-    genuine = Rebalancing.complete_join
-    patch.setattr(Rebalancing, "complete_join", complete_join)
+    genuine = ClassicRebalancing.complete_join
+    patch.setattr(ClassicRebalancing, "complete_join", complete_join)
 
 
 @planted

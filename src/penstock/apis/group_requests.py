@@ -6,9 +6,7 @@ from typing import Final, TypeVar
 from penstock.apis.context import Call
 from penstock.apis.reply import Reply
 from penstock.base.errors import ErrorCode, Refusal
-from penstock.core.groups.consumer import ConsumerGroups
 from penstock.core.groups.requests import ClientInfo
-from penstock.core.groups.shard import GroupShard
 
 Answered = TypeVar("Answered")
 Response = TypeVar("Response")
@@ -55,9 +53,3 @@ def code_of(refusal: Refusal) -> ErrorCode:
 def message_of(refusal: Refusal) -> str | None:
     """What the client is told beside the code. It may contain what the client sent, which may be long."""
     return None if refusal.message is None else refusal.message[:MESSAGE_LENGTH_MAX]
-
-
-def consumer_groups(shard: GroupShard) -> ConsumerGroups:
-    """The side of a shard that knows the requests of the consumer protocol."""
-    assert isinstance(shard.consumer, ConsumerGroups)
-    return shard.consumer

@@ -51,7 +51,7 @@ def handle(call: Call, request: OffsetCommitRequest) -> OffsetCommitResponse | R
         retention_ms=request.retention_time_ms,
     )
     codes = call.services.coordinators.groups.ask_at_once(
-        request.group_id, lambda shard, now_ms: shard.commit(commit, now_ms)
+        request.group_id, lambda shard, now_ms: shard.commit_offsets(commit, now_ms)
     )
     if isinstance(codes, tuple):  # a Refusal is one too
         return _tell(asked, codes)

@@ -27,7 +27,7 @@ def handle(call: Call, request: JoinGroupRequest) -> JoinGroupResponse | Reply:
         # Nobody could be told its member id.
         return _response(call, Joined(error=ErrorCode.INVALID_REQUEST, member_id=request.member_id))
     joined = call.services.coordinators.groups.ask_at_once(
-        request.group_id, lambda shard, now_ms: shard.join(join, now_ms)
+        request.group_id, lambda shard, now_ms: shard.join_group(join, now_ms)
     )
     return when_answered(joined, lambda joined: _respond(call, request, joined))
 

@@ -48,7 +48,7 @@ def handle(call: Call, request: HeartbeatRequest) -> HeartbeatResponse | Reply:
     answer = groups.ask_at_once(heartbeat.group_id, lambda shard, now_ms: shard.heartbeat(heartbeat, now_ms))
     if answer is ErrorCode.NONE and call.client.software_name in CLIENTS_THAT_MAY_WAIT:
         news = groups.ask_at_once(
-            heartbeat.group_id, lambda shard, now_ms: shard.await_news(heartbeat, now_ms)
+            heartbeat.group_id, lambda shard, now_ms: shard.await_rebalance(heartbeat, now_ms)
         )
         if isinstance(news, asyncio.Future):
             return Reply(_when_there_is_news(call, heartbeat, news), release=lambda: _let_go(news))

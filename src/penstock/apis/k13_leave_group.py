@@ -28,7 +28,7 @@ def handle(call: Call, request: LeaveGroupRequest) -> LeaveGroupResponse | Reply
     )
     leave = Leave(group_id=request.group_id, members=members)
     codes = call.services.coordinators.groups.ask_at_once(
-        request.group_id, lambda shard, now_ms: shard.leave(leave, now_ms)
+        request.group_id, lambda shard, now_ms: shard.leave_group(leave, now_ms)
     )
     return when_answered(codes, lambda codes: _respond(members, codes, several=several))
 

@@ -30,7 +30,7 @@ def handle(call: Call, request: SyncGroupRequest) -> SyncGroupResponse | Reply:
         assignments=[(one.member_id, one.assignment) for one in request.assignments],
     )
     synced = call.services.coordinators.groups.ask_at_once(
-        request.group_id, lambda shard, now_ms: shard.sync(sync, now_ms)
+        request.group_id, lambda shard, now_ms: shard.sync_group(sync, now_ms)
     )
     return when_answered(synced, _respond)
 

@@ -31,7 +31,9 @@ async def handle(call: Call, request: DescribeGroupsRequest) -> DescribeGroupsRe
 
 
 async def _describe(call: Call, group_id: str) -> DescribedGroup:
-    found = await call.services.coordinators.groups.ask(group_id, lambda shard, _: shard.describe(group_id))
+    found = await call.services.coordinators.groups.ask(
+        group_id, lambda shard, _: shard.describe_group(group_id)
+    )
     if isinstance(found, Refusal):
         return _not_described(call, group_id, found)
     return DescribedGroup(

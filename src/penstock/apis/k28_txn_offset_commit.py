@@ -97,7 +97,7 @@ async def _commit(call: Call, request: TxnOffsetCommitRequest, commit: OffsetCom
     def decide(shard: GroupShard, now_ms: int) -> Decision[tuple[ErrorCode, ...]]:
         if not _is_verified(partition, identity, verification):
             return Decision.refused(ErrorCode.INVALID_TXN_STATE)
-        return shard.commit_in_transaction(commit, BatchProducer(*identity), now_ms)
+        return shard.commit_offsets_in_transaction(commit, BatchProducer(*identity), now_ms)
 
     answer = await groups.ask(commit.group_id, decide)
     if isinstance(answer, Refusal):

@@ -1,12 +1,13 @@
 """ConsumerGroupHeartbeat (key 68), v0-v1: join, stay in and leave a group of the consumer protocol (KIP-848)."""
 
 from penstock.apis.context import Call
-from penstock.apis.group_requests import client_of, code_of, consumer_groups, message_of, when_answered
+from penstock.apis.group_requests import client_of, code_of, message_of, when_answered
 from penstock.apis.reply import Reply
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.base.features import GROUP_VERSION
 from penstock.base.ids import TopicId, format_id
 from penstock.core.groups.assignment import assignment_of, listed
+from penstock.core.groups.consumer_groups import ConsumerGroups
 from penstock.core.groups.consumer_requests import ConsumerHeartbeat, HeartbeatAnswer
 from penstock.wire.messages.consumer_group_heartbeat import (
     Assignment,
@@ -26,7 +27,8 @@ def handle(call: Call, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupH
         return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     heartbeat = _heartbeat(call, request)
     answer = call.services.coordinators.groups.ask_at_once(
-        request.group_id, lambda shard, now_ms: consumer_groups(shard).heartbeat(heartbeat, now_ms)
+        request.group_id,
+        lambda shard, now_ms: shard.kind(ConsumerGroups).consumer_group_heartbeat(heartbeat, now_ms),
     )
     return when_answered(answer, _respond)
 

@@ -1,10 +1,11 @@
 """ConsumerGroupDescribe (key 69), v0-v1: groups of the consumer protocol, with what members have and shall have."""
 
 from penstock.apis.context import Call
-from penstock.apis.group_requests import GROUP_OPERATIONS, code_of, consumer_groups, message_of
+from penstock.apis.group_requests import GROUP_OPERATIONS, code_of, message_of
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.base.features import GROUP_VERSION
 from penstock.core.groups import assignment as assignments
+from penstock.core.groups.consumer_groups import ConsumerGroups
 from penstock.core.groups.consumer_requests import DescribedConsumer
 from penstock.wire.messages.consumer_group_describe import (
     Assignment,
@@ -42,7 +43,7 @@ async def handle(call: Call, request: ConsumerGroupDescribeRequest) -> ConsumerG
 
 async def _describe(call: Call, group_id: str) -> DescribedGroup:
     found = await call.services.coordinators.groups.ask(
-        group_id, lambda shard, _: consumer_groups(shard).describe(group_id)
+        group_id, lambda shard, _: shard.kind(ConsumerGroups).consumer_group_describe(group_id)
     )
     if isinstance(found, Refusal):
         return DescribedGroup(group_id=group_id, error_code=code_of(found), error_message=message_of(found))

@@ -4,11 +4,12 @@ from itertools import count
 
 from penstock.base.ids import TopicId
 from penstock.core.groups.assignment import NOTHING
-from penstock.core.groups.consumer import consumer_groups
+from penstock.core.groups.consumer_groups import ConsumerGroups, consumer_groups
 from penstock.core.groups.consumer_requests import ConsumerHeartbeat
 from penstock.core.groups.consumer_settings import ConsumerGroupSettings, GroupTimes
 from penstock.core.groups.requests import ClientInfo
 from penstock.core.groups.subscriptions import SubscribableTopic
+from penstock.records.internal.group_records import GROUP_RECORDS
 from tests.core.groups.driven_shard import GROUP, SETTINGS, DrivenShard
 
 
@@ -50,16 +51,25 @@ class KnownTopics:
 class DrivenConsumers(DrivenShard):
     """Work is done at once unless `holds_work` is set; then `step` does one slice of it."""
 
-    def __init__(self, topics=None, *, settings=SETTINGS, times=None, **consumer_settings):
+    def __init__(
+        self,
+        topics=None,
+        *,
+        settings=SETTINGS,
+        times=None,
+        more_kinds=(),
+        record_format=GROUP_RECORDS,
+        **consumer_settings,
+    ):
         self.topics = KnownTopics(orders=4) if topics is None else topics
         self.times = GroupTimes() if times is None else times
         self.work = []
         self.holds_work = False
         self.steps = 0
-        side = consumer_groups(
+        consumer = consumer_groups(
             self.topics, ConsumerGroupSettings(**consumer_settings), lambda group_id: self.times
         )
-        super().__init__(settings, side)
+        super().__init__(settings, [consumer, *more_kinds], record_format)
 
     def carry_out(self, decision):
         response = super().carry_out(decision)
@@ -92,7 +102,7 @@ class DrivenConsumers(DrivenShard):
             client=fields.pop("client", ClientInfo("app", "/127.0.0.1")),
             **fields,
         )
-        return self.carry_out(self.shard.consumer.heartbeat(request, self.now_ms))
+        return self.carry_out(self.shard.kind(ConsumerGroups).consumer_group_heartbeat(request, self.now_ms))
 
     def enter(self, member_id, *topics, **fields):
         """The first heartbeat of a member."""
@@ -104,7 +114,7 @@ class DrivenConsumers(DrivenShard):
         return self.beat(member_id, 0, **(defaults | fields))
 
     def describe_consumers(self, group_id=GROUP):
-        return self.carry_out(self.shard.consumer.describe(group_id))
+        return self.carry_out(self.shard.kind(ConsumerGroups).consumer_group_describe(group_id))
 
     @property
     def group(self):

@@ -32,16 +32,6 @@ SETTINGS = GroupSettings(initial_rebalance_delay_ms=3_000)
 NO_COORDINATOR = Refusal(ErrorCode.NOT_COORDINATOR)
 
 
-class ClassicOnly:
-    """For shards in which nobody speaks the consumer protocol."""
-
-    def __init__(self, shard):
-        pass
-
-    def loaded(self, now_ms):
-        pass
-
-
 class Waiting:
     """The answer to a request, as soon as there is one."""
 
@@ -73,9 +63,10 @@ def subscription(*topics):
 class DrivenShard:
     """Requests are methods with the answers as results; one that waits is a `Waiting`."""
 
-    def __init__(self, settings=SETTINGS, consumer_side=ClassicOnly):
+    def __init__(self, settings=SETTINGS, kinds=(), record_format=GROUP_RECORDS):
         self.settings = settings
-        self.consumer_side = consumer_side
+        self.kinds = kinds
+        self.record_format = record_format
         self.now_ms = 1_000_000
         self.log: list[Written] = []
         self._suffixes = count(1)
@@ -83,7 +74,7 @@ class DrivenShard:
 
     def _load(self):
         self.waiting: dict[Pending, Waiting] = {}
-        self.shard = GroupShard(self.settings, self.consumer_side)
+        self.shard = GroupShard(self.settings, self.kinds)
         for offset, written in enumerate(self.log):
             self._replay(written, offset)
         self.shard.loaded(self.now_ms)
@@ -99,7 +90,7 @@ class DrivenShard:
         if written.key is None:
             self.shard.replay_marker(written.producer, committed=written.committed, offset=offset)
             return
-        record = GROUP_RECORDS.decode(written.key, written.value)
+        record = self.record_format.decode(written.key, written.value)
         self.shard.replay(record, offset=offset, producer=written.producer)
 
     def _append(self, written):
@@ -111,7 +102,7 @@ class DrivenShard:
         if isinstance(response, Pending):
             response = self.waiting[decision.response] = Waiting()
         for record in decision.records:
-            self._append(Written(*GROUP_RECORDS.encode(record), decision.producer))
+            self._append(Written(*self.record_format.encode(record), decision.producer))
         for pending, answer in decision.completes:
             self.waiting.pop(pending).response = answer
         return response
@@ -119,7 +110,7 @@ class DrivenShard:
     @property
     def records(self):
         """All that was written, as records."""
-        return [GROUP_RECORDS.decode(written.key, written.value) for written in self.log if written.key]
+        return [self.record_format.decode(written.key, written.value) for written in self.log if written.key]
 
     def marker(self, producer_id, *, committed):
         self._append(Written(None, None, BatchProducer(producer_id, 0), committed))
@@ -152,7 +143,7 @@ class DrivenShard:
             protocols=tuple(SupportedProtocol(*each) for each in protocols.items()),
             **(defaults | fields),
         )
-        return self.carry_out(self.shard.join(request, self.now_ms))
+        return self.carry_out(self.shard.join_group(request, self.now_ms))
 
     def sync(self, member_id, generation, assignments=None, *, group_id=GROUP, **fields):
         request = Sync(
@@ -162,7 +153,7 @@ class DrivenShard:
             assignments=tuple((assignments or {}).items()),
             **fields,
         )
-        return self.carry_out(self.shard.sync(request, self.now_ms))
+        return self.carry_out(self.shard.sync_group(request, self.now_ms))
 
     def heartbeat(self, member_id, generation, *, group_id=GROUP, instance_id=None):
         request = Heartbeat(
@@ -170,14 +161,14 @@ class DrivenShard:
         )
         return self.carry_out(self.shard.heartbeat(request, self.now_ms))
 
-    def await_news(self, member_id, generation, *, group_id=GROUP):
-        """After a heartbeat that brought none."""
+    def await_rebalance(self, member_id, generation, *, group_id=GROUP):
+        """After a heartbeat that was answered with NONE."""
         request = Heartbeat(group_id=group_id, member_id=member_id, generation=generation)
-        return self.carry_out(self.shard.await_news(request, self.now_ms))
+        return self.carry_out(self.shard.await_rebalance(request, self.now_ms))
 
     def leave(self, *members, group_id=GROUP):
         leaving = [LeavingMember(each) if isinstance(each, str) else LeavingMember(*each) for each in members]
-        return self.carry_out(self.shard.leave(Leave(group_id=group_id, members=leaving), self.now_ms))
+        return self.carry_out(self.shard.leave_group(Leave(group_id=group_id, members=leaving), self.now_ms))
 
     def commit(self, offsets, *, producer_id=None, **fields):
         """`offsets` is {(topic, partition): offset}."""
@@ -189,9 +180,9 @@ class DrivenShard:
             ],
         )
         if producer_id is None:
-            return self.carry_out(self.shard.commit(request, self.now_ms))
+            return self.carry_out(self.shard.commit_offsets(request, self.now_ms))
         producer = BatchProducer(producer_id, 0)
-        return self.carry_out(self.shard.commit_in_transaction(request, producer, self.now_ms))
+        return self.carry_out(self.shard.commit_offsets_in_transaction(request, producer, self.now_ms))
 
     def fetch(self, *positions, **fields):
         request = FetchOffsets(**{"group_id": GROUP} | fields, partitions=positions or None)
@@ -209,7 +200,7 @@ class DrivenShard:
         return self.carry_out(self.shard.delete_group(group_id))
 
     def describe(self, group_id=GROUP):
-        return self.carry_out(self.shard.describe(group_id))
+        return self.carry_out(self.shard.describe_group(group_id))
 
     def listed(self, *, states=(), types=()):
         listing = self.shard.list_groups(states=states, types=types)

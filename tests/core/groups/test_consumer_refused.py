@@ -2,6 +2,7 @@
 
 import pytest
 
+from penstock.core.groups.consumer_groups import ConsumerGroups
 from penstock.core.groups.consumer_requests import ConsumerHeartbeat
 from penstock.core.groups.requests import ClientInfo
 from tests.core.groups.driven_consumers import Consumer, DrivenConsumers, KnownTopics
@@ -21,7 +22,7 @@ def beat_in_vain(shard, consumer):
         member_epoch=consumer.epoch,
         client=ClientInfo("app", "/127.0.0.1"),
     )
-    decision = shard.shard.consumer.heartbeat(request, shard.now_ms)
+    decision = shard.shard.kind(ConsumerGroups).consumer_group_heartbeat(request, shard.now_ms)
     assert decision.records
 
 

@@ -58,10 +58,10 @@ def orders(*partitions):
 
 def test_whoever_listens_hears_that_the_group_changes_its_protocol_and_does_not_listen_in_the_new_one(shard):
     classic, generation = stable_classic_member(shard)
-    news = shard.await_news(classic, generation)
+    news = shard.await_rebalance(classic, generation)
     shard.enter("new")
     assert news.response is REBALANCE_IN_PROGRESS
-    assert shard.await_news(classic, generation) is ErrorCode.NONE
+    assert shard.await_rebalance(classic, generation) is ErrorCode.NONE
 
 
 def test_a_classic_group_becomes_one_of_the_consumer_protocol_with_its_first_such_member(shard):

@@ -246,7 +246,7 @@ def test_deleting_an_offset_takes_what_a_transaction_has_pending_with_it(shard):
 def test_with_a_topic_go_the_offsets_of_all_groups(shard):
     shard.commit({FIRST: 1, ("kept", 0): 2})
     shard.commit({SECOND: 3}, group_id="another")
-    for decision in shard.shard.forget_topics(lambda topic, _: topic == "orders"):
+    for decision in shard.shard.delete_offsets_of_topics(lambda topic, _: topic == "orders"):
         shard.carry_out(decision)
     assert (shard.committed(), shard.committed("another")) == ({("kept", 0): 2}, {})
 
@@ -254,6 +254,6 @@ def test_with_a_topic_go_the_offsets_of_all_groups(shard):
 def test_offsets_of_a_topic_that_was_made_again_under_another_id_go_too(shard):
     shard.commit({FIRST: OffsetToCommit(*FIRST, 5, topic_id=TOPIC_ID), SECOND: 6})
     shard.commit({FIRST: OffsetToCommit(*FIRST, 7, topic_id=ANOTHER_ID)}, group_id="another")
-    for decision in shard.shard.forget_topics(lambda _, topic_id: topic_id == TOPIC_ID):
+    for decision in shard.shard.delete_offsets_of_topics(lambda _, topic_id: topic_id == TOPIC_ID):
         shard.carry_out(decision)
     assert (shard.committed(), shard.committed("another")) == ({SECOND: 6}, {FIRST: 7})

@@ -135,10 +135,10 @@ def test_with_a_linger_time_the_first_decision_is_gathered_too() -> None:
         async def story() -> None:
             groups = controlled.broker.services.coordinators.groups
             assert not isinstance(await groups.topic(), Refusal)
-            await groups.ask("g", lambda shard, now_ms: shard.commit(_commit(0), now_ms))
+            await groups.ask("g", lambda shard, now_ms: shard.commit_offsets(_commit(0), now_ms))
             partition = controlled.broker.services.replicas.find(CONSUMER_OFFSETS, groups.index_for("g"))
-            first = groups.ask_at_once("g", lambda shard, now_ms: shard.commit(_commit(1), now_ms))
-            second = groups.ask_at_once("g", lambda shard, now_ms: shard.commit(_commit(2), now_ms))
+            first = groups.ask_at_once("g", lambda shard, now_ms: shard.commit_offsets(_commit(1), now_ms))
+            second = groups.ask_at_once("g", lambda shard, now_ms: shard.commit_offsets(_commit(2), now_ms))
             assert partition.log.end_offset == 1
             assert await asyncio.gather(first, second) == [(ErrorCode.NONE,)] * 2
             data = partition.log.read(0, max_bytes=1 << 16, upto_offset=3, cached_only=False)
@@ -204,10 +204,14 @@ def test_a_marker_comes_behind_what_was_gathered(controlled: ControlledBroker) -
         assert index is not None
 
         def commit(offset: int) -> Any:
-            return groups.ask_at_once("g", lambda shard, now_ms: shard.commit(_commit(offset), now_ms))
+            return groups.ask_at_once(
+                "g", lambda shard, now_ms: shard.commit_offsets(_commit(offset), now_ms)
+            )
 
         await commit(1)
-        await groups.ask("g", lambda shard, now_ms: shard.commit_in_transaction(_commit(5), PRODUCER, now_ms))
+        await groups.ask(
+            "g", lambda shard, now_ms: shard.commit_offsets_in_transaction(_commit(5), PRODUCER, now_ms)
+        )
         later = [commit(6), commit(7)]
         marker = Marker(MarkerType.COMMIT, PRODUCER.id, PRODUCER.epoch, 0)
         where = TopicPartition(CONSUMER_OFFSETS, index)

@@ -13,10 +13,10 @@ class ClassicMember:
     __slots__ = (
         "assignment",
         "client",
+        "held_heartbeat",
         "instance_id",
         "is_new",
         "joining",
-        "listening",
         "member_id",
         "protocol_names",
         "protocols",
@@ -46,8 +46,8 @@ class ClassicMember:
         self.assignment = assignment
         self.joining: Pending[Joined] | None = None
         self.syncing: Pending[Synced] | None = None
-        # A heartbeat whose answer is held until there is news.
-        self.listening: Pending[ErrorCode] | None = None
+        # A heartbeat whose answer is held until the group rebalances.
+        self.held_heartbeat: Pending[ErrorCode] | None = None
         # Waits for its first JoinGroup answer, so that it cannot have sent a heartbeat.
         self.is_new = False
 
@@ -149,20 +149,20 @@ class ClassicMember:
         self.answer_sync(Synced(error=ErrorCode.REBALANCE_IN_PROGRESS), effects)
         self.syncing = pending
 
-    def listen(self, pending: Pending[ErrorCode], effects: Effects) -> None:
-        self.hear(ErrorCode.NONE, effects)
-        self.listening = pending
+    def hold_heartbeat(self, pending: Pending[ErrorCode], effects: Effects) -> None:
+        self.answer_heartbeat(ErrorCode.NONE, effects)
+        self.held_heartbeat = pending
 
-    def hear(self, news: ErrorCode, effects: Effects) -> bool:
-        """Whether it was listening."""
-        if self.listening is None:
+    def answer_heartbeat(self, error: ErrorCode, effects: Effects) -> bool:
+        """Answer the held heartbeat; whether there was one."""
+        if self.held_heartbeat is None:
             return False
-        effects.complete(self.listening, news)
-        self.listening = None
+        effects.complete(self.held_heartbeat, error)
+        self.held_heartbeat = None
         return True
 
     def dismiss(self, error: ErrorCode, effects: Effects, *, member_id: str = "") -> None:
         """It is no longer a member: whatever it waits for is answered with the error."""
         self.answer_join(Joined(error=error, member_id=member_id), effects)
         self.answer_sync(Synced(error=error), effects)
-        self.hear(error, effects)
+        self.answer_heartbeat(error, effects)

@@ -5,7 +5,7 @@ begins again whenever somebody joined in it, but ends with the longest rebalance
 """
 
 from penstock.base.errors import ErrorCode
-from penstock.core.groups.classic import (
+from penstock.core.groups.classic_group import (
     COMPLETING_REBALANCE,
     EMPTY,
     PREPARING_REBALANCE,
@@ -18,7 +18,7 @@ from penstock.core.groups.effects import Effects
 from penstock.core.groups.requests import Joined, Synced
 
 
-class Rebalancing:
+class ClassicRebalancing:
     """The steps of a rebalance. None of them is durable until the generation is written."""
 
     def __init__(self, *, initial_delay_ms: int) -> None:
@@ -34,8 +34,8 @@ class Rebalancing:
     def begin(self, group: ClassicGroup, now_ms: int, effects: Effects) -> None:
         """Ask everybody to join again."""
         for member in group.members.values():
-            if member.hear(ErrorCode.REBALANCE_IN_PROGRESS, effects):
-                group.deadlines.cancel(group.news_key(member.member_id))
+            if member.answer_heartbeat(ErrorCode.REBALANCE_IN_PROGRESS, effects):
+                group.deadlines.cancel(group.hold_key(member.member_id))
                 group.await_heartbeat(member, now_ms)
         if group.state is COMPLETING_REBALANCE:
             for member in group.members.values():
@@ -56,7 +56,7 @@ class Rebalancing:
         else:
             group.deadlines.set(group.join_key, now_ms + group.rebalance_timeout_ms)
 
-    def join_time_is_up(self, group: ClassicGroup, now_ms: int, effects: Effects) -> None:
+    def rebalance_timed_out(self, group: ClassicGroup, now_ms: int, effects: Effects) -> None:
         """The timer of the gathering: an initial one may be extended."""
         ends_ms = group.initial_rebalance_ends_ms
         if ends_ms is not None and group.joined_in_delay and now_ms < ends_ms:
@@ -93,13 +93,12 @@ class Rebalancing:
             group.unsynced.add(member.member_id)
         group.deadlines.set(group.sync_key, now_ms + group.rebalance_timeout_ms)
 
-    def sync_time_is_up(self, group: ClassicGroup, now_ms: int, effects: Effects) -> None:
+    def sync_timed_out(self, group: ClassicGroup, now_ms: int, effects: Effects) -> None:
         """Whoever has not asked for its assignment by now is out, and the others share anew."""
         if group.state not in (COMPLETING_REBALANCE, STABLE) or not group.unsynced:
             return
         for member_id in sorted(group.unsynced):
-            group.members[member_id].dismiss(ErrorCode.UNKNOWN_MEMBER_ID, effects)
-            group.remove(member_id)
+            group.evict(member_id, effects)
         self.begin(group, now_ms, effects)
 
 

@@ -7,9 +7,8 @@ leaves no request of its own waiting for ever.
 from typing import Final
 
 from penstock.base.errors import ErrorCode
-from penstock.core.coordination import Decision, Pending
-from penstock.core.deadlines import Key
-from penstock.core.groups.classic import (
+from penstock.core.coordination import Pending
+from penstock.core.groups.classic_group import (
     COMPLETING_REBALANCE,
     EMPTY,
     PREPARING_REBALANCE,
@@ -18,7 +17,7 @@ from penstock.core.groups.classic import (
 )
 from penstock.core.groups.classic_member import ClassicMember
 from penstock.core.groups.classic_protocols import elect, have_one_in_common
-from penstock.core.groups.classic_rebalance import Rebalancing, joined
+from penstock.core.groups.classic_rebalance import ClassicRebalancing, joined
 from penstock.core.groups.effects import Effects
 from penstock.core.groups.group import NO_MEMBER
 from penstock.core.groups.requests import Heartbeat, Join, Joined, Leave, LeavingMember, Sync, Synced
@@ -31,9 +30,9 @@ _WAITS_IN_A_SESSION: Final = 4
 class ClassicRequests:
     """What members ask, of a group that is there (a new one is made by the shard before its first join)."""
 
-    def __init__(self, settings: GroupSettings) -> None:
+    def __init__(self, settings: GroupSettings, rebalancing: ClassicRebalancing) -> None:
         self._settings = settings
-        self.rebalancing = Rebalancing(initial_delay_ms=settings.initial_rebalance_delay_ms)
+        self._rebalancing = rebalancing
 
     # Joining
 
@@ -43,8 +42,8 @@ class ClassicRequests:
         """The answer, or what the member has to wait for: that all others have joined too."""
         if not self._has_room(group, request.member_id):
             if request.member_id in group.members:
-                _remove(group, request.member_id, effects)
-                self.rebalancing.begin_or_go_on(group, now_ms, effects)
+                group.evict(request.member_id, effects)
+                self._rebalancing.begin_or_go_on(group, now_ms, effects)
             return Joined(error=ErrorCode.GROUP_MAX_SIZE_REACHED)
         if not _supports(group, request):
             return Joined(error=ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id=request.member_id)
@@ -85,7 +84,7 @@ class ClassicRequests:
         # It knows no generation yet and cannot send heartbeats, and nothing tells us when its connection breaks.
         new_member_ends_ms = now_ms + self._settings.new_member_join_timeout_ms
         group.deadlines.set(group.session_key(member_id), new_member_ends_ms)
-        self.rebalancing.begin_or_go_on(group, now_ms, effects)
+        self._rebalancing.begin_or_go_on(group, now_ms, effects)
         return pending
 
     def _join_again(
@@ -109,7 +108,7 @@ class ClassicRequests:
         group.changed()
         pending: Pending[Joined] = Pending()
         member.wait_to_join(pending, effects)
-        self.rebalancing.begin_or_go_on(group, now_ms, effects)
+        self._rebalancing.begin_or_go_on(group, now_ms, effects)
         return pending
 
     def _replace(
@@ -138,7 +137,7 @@ class ClassicRequests:
             return _keeps_its_place(group, member)
         pending: Pending[Joined] = Pending()
         member.joining = pending
-        self.rebalancing.begin_or_go_on(group, now_ms, effects)
+        self._rebalancing.begin_or_go_on(group, now_ms, effects)
         return pending
 
     # Synchronising
@@ -184,10 +183,10 @@ class ClassicRequests:
             return ErrorCode.REBALANCE_IN_PROGRESS
         return ErrorCode.NONE
 
-    def await_news(
+    def await_rebalance(
         self, group: ClassicGroup, request: Heartbeat, now_ms: int, effects: Effects
     ) -> ErrorCode | Pending[ErrorCode]:
-        """After a heartbeat that brought no news: what the next would bring, as soon as it would."""
+        """After a heartbeat that was answered with NONE: hold the next answer until the group rebalances."""
         member = group.members[request.member_id]
         wait_ms = min(self._settings.heartbeat_wait_ms, member.session_timeout_ms // _WAITS_IN_A_SESSION)
         # A Java consumer that is closed waits for all its answers. It leaves by a request, which ends the wait;
@@ -195,8 +194,8 @@ class ClassicRequests:
         if wait_ms <= 0 or member.is_static or group.is_of_streams or not group.uses_consumer_protocol:
             return ErrorCode.NONE
         pending: Pending[ErrorCode] = Pending()
-        member.listen(pending, effects)
-        group.deadlines.set(group.news_key(member.member_id), now_ms + wait_ms)
+        member.hold_heartbeat(pending, effects)
+        group.deadlines.set(group.hold_key(member.member_id), now_ms + wait_ms)
         return pending
 
     def leave(
@@ -204,7 +203,7 @@ class ClassicRequests:
     ) -> tuple[ErrorCode, ...]:
         errors = tuple(self._leave(group, leaving, effects) for leaving in request.members)
         if ErrorCode.NONE in errors and group.state is not EMPTY:
-            self.rebalancing.begin_or_go_on(group, now_ms, effects)
+            self._rebalancing.begin_or_go_on(group, now_ms, effects)
         return errors
 
     def _leave(self, group: ClassicGroup, leaving: LeavingMember, effects: Effects) -> ErrorCode:
@@ -219,56 +218,8 @@ class ClassicRequests:
             error = group.check_member(member_id, leaving.instance_id)
             if error is not ErrorCode.NONE:
                 return error
-        _remove(group, member_id, effects)
+        group.evict(member_id, effects)
         return ErrorCode.NONE
-
-    # Timers
-
-    def expire(self, group: ClassicGroup, key: Key, now_ms: int, effects: Effects) -> None:
-        """A timer of the group, by its key, is due."""
-        match key[1]:
-            case "join":
-                self.rebalancing.join_time_is_up(group, now_ms, effects)
-            case "sync":
-                self.rebalancing.sync_time_is_up(group, now_ms, effects)
-            case "news":
-                self._no_news_came(group, key[3], effects)
-            case _:
-                self._session_is_over(group, key[3], now_ms, effects)
-
-    def _no_news_came(self, group: ClassicGroup, member_id: str, effects: Effects) -> None:
-        member = group.members.get(member_id)
-        if member is not None:
-            member.hear(ErrorCode.REQUEST_TIMED_OUT, effects)
-
-    def _session_is_over(self, group: ClassicGroup, member_id: str, now_ms: int, effects: Effects) -> None:
-        member = group.members.get(member_id)
-        if member is not None and member.needs_no_heartbeat:
-            return  # counted anew when its answer is given
-        if member is None and member_id not in group.expected:
-            return
-        _remove(group, member_id, effects)
-        if member is not None and group.state in (STABLE, COMPLETING_REBALANCE):
-            self.rebalancing.begin(group, now_ms, effects)
-        elif group.state is PREPARING_REBALANCE and group.all_joined:
-            self.rebalancing.complete_join(group, now_ms, effects)
-
-    def loaded(self, group: ClassicGroup, now_ms: int) -> None:
-        """Another coordinator had this group: everybody has a full session to be heard of."""
-        for member in group.members.values():
-            group.await_heartbeat(member, now_ms)
-        if len(group.members) > self._settings.members_max:
-            self.rebalancing.begin(group, now_ms, Effects())
-
-    def begin_rebalance(self, group: ClassicGroup, now_ms: int) -> Decision[None]:
-        """For a group that was just made of one of the other protocol: its members have to join again."""
-        effects = Effects()
-        for member in group.members.values():
-            if group.session_key(member.member_id) not in group.deadlines:
-                group.await_heartbeat(member, now_ms)
-        if group.state is not EMPTY:
-            self.rebalancing.begin_or_go_on(group, now_ms, effects)
-        return effects.decision(None)
 
 
 def _supports(group: ClassicGroup, request: Join) -> bool:
@@ -331,10 +282,3 @@ def _check_sync(group: ClassicGroup, request: Sync) -> ErrorCode:
 
 def _synced(group: ClassicGroup, assignment: bytes) -> Synced:
     return Synced(protocol_type=group.protocol_type, protocol=group.protocol, assignment=assignment)
-
-
-def _remove(group: ClassicGroup, member_id: str, effects: Effects) -> None:
-    member = group.members.get(member_id)
-    if member is not None:
-        member.dismiss(ErrorCode.UNKNOWN_MEMBER_ID, effects)
-    group.remove(member_id)

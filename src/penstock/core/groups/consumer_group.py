@@ -19,7 +19,7 @@ from penstock.core.groups import consumer_records as records
 from penstock.core.groups.assignment import NOTHING, Assignment, assignment_of, without
 from penstock.core.groups.consumer_member import ConsumerMember, MemberState
 from penstock.core.groups.group import CONSUMER_PROTOCOL_TYPE, NO_MEMBER, GroupType
-from penstock.core.groups.holders import Holders
+from penstock.core.groups.partition_ownership import PartitionOwners
 from penstock.core.groups.subscriptions import NO_TOPICS_HASH, ResolvedRegex
 from penstock.records.internal import group_shapes as shapes
 from penstock.records.internal.record import InternalRecord, RecordKey
@@ -42,6 +42,7 @@ class ConsumerGroup:
     """One group, in the order in which its members joined. Implements `group.Group`."""
 
     type = GroupType.CONSUMER
+    replaceable_by = frozenset({GroupType.CLASSIC})
     protocol_type = CONSUMER_PROTOCOL_TYPE
 
     def __init__(self, group_id: str) -> None:
@@ -54,7 +55,7 @@ class ConsumerGroup:
         self.targets: dict[str, Assignment] = {}
         self.regexes: dict[str, ResolvedRegex] = {}
         self.has_partition_metadata = False  # written by coordinators before Kafka 4.1
-        self._holders = Holders()
+        self._owners = PartitionOwners()
         self._static: dict[str, str] = {}
         # What is subscribed to, once each, and by how many members: most members of a group want the same.
         self._subscriptions: dict[frozenset[str], _Shared] = {}
@@ -71,7 +72,7 @@ class ConsumerGroup:
         copied.targets = self.targets.copy()
         copied.regexes = self.regexes.copy()
         copied.has_partition_metadata = self.has_partition_metadata
-        copied._holders = self._holders.copy()
+        copied._owners = self._owners.copy()
         copied._static = self._static.copy()
         copied._subscriptions = self._subscriptions.copy()
         copied._regexes_in_use = self._regexes_in_use.copy()
@@ -98,7 +99,7 @@ class ConsumerGroup:
 
     def free_of(self, topic_id: TopicId, partitions: frozenset[int]) -> frozenset[int]:
         """Those of the partitions that nobody holds."""
-        return self._holders.free_of(topic_id, partitions)
+        return self._owners.free_of(topic_id, partitions)
 
     def target_of(self, member_id: str) -> Assignment:
         return self.targets.get(member_id, NOTHING)
@@ -157,7 +158,7 @@ class ConsumerGroup:
         if value is not None:
             self._put((old or ConsumerMember(member_id=key.member_id)).described_by(value))
         elif old is not None:
-            self._holders.release(old.member_id, old.held)
+            self._owners.release(old.member_id, old.held)
             self._unsubscribe(old)
             del self.members[old.member_id]
             if old.instance_id is not None and self._static.get(old.instance_id) == old.member_id:
@@ -178,8 +179,8 @@ class ConsumerGroup:
         else:
             return
         self._put(member)
-        self._holders.release(member.member_id, without(held, member.held))
-        self._holders.take(member.member_id, member.held)
+        self._owners.release(member.member_id, without(held, member.held))
+        self._owners.take(member.member_id, member.held)
 
     def _replay_target_epoch(
         self,

@@ -15,14 +15,13 @@ from penstock.base.errors import ErrorCode, Refusal
 from penstock.core.coordination import Decision
 from penstock.core.groups import consumer_records as records
 from penstock.core.groups.assignment import Assignment, is_within
-from penstock.core.groups.classic import ClassicGroup
 from penstock.core.groups.consumer_draft import Draft
 from penstock.core.groups.consumer_group import ConsumerGroup
 from penstock.core.groups.consumer_member import AWAY, JOINING, LEAVING, ConsumerMember, MemberState
 from penstock.core.groups.consumer_rebalancing import ConsumerRebalancing
 from penstock.core.groups.consumer_requests import UNCHANGED, ConsumerHeartbeat, HeartbeatAnswer, check
 from penstock.core.groups.consumer_settings import ConsumerGroupSettings, TimesOf
-from penstock.core.groups.group import Group
+from penstock.core.groups.kinds import GroupTable
 from penstock.core.groups.migration import Migration
 from penstock.core.groups.regex import ExpressionError, compile_expression
 
@@ -32,25 +31,25 @@ class ConsumerHeartbeats:
 
     def __init__(
         self,
+        groups: GroupTable,
         rebalancing: ConsumerRebalancing,
         migration: Migration,
         settings: ConsumerGroupSettings,
         times_of: TimesOf,
     ) -> None:
+        self._groups = groups
         self._rebalancing = rebalancing
         self._migration = migration
         self._settings = settings
         self._times_of = times_of
 
-    def heartbeat(
-        self, group: Group | None, request: ConsumerHeartbeat, now_ms: int
-    ) -> Decision[HeartbeatAnswer]:
+    def heartbeat(self, request: ConsumerHeartbeat, now_ms: int) -> Decision[HeartbeatAnswer]:
         refusal = check(request, self._settings.assignors)
         if refusal is not None:
             return Decision(refusal)
         if request.member_epoch in (LEAVING, AWAY):
-            return self._leave(group, request, now_ms)
-        draft = self._open(group, request)
+            return self._leave(request, now_ms)
+        draft = self._open(request)
         if isinstance(draft, Refusal):
             return Decision(draft)
         member = self._find(draft, request)
@@ -60,8 +59,7 @@ class ConsumerHeartbeats:
         refusal = _check_regex(draft.group, request.subscribed_regex)
         if refusal is not None:
             return Decision(refusal)
-        if isinstance(group, ClassicGroup):
-            self._migration.release(group, draft, now_ms)
+        self._migration.release(draft, now_ms)
         return self._carry_on(draft, member, described, request, now_ms)
 
     def _carry_on(
@@ -96,14 +94,15 @@ class ConsumerHeartbeats:
             )
         )
 
-    def _open(self, group: Group | None, request: ConsumerHeartbeat) -> Draft | Refusal:
-        if isinstance(group, ConsumerGroup):
+    def _open(self, request: ConsumerHeartbeat) -> Draft | Refusal:
+        """The group that the member is in or joins: a new one, or one upgraded from the classic protocol."""
+        group = self._groups.find(request.group_id, ConsumerGroup)
+        if group is not None:
             return Draft(group)
         if request.member_epoch != JOINING:
             return Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {request.group_id} not found.")
-        if isinstance(group, ClassicGroup):
-            return self._migration.upgrade(group)
-        return Draft.of_new_group(request.group_id)
+        other = self._groups.get(request.group_id)
+        return Draft.of_new_group(request.group_id) if other is None else self._migration.upgrade(other)
 
     # Finding the member
 
@@ -151,10 +150,9 @@ class ConsumerHeartbeats:
 
     # Leaving
 
-    def _leave(
-        self, group: Group | None, request: ConsumerHeartbeat, now_ms: int
-    ) -> Decision[HeartbeatAnswer]:
-        if not isinstance(group, ConsumerGroup):
+    def _leave(self, request: ConsumerHeartbeat, now_ms: int) -> Decision[HeartbeatAnswer]:
+        group = self._groups.find(request.group_id, ConsumerGroup)
+        if group is None:
             return Decision.refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} not found.")
         draft = Draft(group)
         member = _leaving_member(group, request)

@@ -10,7 +10,7 @@ Each writes to a `Draft`. Small groups are done within the request. What takes l
 groups are being computed is not durable: a new coordinator sees a target that is behind and begins anew.
 """
 
-from collections.abc import Generator, Mapping, MutableMapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import Final, TypeVar
 
 from penstock.base.ids import TopicId
@@ -23,7 +23,7 @@ from penstock.core.groups.consumer_draft import Draft
 from penstock.core.groups.consumer_group import ConsumerGroup
 from penstock.core.groups.consumer_member import ConsumerMember, MemberState
 from penstock.core.groups.consumer_settings import ConsumerGroupSettings, TimesOf
-from penstock.core.groups.group import Group
+from penstock.core.groups.kinds import GroupTable
 from penstock.core.groups.reconciliation import reconcile
 from penstock.core.groups.regex import Expression, ExpressionError, compile_expression
 from penstock.core.groups.subscriptions import Topics, hash_of, matching
@@ -42,7 +42,7 @@ class ConsumerRebalancing:
 
     def __init__(
         self,
-        groups: MutableMapping[str, Group],
+        groups: GroupTable,
         deadlines: Deadlines,
         topics: Topics,
         settings: ConsumerGroupSettings,
@@ -153,8 +153,8 @@ class ConsumerRebalancing:
     ) -> Work:
         matched = yield from search
         self._resolving.discard(group_id)
-        group = self._groups.get(group_id)
-        if not isinstance(group, ConsumerGroup):
+        group = self._groups.find(group_id, ConsumerGroup)
+        if group is None:
             return None
         draft = Draft(group)
         self._take_over(draft, matched, version, now_ms)
@@ -191,8 +191,8 @@ class ConsumerRebalancing:
 
     def assign_now(self, group_id: str, now_ms: int) -> Decision[None] | None:
         """The assignment that had to wait is due."""
-        group = self._groups.get(group_id)
-        if not isinstance(group, ConsumerGroup):
+        group = self._groups.find(group_id, ConsumerGroup)
+        if group is None:
             return None
         draft = Draft(group)
         self.assign(draft, now_ms)
@@ -227,8 +227,8 @@ class ConsumerRebalancing:
         return ASSIGNORS[self.assignor_of(group)]
 
     def _assign_in_slices(self, group_id: str, now_ms: int) -> Work:
-        group = self._groups.get(group_id)
-        if not isinstance(group, ConsumerGroup):
+        group = self._groups.find(group_id, ConsumerGroup)
+        if group is None:
             self._assigning.discard(group_id)
             return None
         epoch = group.epoch
@@ -241,8 +241,8 @@ class ConsumerRebalancing:
         self, group_id: str, epoch: int, targets: Sequence[tuple[str, Assignment]], now_ms: int
     ) -> Decision[None] | None:
         """Some targets now, the others after these: the epoch comes last, so whoever fails between begins anew."""
-        group = self._groups.get(group_id)
-        if not isinstance(group, ConsumerGroup):
+        group = self._groups.find(group_id, ConsumerGroup)
+        if group is None:
             self._assigning.discard(group_id)
             return None
         now, later = targets[:_TARGETS_IN_ONE_BATCH], targets[_TARGETS_IN_ONE_BATCH:]

@@ -1,4 +1,4 @@
-"""What offsets, listing and deleting ask of a group, whichever protocol its members speak."""
+"""The interface that offset requests, listing, deletion and expiry need of a group, whatever its kind."""
 
 from collections.abc import Collection, Iterable
 from enum import StrEnum
@@ -15,20 +15,27 @@ NO_GENERATION = -1
 
 
 class GroupType(StrEnum):
-    """Who assigns: the members' leader, or the coordinator."""
+    """The kinds of groups, with the names that ListGroups gives them. Share and streams groups are not served yet."""
 
     CLASSIC = "classic"
     CONSUMER = "consumer"
+    SHARE = "share"
+    STREAMS = "streams"
 
 
 class Group(Protocol):
-    """A group of either protocol. Checks answer NONE or the error of a refused request."""
+    """A group of any kind. Checks return NONE or the error that rejects the request."""
 
     @property
     def group_id(self) -> str: ...
 
     @property
     def type(self) -> GroupType: ...
+
+    @property
+    def replaceable_by(self) -> Collection[GroupType]:
+        """The kinds that may take over the group's id while it has no members."""
+        ...
 
     @property
     def protocol_type(self) -> str:

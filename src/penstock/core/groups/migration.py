@@ -2,7 +2,8 @@
 
 *Upgrade*: the first member that speaks the consumer protocol joins a classic group of consumers. The group
 becomes one of the consumer protocol: its generation is the epoch, the assignment its leader made is the target,
-and the classic members stay members, who go on with JoinGroup, SyncGroup and Heartbeat (`consumer_classic`).
+and the classic members stay members, who go on with JoinGroup, SyncGroup and Heartbeat
+(`classic_members_of_consumer_groups`).
 
 *Downgrade*: the last member that speaks the consumer protocol goes, and classic members stay. The group becomes
 classic, with the epoch it had until then as generation, and its members are asked to join again.
@@ -17,14 +18,15 @@ from penstock.base.ids import TopicPartition
 from penstock.core.coordination import Decision, Work
 from penstock.core.groups import consumer_records as records
 from penstock.core.groups.assignment import Assignment, assignment_of, listed
-from penstock.core.groups.classic import ClassicGroup
+from penstock.core.groups.classic_group import ClassicGroup
 from penstock.core.groups.classic_member import ClassicMember
 from penstock.core.groups.consumer_draft import Draft
 from penstock.core.groups.consumer_group import ConsumerGroup
 from penstock.core.groups.consumer_member import ClassicMembership, ConsumerMember
 from penstock.core.groups.consumer_rebalancing import ConsumerRebalancing
 from penstock.core.groups.consumer_settings import MigrationPolicy
-from penstock.core.groups.group import CONSUMER_PROTOCOL_TYPE
+from penstock.core.groups.group import CONSUMER_PROTOCOL_TYPE, Group, GroupType
+from penstock.core.groups.kinds import GroupTable
 from penstock.core.groups.subscriptions import Topics
 from penstock.records import consumer_protocol
 from penstock.records.consumer_protocol import read_assignment, read_subscription
@@ -40,6 +42,7 @@ class Migration:
 
     def __init__(
         self,
+        groups: GroupTable,
         rebalancing: ConsumerRebalancing,
         topics: Topics,
         policy: MigrationPolicy,
@@ -48,6 +51,7 @@ class Migration:
         classic_members_max: int,
         begin_rebalance: BeginRebalance,
     ) -> None:
+        self._groups = groups
         self._rebalancing = rebalancing
         self._topics = topics
         self._policy = policy
@@ -57,18 +61,20 @@ class Migration:
 
     # Classic to consumer
 
-    def upgrade(self, group: ClassicGroup) -> Draft | Refusal:
-        """The group as one of the consumer protocol; nothing has happened yet."""
-        if group.is_empty:
-            draft = Draft.of_new_group(group.group_id)
-            draft.records[:0] = group.tombstones()
+    def upgrade(self, other: Group) -> Draft | Refusal:
+        """The group of another kind as a consumer group; nothing has happened yet. A group without members is
+        replaced; of those with members only a classic group can be upgraded."""
+        if other.is_empty and GroupType.CONSUMER in other.replaceable_by:
+            draft = Draft.of_new_group(other.group_id)
+            draft.records[:0] = other.tombstones()
             return draft
+        group = self._groups.find(other.group_id, ClassicGroup)
         try:
-            members = self._members_of(group)
+            members = None if group is None else self._members_of(group)
         except PeerError:
             members = None
-        if members is None:
-            return Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group.group_id} is not a consumer group.")
+        if group is None or members is None:
+            return Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {other.group_id} is not a consumer group.")
         draft = Draft(ConsumerGroup(group.group_id))
         draft.write(*_as_consumer_group(group.group_id, group.generation, members))
         draft.records[:0] = group.tombstones()
@@ -105,8 +111,12 @@ class Migration:
             },
         )
 
-    def release(self, group: ClassicGroup, draft: Draft, now_ms: int) -> None:
-        """The upgrade is decided: whoever waits is asked to join again, and sessions go on."""
+    def release(self, draft: Draft, now_ms: int) -> None:
+        """If the draft upgrades a classic group: answer its waiting requests, so that the members join again, and keep
+        their sessions going."""
+        group = self._groups.find(draft.group.group_id, ClassicGroup)
+        if group is None:
+            return
         draft.completions.extend(group.release(ErrorCode.REBALANCE_IN_PROGRESS))
         for member in draft.group.members.values():
             if member.classic is not None:

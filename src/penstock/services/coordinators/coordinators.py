@@ -3,9 +3,6 @@
 import asyncio
 
 from penstock.base.coordinator_settings import (
-    GROUP_CONSUMER_ASSIGNORS,
-    GROUP_CONSUMER_MAX_SIZE,
-    GROUP_CONSUMER_MIGRATION_POLICY,
     GROUP_COORDINATOR_APPEND_LINGER_MS,
     GROUP_INITIAL_REBALANCE_DELAY_MS,
     GROUP_MAX_SESSION_TIMEOUT_MS,
@@ -20,16 +17,9 @@ from penstock.base.coordinator_settings import (
     TRANSACTIONAL_ID_EXPIRATION_MS,
 )
 from penstock.base.features import TRANSACTION_VERSION
-from penstock.base.group_settings import (
-    CONSUMER_ASSIGNMENT_INTERVAL_MS,
-    CONSUMER_HEARTBEAT_INTERVAL_MS,
-    CONSUMER_SESSION_TIMEOUT_MS,
-)
 from penstock.base.ids import CONSUMER_OFFSETS, TRANSACTION_STATE, ZERO_ID
 from penstock.base.settings import MINUTE_MS, Settings
 from penstock.cluster.metadata import MetadataImage, Topic
-from penstock.core.groups.consumer import consumer_groups
-from penstock.core.groups.consumer_settings import ConsumerGroupSettings, GroupTimes, MigrationPolicy
 from penstock.core.groups.settings import GroupSettings
 from penstock.core.groups.shard import GroupShard
 from penstock.core.transactions.settings import TransactionSettings
@@ -38,6 +28,7 @@ from penstock.records.internal.group_records import GROUP_RECORDS
 from penstock.records.internal.transaction_records import transaction_records
 from penstock.services.configs import Configs
 from penstock.services.coordinators.coordinator import Coordinator
+from penstock.services.coordinators.group_kinds import group_kinds
 from penstock.services.coordinators.internal_topics import TopicCreator, consumer_offsets, transaction_state
 from penstock.services.coordinators.known_topics import ImageTopics
 from penstock.services.coordinators.loaded_shard import LoadedShard
@@ -82,10 +73,10 @@ class Coordinators:
             new_shard=lambda _: TransactionShard(_transaction_settings(configs.broker)),
         )
         self._world = world
-        self._forgetting: asyncio.Task[None] | None = None
+        self._offset_deletion: asyncio.Task[None] | None = None
         self._has_deleted_topics = False
-        image.on_topic_deleted.append(lambda _: self._forget_soon())
-        self.groups.on_loaded = self._forget_in
+        image.on_topic_deleted.append(lambda _: self._delete_offsets_soon())
+        self.groups.on_loaded = self._delete_offsets_in
 
     def leadership_changed(self, topic: Topic) -> None:
         """A topic came, changed or went, in the partitions of this broker and in its image."""
@@ -101,48 +92,36 @@ class Coordinators:
 
     async def stop(self) -> None:
         """Answer whoever waits, and take no more requests."""
-        if self._forgetting is not None:
-            self._forgetting.cancel()
-            await asyncio.gather(self._forgetting, return_exceptions=True)
+        if self._offset_deletion is not None:
+            self._offset_deletion.cancel()
+            await asyncio.gather(self._offset_deletion, return_exceptions=True)
         await self.groups.stop()
         await self.transactions.stop()
 
-    def group_times(self, group_id: str) -> GroupTimes:
-        """What the group's own configs and the broker's settings come to."""
-        settings = self._configs.of_group(group_id)
-        return GroupTimes(
-            session_timeout_ms=settings[CONSUMER_SESSION_TIMEOUT_MS],
-            heartbeat_interval_ms=settings[CONSUMER_HEARTBEAT_INTERVAL_MS],
-            assignment_interval_ms=settings[CONSUMER_ASSIGNMENT_INTERVAL_MS],
-        )
-
     def _new_group_shard(self, _index: int) -> GroupShard:
-        settings = self._configs.broker
-        consumer_settings = _consumer_group_settings(settings)
-        return GroupShard(
-            _group_settings(settings),
-            consumer_groups(self._topics, consumer_settings, self.group_times),
-        )
+        return GroupShard(_group_settings(self._configs.broker), group_kinds(self._topics, self._configs))
 
-    def _forget_soon(self) -> None:
-        """Topics are often deleted by the hundred: all groups are looked through once for many, not once for each."""
+    def _delete_offsets_soon(self) -> None:
+        """Topics are often deleted by the hundred: all groups are scanned once for many of them."""
         self._has_deleted_topics = True
-        if self._forgetting is None or self._forgetting.done():
-            self._forgetting = self._world.loop.create_task(
-                self._forget_deleted_topics(), name="forget the offsets of deleted topics"
+        if self._offset_deletion is None or self._offset_deletion.done():
+            self._offset_deletion = self._world.loop.create_task(
+                self._delete_offsets_of_deleted_topics(), name="delete the offsets of deleted topics"
             )
 
-    async def _forget_deleted_topics(self) -> None:
-        """What was committed for a topic goes with it, so that a namesake does not inherit it."""
+    async def _delete_offsets_of_deleted_topics(self) -> None:
+        """A topic created later under the same name must not find the offsets of the deleted one."""
         while self._has_deleted_topics:
             self._has_deleted_topics = False
-            await self.groups.carry_out_everywhere(lambda shard: shard.forget_topics(self._is_gone))
+            await self.groups.carry_out_everywhere(
+                lambda shard: shard.delete_offsets_of_topics(self._is_deleted)
+            )
 
-    def _forget_in(self, instance: LoadedShard[GroupShard]) -> None:
-        """Topics may have gone while the shard was nowhere, or on its way here."""
-        instance.carry_out_soon(instance.shard.forget_topics(self._is_gone))
+    def _delete_offsets_in(self, instance: LoadedShard[GroupShard]) -> None:
+        """Topics may have been deleted before this broker loaded the shard."""
+        instance.carry_out_soon(instance.shard.delete_offsets_of_topics(self._is_deleted))
 
-    def _is_gone(self, name: str, topic_id: bytes) -> bool:
+    def _is_deleted(self, name: str, topic_id: bytes) -> bool:
         topic = self._image.topic(name)
         return topic is None or topic_id not in (ZERO_ID, topic.topic_id)
 
@@ -157,14 +136,6 @@ def _group_settings(settings: Settings) -> GroupSettings:
         offset_metadata_bytes_max=settings[OFFSET_METADATA_MAX_BYTES],
         offsets_retention_ms=settings[OFFSETS_RETENTION_MINUTES] * MINUTE_MS,
         offsets_check_interval_ms=settings[OFFSETS_RETENTION_CHECK_INTERVAL_MS],
-    )
-
-
-def _consumer_group_settings(settings: Settings) -> ConsumerGroupSettings:
-    return ConsumerGroupSettings(
-        members_max=settings[GROUP_CONSUMER_MAX_SIZE],
-        migration_policy=MigrationPolicy(settings[GROUP_CONSUMER_MIGRATION_POLICY].lower()),
-        assignors=settings[GROUP_CONSUMER_ASSIGNORS],
     )
 
 

@@ -20,6 +20,7 @@ from penstock.core.groups.consumer_member import ClassicMembership, ConsumerMemb
 from penstock.core.groups.consumer_rebalancing import ConsumerRebalancing
 from penstock.core.groups.consumer_settings import ConsumerGroupSettings
 from penstock.core.groups.group import CONSUMER_PROTOCOL_TYPE, NO_MEMBER
+from penstock.core.groups.kinds import GroupTable
 from penstock.core.groups.migration import Migration, by_id, embedded
 from penstock.core.groups.requests import Heartbeat, Join, Joined, Leave, LeavingMember, Sync, Synced
 from penstock.core.groups.subscriptions import Topics
@@ -31,19 +32,27 @@ class ClassicMembers:
 
     def __init__(
         self,
+        groups: GroupTable,
         rebalancing: ConsumerRebalancing,
         migration: Migration,
         topics: Topics,
         settings: ConsumerGroupSettings,
     ) -> None:
+        self._groups = groups
         self._rebalancing = rebalancing
         self._migration = migration
         self._topics = topics
         self._settings = settings
 
+    def _group(self, group_id: str) -> ConsumerGroup:
+        group = self._groups.find(group_id, ConsumerGroup)
+        assert group is not None  # the shard dispatches by the group's kind
+        return group
+
     # Joining
 
-    def join(self, group: ConsumerGroup, request: Join, now_ms: int) -> Decision[Joined]:
+    def join(self, request: Join, now_ms: int) -> Decision[Joined]:
+        group = self._group(request.group_id)
         member_id = request.member_id
         if len(group.members) >= self._settings.members_max and not _is_member(group, request):
             return Decision(Joined(error=ErrorCode.GROUP_MAX_SIZE_REACHED, member_id=member_id))
@@ -117,7 +126,8 @@ class ClassicMembers:
 
     # Synchronising
 
-    def sync(self, group: ConsumerGroup, request: Sync, now_ms: int) -> Decision[Synced]:
+    def sync(self, request: Sync, now_ms: int) -> Decision[Synced]:
+        group = self._group(request.group_id)
         member = _check_member(group, request.member_id, request.instance_id)
         if isinstance(member, ErrorCode):
             return Decision(Synced(error=member))
@@ -152,7 +162,8 @@ class ClassicMembers:
 
     # Staying and leaving
 
-    def heartbeat(self, group: ConsumerGroup, request: Heartbeat, now_ms: int) -> Decision[ErrorCode]:
+    def heartbeat(self, request: Heartbeat, now_ms: int) -> Decision[ErrorCode]:
+        group = self._group(request.group_id)
         member = _check_member(group, request.member_id, request.instance_id)
         if isinstance(member, ErrorCode):
             return Decision(member)
@@ -164,7 +175,8 @@ class ClassicMembers:
         self._rebalancing.await_revocation(group.group_id, member, now_ms)
         return Decision(ErrorCode.REBALANCE_IN_PROGRESS)
 
-    def leave(self, group: ConsumerGroup, request: Leave, now_ms: int) -> Decision[tuple[ErrorCode, ...]]:
+    def leave(self, request: Leave, now_ms: int) -> Decision[tuple[ErrorCode, ...]]:
+        group = self._group(request.group_id)
         found = [_leaving(group, leaving) for leaving in request.members]
         going = {member.member_id: member for member in found if isinstance(member, ConsumerMember)}
         draft = Draft(group)

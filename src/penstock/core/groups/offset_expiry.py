@@ -29,7 +29,7 @@ _NO_EXPIRY = -1
 _PAUSE: Decision[None] = Decision(None)
 
 
-class Expiry:
+class OffsetExpiry:
     """Looks through the groups of a shard, one after the other; others may be served between two decisions."""
 
     def __init__(self, groups: Mapping[str, Group], offsets: Offsets, *, retention_ms: int) -> None:
@@ -49,14 +49,14 @@ class Expiry:
             if group is not None and group.is_empty and not self._has_offsets(group_id):
                 yield Decision(None, tuple(group.tombstones()))
 
-    def forget_topics(self, is_gone: Callable[[str, bytes], bool]) -> Iterator[Decision[None]]:
-        """Topics were deleted: a topic of the same name that is made later begins without offsets. What is gone is
-        told by the name and the id of a topic; the id is zero where it is not known."""
+    def delete_offsets_of_topics(self, is_deleted: Callable[[str, bytes], bool]) -> Iterator[Decision[None]]:
+        """Delete the offsets of deleted topics: a topic created later under the same name begins without offsets.
+        `is_deleted` takes the name and the id of a topic; the id is zero where it is not known."""
         for number, group_id in enumerate(list(self._groups), start=1):
             if number % _GROUPS_IN_ONE_GO == 0:
                 yield _PAUSE
             yield from self._remove(
-                group_id, lambda group, position: is_gone(position[0], self._topic_id(group, position))
+                group_id, lambda group, position: is_deleted(position[0], self._topic_id(group, position))
             )
 
     def _remove(

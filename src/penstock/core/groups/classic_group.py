@@ -53,6 +53,7 @@ class ClassicGroup:
     """One group, in the order in which its members joined. Implements `group.Group`."""
 
     type = GroupType.CLASSIC
+    replaceable_by = frozenset({GroupType.CONSUMER})
 
     def __init__(self, group_id: str, deadlines: Deadlines) -> None:
         self.group_id = group_id
@@ -117,7 +118,7 @@ class ClassicGroup:
         self.expected.discard(member_id)
         self.unsynced.discard(member_id)
         self.deadlines.cancel(self.session_key(member_id))
-        self.deadlines.cancel(self.news_key(member_id))
+        self.deadlines.cancel(self.hold_key(member_id))
         member = self.members.pop(member_id, None)
         if member is None:
             return
@@ -126,6 +127,13 @@ class ClassicGroup:
         if self.leader == member_id:
             self.leader = next(iter(self.members), None)
         self.changed()
+
+    def evict(self, member_id: str, effects: Effects) -> None:
+        """Remove a member; its waiting requests are answered with UNKNOWN_MEMBER_ID."""
+        member = self.members.get(member_id)
+        if member is not None:
+            member.dismiss(ErrorCode.UNKNOWN_MEMBER_ID, effects)
+        self.remove(member_id)
 
     def replace(self, old: ClassicMember, new: ClassicMember) -> None:
         """A static member came back under a new id, in the old one's place."""
@@ -184,8 +192,8 @@ class ClassicGroup:
     def sync_key(self) -> Key:
         return ("classic", "sync", self.group_id)
 
-    def news_key(self, member_id: str) -> Key:
-        return ("classic", "news", self.group_id, member_id)
+    def hold_key(self, member_id: str) -> Key:
+        return ("classic", "hold", self.group_id, member_id)
 
     def await_heartbeat(self, member: ClassicMember, now_ms: int) -> None:
         self.deadlines.set(self.session_key(member.member_id), now_ms + member.session_timeout_ms)
@@ -193,7 +201,7 @@ class ClassicGroup:
     def cancel_timers(self) -> None:
         for member_id in (*self.members, *sorted(self.expected)):
             self.deadlines.cancel(self.session_key(member_id))
-            self.deadlines.cancel(self.news_key(member_id))
+            self.deadlines.cancel(self.hold_key(member_id))
         self.deadlines.cancel(self.join_key)
         self.deadlines.cancel(self.sync_key)
 

@@ -10,13 +10,13 @@ from penstock.core.groups.assignment import Assignment
 
 
 @dataclass(slots=True)
-class Holders:
+class PartitionOwners:
     """At most one member for each partition."""
 
     _by_topic: dict[TopicId, dict[int, str]] = field(default_factory=dict)
 
-    def copy(self) -> "Holders":
-        return Holders({topic_id: held.copy() for topic_id, held in self._by_topic.items()})
+    def copy(self) -> "PartitionOwners":
+        return PartitionOwners({topic_id: held.copy() for topic_id, held in self._by_topic.items()})
 
     def free_of(self, topic_id: TopicId, partitions: frozenset[int]) -> frozenset[int]:
         """Those of the partitions that nobody holds."""

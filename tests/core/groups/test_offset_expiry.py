@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.base.errors import ErrorCode
-from penstock.core.groups.expiry import OFFSETS_PER_DECISION
+from penstock.core.groups.offset_expiry import OFFSETS_PER_DECISION
 from penstock.core.groups.settings import GroupSettings
 from tests.core.groups.driven_shard import DrivenShard
 
