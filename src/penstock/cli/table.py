@@ -23,7 +23,7 @@ from penstock.cli.session import connected, find_topics
 from penstock.cli.table_query import add_query_arguments, run_query
 from penstock.client.blocking import BlockingClient
 from penstock.client.client import ClientSettings
-from penstock.spark.tables import avro, ddl, schemas, topic_tables
+from penstock.spark.tables import avro_schemas, ddl, schemas, topic_tables
 from penstock.spark.tables.declaration import APPEND, KINDS, Table, TopicFeed, open_table, table_names
 from penstock.spark.tables.describing import TableState, describe, topic_ends
 from penstock.spark.tables.dropping import drop, open_for_dropping
@@ -70,8 +70,8 @@ def add_arguments(parser: Parser) -> None:
     verb.add_argument("--schema-file", metavar="FILE", type=Path, help="of Avro: the schema, as JSON (.avsc)")
     verb.add_argument(
         "--framing",
-        choices=avro.FRAMINGS,
-        default=avro.PLAIN,
+        choices=avro_schemas.FRAMINGS,
+        default=avro_schemas.PLAIN,
         help="of Avro: whether five bytes of a schema registry come first (default plain)",
     )
     for what in ("key", "value"):

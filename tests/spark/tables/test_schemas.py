@@ -214,8 +214,95 @@ def test_more_than_a_value_is_refused() -> None:
         ("Unknown", "'Unknown' is not known"),
         ("R", "R contains itself"),
         ({"type": "array", "items": 5}, "5 is no Avro type"),
+        ({"type": "array", "items": "null"}, "items that take no bytes"),
+        (
+            {"type": "array", "items": {"type": "record", "name": "E", "fields": []}},
+            "items that take no bytes",
+        ),
+        ({"type": "enum", "name": "E", "symbols": ["A", "B C"]}, "'B C', which is no Avro name"),
+        ({"type": "bytes", "logicalType": "decimal", "precision": 40}, r"DECIMAL\(40, 0\)"),
     ],
 )
 def test_avro_schemas_that_no_table_can_have_are_refused(field: Any, problem: str) -> None:
     with pytest.raises(SettingError, match=problem):
         AvroDecoder({"type": "record", "name": "R", "fields": [{"name": "f", "type": field}]})
+
+
+def record_of(kind: Any) -> AvroDecoder:
+    return AvroDecoder({"type": "record", "name": "R", "fields": [{"name": "f", "type": kind}]})
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "problem"),
+    [
+        ("boolean", b"\x02", "a boolean cannot be 2"),
+        ("int", varint(2**31), "2147483648 does not fit 32 bits"),
+        ("string", varint(2) + b"\xff\xff", "a string is not UTF-8"),
+        ("string", varint(-3) + b"abc", "in the middle of a field"),
+        ("bytes", varint(2**62), "in the middle of a field"),
+        ({"type": "array", "items": "long"}, varint(2**62) + varint(1), "in the middle of a field"),
+        (["null", "long"], varint(2) + varint(5), "a union has no branch"),
+        ({"type": "enum", "name": "E", "symbols": ["A"]}, varint(1), "an enum no symbol"),
+        ({"type": "int", "logicalType": "date"}, varint(2**30), "a date or timestamp is out of range"),
+        (
+            {"type": "long", "logicalType": "timestamp-millis"},
+            varint(2**62),
+            "a date or timestamp is out of range",
+        ),
+        (
+            {"type": "bytes", "logicalType": "decimal", "precision": 2},
+            varint(1) + b"\x64",
+            "more than 2 digits",
+        ),
+    ],
+)
+def test_values_that_the_schema_does_not_describe_are_rejected_with_the_reason(
+    kind: Any, value: bytes, problem: str
+) -> None:
+    with pytest.raises(UndecodableError, match=problem):
+        record_of(kind).decode(value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "column", "value", "decoded"),
+    [
+        ({"type": "int", "logicalType": "time-millis"}, "INT", varint(5), 5),
+        ({"type": "long", "logicalType": "local-timestamp-micros"}, "BIGINT", varint(5), 5),
+        ({"type": "string", "logicalType": "uuid"}, "STRING", text("not a uuid"), "not a uuid"),
+        ({"type": "long", "logicalType": "date"}, "BIGINT", varint(5), 5),
+        (
+            {"type": "fixed", "name": "F", "size": 2, "logicalType": "decimal", "precision": 4, "scale": 4},
+            "DECIMAL(4,4)",
+            b"\xff\xfe",
+            Decimal("-0.0002"),
+        ),
+        (
+            {"type": "long", "logicalType": "timestamp-micros"},
+            "TIMESTAMP",
+            varint(-1),
+            datetime(1969, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC),
+        ),
+        (["string", "null"], "STRING", varint(1), None),
+        ("null", "STRING", b"", None),
+    ],
+)
+def test_logical_types_that_a_table_has_are_decoded_and_the_others_are_ignored(
+    kind: Any, column: str, value: bytes, decoded: Any
+) -> None:
+    decoder = record_of(kind)
+    assert render_columns(decoder.columns) == f"f {column}"
+    assert decoder.decode(value) == {"f": decoded}
+    assert type(decoder.decode(value)["f"]) is type(decoded)
+
+
+def test_a_type_that_is_used_twice_is_defined_once() -> None:
+    item = {"type": "record", "name": "Item", "fields": [{"name": "ok", "type": "boolean"}]}
+    decoder = record_of({"type": "map", "values": item})
+    assert decoder.decode(varint(1) + text("a") + b"\x01" + varint(0)) == {"f": [("a", {"ok": True})]}
+    fields = [
+        {"name": "first", "type": item},
+        {"name": "second", "type": "Item"},
+        {"name": "ok", "type": "boolean"},
+    ]
+    twice = AvroDecoder({"type": "record", "name": "R", "fields": fields})
+    assert twice.decode(b"\x01\x00\x01") == {"first": {"ok": True}, "second": {"ok": False}, "ok": True}

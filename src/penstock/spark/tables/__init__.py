@@ -14,7 +14,8 @@
     dropping      removing a table; `locking` keeps writers out
 
     topic_tables  a topic as a table: declaring one, and what its records look like
-    ddl, inference, avro   columns as people write them, guessed from JSON, and of Avro; pure
+    ddl, inference, avro_schemas   columns as people write them, guessed from JSON, and of Avro schemas; pure
+    avro          Avro's binary encoding, read by fastavro
     decoding      records as rows, and those that do not fit
     refreshing    `refresh`: the query from a topic into its table
     describing    how far a table has come

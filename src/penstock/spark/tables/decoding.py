@@ -12,8 +12,9 @@ from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import StringType, StructField, StructType
 
 from penstock.spark.tables.avro import AvroDecoder, UndecodableError
+from penstock.spark.tables.avro_schemas import PLAIN
 from penstock.spark.tables.merging import DELETED
-from penstock.spark.tables.schemas import BYTES, TEXT, avro_decoder, value_columns
+from penstock.spark.tables.schemas import BYTES, TEXT, value_columns
 
 _MISFIT: Final = "_misfit"
 _REASON: Final = "_reason"
@@ -109,13 +110,13 @@ def _json_value(schema: Mapping[str, Any]) -> tuple[Column, Column]:
 
 
 def _avro_value(schema: Mapping[str, Any]) -> tuple[Column, Column]:
-    columns = StructType.fromJson(avro_decoder(schema).columns)
+    columns = StructType.fromJson(value_columns(schema))
     kind = StructType([*columns.fields, StructField(_MISFIT, StringType())])
     arrow_kind = to_arrow_type(kind, timezone="UTC")
     given = dict(schema)
 
     def decode_values(values: pa.Array) -> pa.Array:
-        decoder = avro_decoder(given)
+        decoder = AvroDecoder(given["schema"], framing=given.get("framing", PLAIN))
         return pa.array([_decoded(decoder, each.as_py()) for each in values], arrow_kind)
 
     # Spark reads off the hints what kind of function this is; its own hints do not know that it can.

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from penstock.base.errors import SettingError
-from penstock.spark.tables.avro import PLAIN, AvroDecoder
+from penstock.spark.tables.avro_schemas import read_avro_schema
 from penstock.spark.tables.ddl import field, struct
 
 JSON_KIND: Final = "json"
@@ -35,7 +35,7 @@ def value_columns(schema: Mapping[str, Any]) -> dict[str, Any]:
         case "json":
             columns: dict[str, Any] = schema["columns"]
         case "avro":
-            columns = avro_decoder(schema).columns
+            columns = read_avro_schema(schema["schema"]).column
         case _:
             columns = struct([field("value", schema["value"])])
     names = [each["name"].lower() for each in columns["fields"]]
@@ -45,7 +45,3 @@ def value_columns(schema: Mapping[str, Any]) -> dict[str, Any]:
         if names.count(name) > 1:
             raise SettingError(f"there are two columns {name}, which Spark cannot tell apart")
     return columns
-
-
-def avro_decoder(schema: Mapping[str, Any]) -> AvroDecoder:
-    return AvroDecoder(schema["schema"], framing=schema.get("framing", PLAIN))
