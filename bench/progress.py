@@ -1,13 +1,14 @@
-"""Tells a person how far the run has come and how long it will still take; says nothing to a file."""
+"""Shows on a terminal which step of the run is under way, and how long the rest is expected to take."""
 
-import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import TextIO
 
+from penstock.cli.progress import StatusLine
 
-class Progress:
-    """Knows all steps beforehand, with the seconds each is expected to take, and learns from those done."""
+
+class StepProgress:
+    """Knows all steps beforehand, with the seconds that each is expected to take, and corrects that by those done."""
 
     def __init__(
         self,
@@ -18,36 +19,29 @@ class Progress:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._steps = steps
-        self._stream = stream or sys.stderr
-        self._watched = self._stream.isatty() if watched is None else watched
+        self._line = StatusLine(stream=stream, watched=watched)
         self._clock = clock
         self._started_at = clock()
-        self._done = 0
-        self._shown = 0
+        self._begun = 0
 
     def next(self) -> None:
-        """The next step begins."""
-        title = self._steps[self._done][0]
-        self._done += 1
-        if self._watched:
-            line = f"[{self._done}/{len(self._steps)}] {title} (about {_duration(self.seconds_left())} left)"
-            self._stream.write(f"\r{line.ljust(self._shown)}")
-            self._stream.flush()
-            self._shown = len(line)
+        """Show that the next step begins."""
+        title = self._steps[self._begun][0]
+        self._begun += 1
+        self._line.show(
+            f"[{self._begun}/{len(self._steps)}] {title} (about {_duration(self.seconds_left())} left)"
+        )
 
     def seconds_left(self) -> float:
-        """The expected time of what is not done, corrected by how the steps so far kept to theirs."""
-        behind = self._steps[: max(0, self._done - 1)]
-        ahead = self._steps[max(0, self._done - 1) :]
-        expected = sum(seconds for _, seconds in behind)
+        """The expected time of the steps that are not done, times how much longer the others took than expected."""
+        done = self._steps[: max(0, self._begun - 1)]
+        left = self._steps[max(0, self._begun - 1) :]
+        expected = sum(seconds for _, seconds in done)
         pace = (self._clock() - self._started_at) / expected if expected else 1.0
-        return pace * sum(seconds for _, seconds in ahead)
+        return pace * sum(seconds for _, seconds in left)
 
     def clear(self) -> None:
-        if self._shown:
-            self._stream.write(f"\r{' ' * self._shown}\r")
-            self._stream.flush()
-            self._shown = 0
+        self._line.clear()
 
 
 def _duration(seconds: float) -> str:

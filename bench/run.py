@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from bench.contestants import KAFKA, PENSTOCK, Contestant, contestants, warm_up
 from bench.measures import Measure
-from bench.progress import Progress
+from bench.progress import StepProgress
 from bench.rows import Result, combine, results
 from bench.scale import Scale
 from bench.spark_sides import SparkSide, spark_sides
@@ -30,7 +30,7 @@ def run_all(
     scale: Scale,
     *,
     brokers: Sequence[Contestant] | None = None,
-    progress: Callable[[Sequence[tuple[str, float]]], Progress] = Progress,
+    progress: Callable[[Sequence[tuple[str, float]]], StepProgress] = StepProgress,
 ) -> Outcome:
     """Measure everything. A measure that fails on one broker leaves its rows there empty and is named."""
     taking_part = contestants() if brokers is None else brokers
@@ -55,7 +55,7 @@ def _of_brokers(measures: Sequence[Measure], is_warm: bool) -> list[Measure]:
     return [measure for measure in measures if measure.is_warm is is_warm and not measure.is_spark]
 
 
-def _run_on_spark(measures: Sequence[Measure], scale: Scale, shown: Progress, outcome: Outcome) -> None:
+def _run_on_spark(measures: Sequence[Measure], scale: Scale, shown: StepProgress, outcome: Outcome) -> None:
     """When the brokers are gone: Spark's session has the machine for itself, with one broker of its own."""
     if not measures:
         return
@@ -69,7 +69,7 @@ def _run_measure(
     measure: Measure,
     scale: Scale,
     brokers: Sequence[Contestant] | Sequence[SparkSide],
-    shown: Progress,
+    shown: StepProgress,
     outcome: Outcome,
 ) -> None:
     found: dict[str, list[dict[str, float]]] = {contestant.name: [] for contestant in brokers}

@@ -38,7 +38,7 @@ def test_a_line_takes_the_place_of_the_last_one() -> None:
     progress = Progress(watched=True, stream=stream, clock=lambda: now[0])
     for line in ("a long line", "short"):
         now[0] += 1
-        progress.say(line)
-    progress.say("too soon")
+        progress.show(line)
+    progress.show("too soon")
     progress.clear()
     assert stream.getvalue() == "\ra long line\rshort      \r     \r"

@@ -54,7 +54,7 @@ def test_progress_moves_at_most_five_times_a_second_and_is_gone_at_the_end() -> 
     progress = Progress(watched=True, stream=stream, clock=clock)
     for _ in range(100):
         clock.now += 0.01
-        progress.show(record_count=1000, bytes_count=2048)
+        progress.show_counts(record_count=1000, bytes_count=2048)
     assert 4 <= stream.getvalue().count("\r") <= 5
     assert "1,000 records, 2.0 KiB" in stream.getvalue()
     progress.clear()
@@ -67,7 +67,7 @@ def test_nobody_watching_means_no_progress() -> None:
     stream, clock = io.StringIO(), Clock()
     progress = Progress(stream=stream, clock=clock)
     clock.now = 100
-    progress.show(record_count=1, bytes_count=1)
+    progress.show_counts(record_count=1, bytes_count=1)
     progress.clear()
     assert stream.getvalue() == ""
 
@@ -75,6 +75,6 @@ def test_nobody_watching_means_no_progress() -> None:
 def test_work_that_is_done_at_once_shows_nothing() -> None:
     stream, clock = io.StringIO(), Clock()
     progress = Progress(watched=True, stream=stream, clock=clock)
-    progress.show(record_count=1, bytes_count=1)
+    progress.show_counts(record_count=1, bytes_count=1)
     progress.clear()
     assert stream.getvalue() == ""

@@ -33,7 +33,7 @@ from bench.measures import (
     transactions,
 )
 from bench.measures.restarting import still_seconds
-from bench.progress import Progress
+from bench.progress import StepProgress
 from bench.rows import Better, Goal, Result, Row, combine, percentile, results
 from bench.run import run_all
 from bench.scale import FULL, QUICK, TINY
@@ -156,7 +156,9 @@ class Clock:
 
 def test_progress_learns_from_the_steps_that_are_done() -> None:
     clock, stream = Clock(), io.StringIO()
-    progress = Progress([("one", 10), ("two", 10), ("three", 20)], stream=stream, watched=True, clock=clock)
+    progress = StepProgress(
+        [("one", 10), ("two", 10), ("three", 20)], stream=stream, watched=True, clock=clock
+    )
 
     progress.next()
     assert progress.seconds_left() == 40
@@ -170,7 +172,7 @@ def test_progress_learns_from_the_steps_that_are_done() -> None:
 def test_progress_says_nothing_where_nobody_watches() -> None:
     stream = io.StringIO()
 
-    Progress([("one", 10)], stream=stream).next()
+    StepProgress([("one", 10)], stream=stream).next()
 
     assert stream.getvalue() == ""
 

@@ -233,7 +233,7 @@ def _watch(blocking: BlockingClient, arguments: Namespace) -> int:
                 "replicas as there are brokers; start another broker, and it goes on"
             )
         if progress.is_watched:
-            progress.say(left.text(seconds_left))
+            progress.show(left.text(seconds_left))
         elif before is None or left.partitions != before.partitions:
             _say(
                 arguments,

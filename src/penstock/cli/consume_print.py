@@ -62,7 +62,7 @@ class Printer:
     def show(self) -> None:
         """Let readers of our output see what has been printed."""
         sys.stdout.flush()
-        self._progress.show(record_count=self._record_count, bytes_count=self._bytes_count)
+        self._progress.show_counts(record_count=self._record_count, bytes_count=self._bytes_count)
 
     def close(self) -> None:
         self._progress.clear()

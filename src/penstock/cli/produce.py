@@ -107,7 +107,7 @@ def run(arguments: Namespace) -> int:
             for given in _inputs(arguments):
                 _send(blocking, producer, topic, given)
                 total = _total(producer)
-                progress.show(record_count=total.record_count, bytes_count=total.bytes_count)
+                progress.show_counts(record_count=total.record_count, bytes_count=total.bytes_count)
         except (LineError, AnsweredError) as error:
             sent = count_of(_total(producer).record_count, "record")
             raise UserError(f"{error}; {sent} had been sent before") from error

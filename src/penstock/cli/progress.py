@@ -1,4 +1,7 @@
-"""The line that tells a person how far long work has come; it moves, and is gone when the work is done."""
+"""One line on a terminal that shows how far long work has come: rewritten in place, and removed when the work is done.
+
+`StatusLine` is the line; `Progress` counts records and bytes on it. The benchmarks use `StatusLine` too.
+"""
 
 import sys
 import time
@@ -10,8 +13,30 @@ from penstock.cli.output import count_of, format_bytes
 _INTERVAL_S = 0.2
 
 
+class StatusLine:
+    """A line on stderr that each `show` replaces; writes nothing unless stderr is a terminal."""
+
+    def __init__(self, *, watched: bool | None = None, stream: TextIO | None = None) -> None:
+        self._stream = stream or sys.stderr
+        self.is_watched = self._stream.isatty() if watched is None else watched
+        self._width = 0  # of what stands there now
+
+    def show(self, line: str) -> None:
+        if self.is_watched:
+            self._stream.write(f"\r{line.ljust(self._width)}")
+            self._stream.flush()
+            self._width = len(line)
+
+    def clear(self) -> None:
+        """Remove the line, so that other output can begin where it stood."""
+        if self._width:
+            self._stream.write(f"\r{' ' * self._width}\r")
+            self._stream.flush()
+            self._width = 0
+
+
 class Progress:
-    """Counts records and bytes on stderr, if somebody watches it."""
+    """Shows a status line at most five times per second, and none for work that takes less than that."""
 
     def __init__(
         self,
@@ -20,39 +45,27 @@ class Progress:
         stream: TextIO | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._stream = stream or sys.stderr
-        self._watched = self._stream.isatty() if watched is None else watched
+        self._line = StatusLine(watched=watched, stream=stream)
         self._clock = clock
         self._started_at = clock()
-        # Work that is done at once needs no line.
         self._next_at = self._started_at + _INTERVAL_S
-        self._shown = 0
-
-    def show(self, *, record_count: int, bytes_count: int) -> None:
-        """Say where things stand, unless that was said a moment ago."""
-        now = self._clock()
-        if not self._watched or now < self._next_at:
-            return
-        rate = round(record_count / (now - self._started_at))
-        self.say(f"{count_of(record_count, 'record')}, {format_bytes(bytes_count)}, {rate:,}/s")
 
     @property
     def is_watched(self) -> bool:
-        return self._watched
+        return self._line.is_watched
 
-    def say(self, line: str) -> None:
-        """Put a line in the place of the last one, unless that came a moment ago."""
-        now = self._clock()
-        if not self._watched or now < self._next_at:
-            return
-        self._next_at = now + _INTERVAL_S
-        self._stream.write(f"\r{line.ljust(self._shown)}")
-        self._stream.flush()
-        self._shown = len(line)
+    def show_counts(self, *, record_count: int, bytes_count: int) -> None:
+        if self._is_due():
+            rate = round(record_count / (self._clock() - self._started_at))
+            self.show(f"{count_of(record_count, 'record')}, {format_bytes(bytes_count)}, {rate:,}/s")
+
+    def show(self, line: str) -> None:
+        if self._is_due():
+            self._next_at = self._clock() + _INTERVAL_S
+            self._line.show(line)
 
     def clear(self) -> None:
-        """Take the line away."""
-        if self._shown:
-            self._stream.write(f"\r{' ' * self._shown}\r")
-            self._stream.flush()
-            self._shown = 0
+        self._line.clear()
+
+    def _is_due(self) -> bool:
+        return self.is_watched and self._clock() >= self._next_at

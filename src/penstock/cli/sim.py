@@ -5,16 +5,15 @@ failed; `run --seed S` runs one, and, if it fails, finds a smaller plan that fai
 """
 
 import secrets
-import sys
 import time
 from argparse import Namespace
 from pathlib import Path
-from typing import TextIO
 
 from penstock.base.errors import UserError
 from penstock.cli.main import FAILED, OK
 from penstock.cli.output import count_of, print_json, print_lines
 from penstock.cli.parsing import Parser, add_json, add_verb, add_verbs, not_negative, positive
+from penstock.cli.progress import StatusLine
 from penstock.sim.cluster_plan import make_cluster_plan
 from penstock.sim.coordination_plan import make_coordination_plan
 from penstock.sim.entries import describe
@@ -127,15 +126,15 @@ def _run_one(plan: Plan, arguments: Namespace, *, smaller: bool) -> int:
     if outcome.ok or not smaller:
         _tell(plan, outcome, arguments, time.process_time() - started_at)
         return OK if outcome.ok else FAILED
-    counter = _Counter("plan", sys.stderr)
-    kind = outcome.kinds[0]  # another failure that turns up on the way is another story
+    status = StatusLine()
+    kind = outcome.kinds[0]  # only this failure counts while the plan shrinks
 
     def fails(shorter: Plan) -> bool:
-        counter.step(f"{len(shorter.entries)} entries")
+        status.show(f"plan: {len(shorter.entries)} entries")
         return kind in run_plan(shorter).kinds
 
     plan = shrink(plan, fails)
-    counter.clear()
+    status.clear()
     file = Path(f"penstock-sim-{plan.seed}.json")
     file.write_text(plan.to_json())
     if not arguments.json:
@@ -174,20 +173,20 @@ def _problem_lines(outcome: RunOutcome) -> list[str]:
 def _run_many(arguments: Namespace) -> int:
     first = secrets.randbelow(_FIRST_SEED_BELOW) if arguments.first is None else arguments.first
     summary = Summary()
-    counter = _Counter("seed", sys.stderr)
+    status = StatusLine()
     started_at = time.process_time()
     for seed in range(first, first + arguments.seeds):
         outcome = run_plan(_plan_of(seed, arguments))
         summary.add(seed, outcome)
         if not outcome.ok and not arguments.json:
-            counter.clear()
+            status.clear()
             family = _family_option(arguments)
             print(
                 f"seed {seed} failed; to see it and make it smaller: penstock sim run {family}--seed {seed}"
             )
             print_lines(_problem_lines(outcome))
-        counter.step(f"{summary.runs:,} of {arguments.seeds:,}, {summary.faults:,} faults")
-    counter.clear()
+        status.show(f"seed: {summary.runs:,} of {arguments.seeds:,}, {summary.faults:,} faults")
+    status.clear()
     cpu_seconds = time.process_time() - started_at
     if arguments.json:
         print_json({"first_seed": first, **summary.as_json(cpu_seconds=cpu_seconds)})
@@ -195,25 +194,3 @@ def _run_many(arguments: Namespace) -> int:
         print(f"seeds {first} to {first + arguments.seeds - 1}")
         print_lines(summary.lines(cpu_seconds=cpu_seconds))
     return FAILED if summary.failed_seeds else OK
-
-
-class _Counter:
-    """A line that says how far things are, if somebody watches; gone when they are done."""
-
-    def __init__(self, what: str, stream: TextIO) -> None:
-        self._what = what
-        self._stream = stream
-        self._shown = 0
-
-    def step(self, text: str) -> None:
-        if self._stream.isatty():
-            line = f"{self._what}: {text}"
-            self._stream.write(f"\r{line.ljust(self._shown)}")
-            self._stream.flush()
-            self._shown = len(line)
-
-    def clear(self) -> None:
-        if self._shown:
-            self._stream.write(f"\r{' ' * self._shown}\r")
-            self._stream.flush()
-            self._shown = 0

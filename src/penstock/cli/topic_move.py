@@ -107,7 +107,7 @@ def _watch(arguments: Namespace, blocking: BlockingClient, topic: str, targets: 
     before: int | None = None
     while moving := blocking.run(list_reassignments(client, list(targets))):
         if progress.is_watched:
-            progress.say(blocking.run(_so_far(client, moving)))
+            progress.show(blocking.run(_so_far(client, moving)))
         elif len(moving) != before:
             told = blocking.run(_so_far(client, moving))
             _say(
