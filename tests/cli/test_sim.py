@@ -16,11 +16,11 @@ def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def _forgotten_tombstones(monkeypatch: pytest.MonkeyPatch) -> None:
     """A reader that never sees a tombstone: whoever sends one finds it gone."""
-    from penstock.sim.workload import last_reader
+    from penstock.sim.workload import final_reader
 
-    genuine = last_reader.read_fetched
+    genuine = final_reader.read_fetched
     monkeypatch.setattr(
-        last_reader,
+        final_reader,
         "read_fetched",
         lambda *words, **more: (each for each in genuine(*words, **more) if each.value is not None),
     )

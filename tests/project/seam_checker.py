@@ -1,4 +1,4 @@
-"""Reads source code for what would let the outside in past `world/` (DESIGN 4), or let a set's order out.
+"""Reads source code for what would let the outside in past `world/`, or let a set's order out.
 
 A syntactic check: it knows names and annotations, not types. What it calls a set is a set display or
 comprehension, a call of set() or frozenset(), an operation on one, and a name or attribute that the module

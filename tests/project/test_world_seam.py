@@ -1,4 +1,4 @@
-"""Nothing outside `world/` touches the outside (DESIGN 4); and the checker that says so can see."""
+"""Nothing outside `world/` touches the outside; and the checker that says so can see."""
 
 from pathlib import Path
 

@@ -23,7 +23,7 @@ from penstock.services.replicas.replica import Replica
 from penstock.services.replicas.replica_manager import ReplicaManager
 from penstock.sim.entries import (
     AlterTopic,
-    CopyForeign,
+    CopyForeignDirectory,
     CrashMachine,
     CrashProcess,
     FlipBit,
@@ -129,7 +129,7 @@ def flips_bits_of_indexes(plan: Plan) -> bool:
 
 
 def has_foreign_directories(plan: Plan) -> bool:
-    return any(isinstance(each, CopyForeign) for each in plan.faults)
+    return any(isinstance(each, CopyForeignDirectory) for each in plan.faults)
 
 
 # ---- faults

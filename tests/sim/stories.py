@@ -33,7 +33,7 @@ async def as_client(
         async with Client(someone.loop, node.address, entropy=someone.entropy, settings=settings) as client:
             return await chore(client)
 
-    return await simulation.loop.spawn(someone.place, talk())
+    return await simulation.loop.spawn(someone.process, talk())
 
 
 async def make_topic(client: Client, name: str) -> None:

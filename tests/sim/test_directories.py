@@ -14,7 +14,7 @@ from penstock.client.topics import NewTopic, create_topics, delete_topics
 from penstock.cluster.metadata import DELETIONS
 from penstock.controller.rules.reassignment import RequestedReplicas
 from penstock.sim import Node, Simulation
-from penstock.sim.foreign import vanished
+from penstock.sim.foreign_directories import missing_foreign_directories
 from penstock.sim.shared_store import SharedStore
 from penstock.world.store import Delete
 from tests.sim.stories import PATIENCE_S, as_client
@@ -69,10 +69,10 @@ class Trio:
         while not is_done():
             for node in self.nodes.values():
                 if node.broker is not None and node.broker.services.controller.is_active:
-                    assert node.place is not None
+                    assert node.process is not None
                     controller = node.broker.services.controller
                     ask = controller.exchange_replicas([RequestedReplicas(where, to)], keeps_factor=False)
-                    await self.simulation.loop.spawn(node.place, ask)
+                    await self.simulation.loop.spawn(node.process, ask)
                     await asyncio.sleep(1)
 
     def directories(self, node_id: int, topic: str = "") -> list[str]:
@@ -190,7 +190,7 @@ def test_a_broker_starts_that_could_not_set_a_topic_with_a_long_name_aside_in_an
         await asyncio.sleep(30)
         assert not trio.exits
         assert trio.nodes[3].broker is not None
-        assert not vanished(trio.nodes[3]), "no deletion of theirs is recorded"
+        assert not missing_foreign_directories(trio.nodes[3]), "no deletion of theirs is recorded"
 
     run(story)
 

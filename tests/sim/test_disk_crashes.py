@@ -46,7 +46,7 @@ class StruckStory:
             await self._start()
         writing = asyncio.ensure_future(as_client(simulation, someone, node, _write))
         while not writing.done():
-            if node.place is None:
+            if node.process is None:
                 await self._start()
             await asyncio.sleep(0.5)
         await writing

@@ -64,7 +64,7 @@ def test_nothing_to_run_and_no_timer_is_a_deadlock_that_says_who_waits_for_what(
         await asyncio.get_running_loop().create_future()
 
     async def story() -> None:
-        await simulation.loop.spawn(simulation.new_place("vladimir"), wait_for_godot())
+        await simulation.loop.spawn(simulation.new_process("vladimir"), wait_for_godot())
 
     with pytest.raises(DeadlockError) as caught:
         simulation.run(story())
@@ -80,10 +80,10 @@ def test_what_takes_longer_than_it_may_is_said_to(simulation: Simulation) -> Non
 
 def test_what_a_process_starts_is_its_own(simulation: Simulation) -> None:
     seen: list[str] = []
-    place = simulation.new_place("child")
+    process = simulation.new_process("child")
 
     def look() -> None:
-        seen.append(simulation.loop.place().name)
+        seen.append(simulation.loop.process().name)
 
     async def grandchild() -> None:
         look()
@@ -98,7 +98,7 @@ def test_what_a_process_starts_is_its_own(simulation: Simulation) -> None:
         await asyncio.gather(grandchild(), asyncio.sleep(2))
 
     async def story() -> None:
-        await simulation.loop.spawn(place, child())
+        await simulation.loop.spawn(process, child())
         look()
 
     simulation.run(story())
@@ -108,16 +108,16 @@ def test_what_a_process_starts_is_its_own(simulation: Simulation) -> None:
 def test_a_future_set_from_outside_wakes_its_waiter_in_the_waiter_s_own_process(
     simulation: Simulation,
 ) -> None:
-    place = simulation.new_place("waiter")
+    process = simulation.new_process("waiter")
 
     async def story() -> str:
         future = simulation.loop.create_future()
 
         async def wait() -> str:
             await future
-            return simulation.loop.place().name
+            return simulation.loop.process().name
 
-        task = simulation.loop.spawn(place, wait())
+        task = simulation.loop.spawn(process, wait())
         await asyncio.sleep(1)
         future.set_result(None)
         return await task
@@ -132,20 +132,20 @@ def test_each_process_has_its_own_clock(simulation: Simulation) -> None:
         await asyncio.sleep(10)
         return loop.time() - began, simulation.kernel.now
 
-    hasty = simulation.new_place("hasty")
+    hasty = simulation.new_process("hasty")
     hasty.clock.skew(2.0)
     passed, truth = simulation.run(_as(simulation, hasty, times()))
     assert passed == pytest.approx(10, abs=0.001)
     assert truth == pytest.approx(5, abs=0.001)
 
 
-async def _as(simulation, place, coroutine):
-    return await simulation.loop.spawn(place, coroutine)
+async def _as(simulation, process, coroutine):
+    return await simulation.loop.spawn(process, coroutine)
 
 
 def test_a_killed_process_is_left_where_it_is(simulation: Simulation) -> None:
     done: list[str] = []
-    place = simulation.new_place("victim")
+    process = simulation.new_process("victim")
 
     async def live() -> None:
         try:
@@ -155,9 +155,9 @@ def test_a_killed_process_is_left_where_it_is(simulation: Simulation) -> None:
             done.append("cleaned up")
 
     async def story() -> None:
-        simulation.loop.spawn(place, live())
+        simulation.loop.spawn(process, live())
         await asyncio.sleep(0.5)
-        simulation.loop.kill(place)
+        simulation.loop.kill(process)
         await asyncio.sleep(10)
         assert done == []
 
@@ -181,13 +181,13 @@ def test_what_still_waits_at_the_end_is_put_away_in_silence(caplog: pytest.LogCa
         with Simulation(1) as simulation:
 
             async def story() -> None:
-                victim = simulation.new_place("victim")
+                victim = simulation.new_process("victim")
                 simulation.loop.spawn(simulation.loop.home, stubborn(inner()))
                 simulation.loop.spawn(victim, stubborn(inner()))
                 await asyncio.sleep(1)
                 simulation.loop.kill(victim)
                 simulation.loop.spawn(victim, unstarted(inner()))
-                simulation.loop.spawn(simulation.new_place("late"), unstarted(inner()))
+                simulation.loop.spawn(simulation.new_process("late"), unstarted(inner()))
 
             simulation.run(story())
 
@@ -245,8 +245,8 @@ def test_streams_work_between_hosts(simulation: Simulation) -> None:
         return answer, rest
 
     async def story() -> tuple[bytes, bytes]:
-        await _as(simulation, simulation.new_place("echo-host"), serve())
-        return await _as(simulation, simulation.new_place("asker"), ask())
+        await _as(simulation, simulation.new_process("echo-host"), serve())
+        return await _as(simulation, simulation.new_process("asker"), ask())
 
     assert simulation.run(story()) == (b"HELLO\n", b"")
 
@@ -260,14 +260,14 @@ def test_an_async_generator_that_is_left_is_closed_by_its_own_process(simulation
             yield 2
         finally:
             await asyncio.sleep(0)
-            closed_by.append(simulation.loop.place().name)
+            closed_by.append(simulation.loop.process().name)
 
     async def leave() -> None:
         async for _ in numbers():
             break
         await asyncio.sleep(1)
 
-    simulation.run(_as(simulation, simulation.new_place("leaver"), leave()))
+    simulation.run(_as(simulation, simulation.new_process("leaver"), leave()))
     assert closed_by == ["leaver"]
 
 

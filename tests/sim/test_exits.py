@@ -11,7 +11,7 @@ from penstock.client.errors import ClientError
 from penstock.services.replicas.replica import Replica
 from penstock.sim import Node, Simulation
 from penstock.sim.checkers import CrashKind, History
-from penstock.sim.faults import Storm
+from penstock.sim.fault_injector import FaultInjector
 from penstock.sim.shared_store import SharedStore
 from tests.sim.stories import PATIENCE_S, as_client, make_topic, read, send
 
@@ -33,16 +33,16 @@ async def until(holds: Callable[[], bool]) -> None:
 
 async def fail_directory(simulation: Simulation, node: Node) -> None:
     """Let a sync of the broker's own files fail; returns when the broker has ended of it."""
-    broker, place = node.broker, node.place
+    broker, process = node.broker, node.process
     assert broker is not None
-    assert place is not None
+    assert process is not None
 
     async def write() -> None:
         with contextlib.suppress(OSError):
             await broker.services.replicas.write_checkpoints()
 
     node.disk.faults.fail_syncs()
-    simulation.loop.spawn(place, write())
+    simulation.loop.spawn(process, write())
     await until(lambda: not node.is_running)
 
 
@@ -89,12 +89,12 @@ def test_a_log_that_fails_does_not_make_its_broker_exit(simulation: Simulation) 
 
 def test_a_storm_starts_a_broker_again_that_has_exited(simulation: Simulation) -> None:
     node, history = simulation.new_node(1), History()
-    storm = Storm(simulation, 1, history)
+    injector = FaultInjector(simulation, 1, history)
 
     async def story() -> None:
-        await storm.begin()
+        await injector.begin()
         await fail_directory(simulation, node)
-        await storm.settle()
+        await injector.settle()
 
     simulation.run(story(), seconds_max=PATIENCE_S)
     assert node.lives == 2
@@ -103,14 +103,14 @@ def test_a_storm_starts_a_broker_again_that_has_exited(simulation: Simulation) -
 
 def test_a_broker_that_exits_while_it_stops_has_not_stopped_cleanly(simulation: Simulation) -> None:
     node, history = simulation.new_node(1), History()
-    storm = Storm(simulation, 1, history)
+    injector = FaultInjector(simulation, 1, history)
 
     async def story() -> None:
-        await storm.begin()
+        await injector.begin()
         node.disk.faults.syncs_fail = True
-        await storm.restart("restart")
+        await injector.restart("restart")
 
-    simulation.loop.call_later(5.0, storm.heal)
+    simulation.loop.call_later(5.0, injector.heal)
     simulation.run(story(), seconds_max=PATIENCE_S)
     assert {crash.kind for crash in history.crashes} == {CrashKind.PROCESS}
 

@@ -15,10 +15,10 @@ SEEDS = range(1, 41)
 
 async def update(simulation: Simulation, node: Node, level: int, kind: UpgradeType) -> Features | Refusal:
     assert node.broker is not None
-    assert node.place is not None
+    assert node.process is not None
     controller = node.broker.services.controller
     updates = {TRANSACTION_VERSION: FeatureUpdate(level, kind)}
-    return await simulation.loop.spawn(node.place, controller.update_features(updates, validate_only=False))
+    return await simulation.loop.spawn(node.process, controller.update_features(updates, validate_only=False))
 
 
 def race(seed: int) -> str:

@@ -4,15 +4,15 @@ from collections.abc import Callable
 
 from penstock.sim.clock import Clock
 from penstock.sim.kernel import CALLBACK_S_MAX, CLEANED_FROM, Kernel, StepKind
-from penstock.sim.place import Place
+from penstock.sim.process import SimProcess
 from penstock.sim.trace import Trace
 
 
-def place(kernel: Kernel, name: str) -> Place:
-    return Place(name, host=name, clock=Clock(kernel.time))
+def process(kernel: Kernel, name: str) -> SimProcess:
+    return SimProcess(name, host=name, clock=Clock(kernel.time))
 
 
-def soon(kernel: Kernel, where: Place, callback: Callable[..., object], *args: object) -> None:
+def soon(kernel: Kernel, where: SimProcess, callback: Callable[..., object], *args: object) -> None:
     kernel.call_soon(where, where.context, callback, *args)
 
 
@@ -24,7 +24,7 @@ def interleaving(seed: int) -> list[str]:
     kernel = Kernel(seed)
     said: list[str] = []
     for name in ("a", "b", "c"):
-        speaker = place(kernel, name)
+        speaker = process(kernel, name)
         for number in range(5):
             soon(kernel, speaker, said.append, f"{name}{number}")
     kernel.run_until(never)
@@ -45,7 +45,7 @@ def test_the_seed_chooses_between_processes() -> None:
 
 def test_time_moves_to_the_next_timer_when_nobody_can_go_on() -> None:
     kernel = Kernel(0)
-    one = place(kernel, "one")
+    one = process(kernel, "one")
     times: list[float] = []
     for time in (5.0, 1.0, 3.0):
         kernel.call_at(time, one, one.context, lambda: times.append(kernel.now))
@@ -56,7 +56,7 @@ def test_time_moves_to_the_next_timer_when_nobody_can_go_on() -> None:
 
 def test_timers_of_one_moment_fire_in_the_order_they_were_set() -> None:
     kernel = Kernel(0)
-    one = place(kernel, "one")
+    one = process(kernel, "one")
     fired: list[int] = []
     for number in range(10):
         kernel.call_at(1.0, one, one.context, fired.append, number)
@@ -66,7 +66,7 @@ def test_timers_of_one_moment_fire_in_the_order_they_were_set() -> None:
 
 def test_time_does_not_move_to_a_timer_that_was_called_off() -> None:
     kernel = Kernel(0)
-    one = place(kernel, "one")
+    one = process(kernel, "one")
     kernel.call_at(1000.0, one, one.context, print).cancel()
     assert not kernel.run_until(never)
     assert kernel.now == 0.0
@@ -74,7 +74,7 @@ def test_time_does_not_move_to_a_timer_that_was_called_off() -> None:
 
 def test_timers_that_were_called_off_do_not_pile_up() -> None:
     kernel = Kernel(0)
-    one = place(kernel, "one")
+    one = process(kernel, "one")
     kept = kernel.call_at(1.0, one, one.context, lambda: None)
     for _ in range(100 * CLEANED_FROM):
         kernel.call_at(1000.0, one, one.context, print).cancel()
@@ -84,7 +84,7 @@ def test_timers_that_were_called_off_do_not_pile_up() -> None:
 
 def test_time_stops_short_of_what_it_may_not_pass() -> None:
     kernel = Kernel(0)
-    one = place(kernel, "one")
+    one = process(kernel, "one")
     fired: list[int] = []
     kernel.call_at(2.0, one, one.context, fired.append, 2)
     kernel.call_at(10.0, one, one.context, fired.append, 10)
@@ -95,12 +95,12 @@ def test_time_stops_short_of_what_it_may_not_pass() -> None:
 
 def test_nothing_of_a_killed_process_runs() -> None:
     kernel = Kernel(0)
-    one, other = place(kernel, "one"), place(kernel, "other")
+    one, other = process(kernel, "one"), process(kernel, "other")
     ran: list[str] = []
     soon(kernel, one, ran.append, "one soon")
     kernel.call_at(1.0, one, one.context, ran.append, "one later")
     soon(kernel, other, ran.append, "other")
-    one.revoke()
+    one.kill()
     soon(kernel, one, ran.append, "one too late")
     kernel.run_until(never)
     assert ran == ["other"]
@@ -108,9 +108,9 @@ def test_nothing_of_a_killed_process_runs() -> None:
 
 def test_a_process_may_be_killed_by_its_own_callback() -> None:
     kernel = Kernel(0)
-    one = place(kernel, "one")
+    one = process(kernel, "one")
     ran: list[str] = []
-    soon(kernel, one, one.revoke)
+    soon(kernel, one, one.kill)
     soon(kernel, one, ran.append, "too late")
     kernel.run_until(never)
     assert ran == []
@@ -118,20 +118,20 @@ def test_a_process_may_be_killed_by_its_own_callback() -> None:
 
 def test_an_exception_that_nobody_caught_is_a_problem_of_its_process() -> None:
     kernel = Kernel(0)
-    one = place(kernel, "one")
+    one = process(kernel, "one")
     soon(kernel, one, lambda: 1 // 0)
     kernel.run_until(never)
     (problem,) = kernel.problems
-    assert problem.place == "one"
+    assert problem.process == "one"
     assert isinstance(problem.error, ZeroDivisionError)
 
 
 def test_what_a_killed_process_raises_is_nobodys_problem() -> None:
     kernel = Kernel(0)
-    one = place(kernel, "one")
+    one = process(kernel, "one")
 
     def fall() -> None:
-        one.revoke()
+        one.kill()
         raise RuntimeError
 
     soon(kernel, one, fall)
@@ -153,7 +153,7 @@ def test_the_hash_tells_apart_what_was_noted_and_when() -> None:
 def test_a_timer_that_fires_is_part_of_the_history() -> None:
     def fired(time: float) -> str:
         kernel = Kernel(0)
-        one = place(kernel, "one")
+        one = process(kernel, "one")
         kernel.call_at(time, one, one.context, lambda: None)
         kernel.run_until(never)
         return kernel.history_hash
@@ -200,7 +200,7 @@ def test_a_clock_that_jumps_changes_the_date_and_no_interval() -> None:
 
 def test_a_process_that_stands_still_does_everything_when_it_goes_on_again() -> None:
     kernel = Kernel(0)
-    still, other = place(kernel, "still"), place(kernel, "other")
+    still, other = process(kernel, "still"), process(kernel, "other")
     said: list[tuple[str, int]] = []
 
     def say(word: str) -> None:

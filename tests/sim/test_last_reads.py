@@ -10,10 +10,10 @@ from penstock.client.fetch import read_batches, read_fetched
 from penstock.client.topics import NewTopic, create_topics
 from penstock.sim import Simulation
 from penstock.sim.shared_store import SharedStore
-from penstock.sim.workload.fetching import fetch_at_last
+from penstock.sim.workload.final_fetch import final_fetch
+from penstock.sim.workload.final_reader import FinalReader
 from penstock.sim.workload.journal import Journal
-from penstock.sim.workload.last_reader import LastReader
-from penstock.sim.workload.watching import WatchingClient
+from penstock.sim.workload.tracking_client import TrackingClient
 from tests.sim.stories import PATIENCE_S, PATIENT, as_client, send
 
 TOPIC = "orders"
@@ -44,7 +44,7 @@ def test_a_leader_that_has_changed_since_is_looked_up_again() -> None:
             await led_by(2, isr={2})
             await nodes[0].start()
             await led_by(2, isr={1, 2})
-            fetched = await fetch_at_last(client, TopicPartition(TOPIC, 0), 0)
+            fetched = await final_fetch(client, TopicPartition(TOPIC, 0), 0)
             assert fetched.refusal is None
             return [
                 record.value
@@ -63,7 +63,7 @@ def test_a_leader_that_has_changed_since_is_looked_up_again() -> None:
         assert simulation.kernel.problems == []
 
 
-class ForgettingClient(WatchingClient):
+class ForgettingClient(TrackingClient):
     """Learns right after every listing that something in it was wrong."""
 
     async def refresh(self, topics: Iterable[str] | None = (), *, create: bool = False) -> list[KnownTopic]:
@@ -85,12 +85,12 @@ def test_a_log_is_known_by_its_topics_id_when_the_client_has_forgotten_all_topic
             ) as client:
                 await create_topics(client, [NewTopic(TOPIC, partitions=1)])
                 topic_id = format_id((await client.topic(TOPIC)).topic_id)
-                await LastReader(client, journal).read_all()
+                await FinalReader(client, journal).read_all()
                 return topic_id
 
         async def story() -> str:
             await node.start()
-            return await simulation.loop.spawn(someone.place, talk())
+            return await simulation.loop.spawn(someone.process, talk())
 
         topic_id = simulation.run(story(), seconds_max=PATIENCE_S)
         (read,) = journal.history.final_reads

@@ -57,10 +57,10 @@ class Trio:
     async def ask_controller(self, *, at: int) -> None:
         node = self.nodes[at]
         assert node.broker is not None
-        assert node.place is not None
+        assert node.process is not None
         link = node.broker.services.controller_link
         assert not link.is_here
-        first = await self.simulation.loop.spawn(node.place, link.allocate_producer_ids())
+        first = await self.simulation.loop.spawn(node.process, link.allocate_producer_ids())
         assert isinstance(first, int), first
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.sim import Simulation
 from penstock.sim.loop import SimLoop
-from penstock.sim.place import Place
+from penstock.sim.process import SimProcess
 from penstock.sim.transport import UNCONFIRMED_S_MAX, WINDOW_BYTES
 from penstock.world.tls import Tls, TlsError
 
@@ -62,8 +62,8 @@ class Pair:
     def __init__(self, simulation: Simulation) -> None:
         self.simulation = simulation
         self.network = simulation.network
-        self.far_place = simulation.new_place("far")
-        self.near_place = simulation.new_place("near")
+        self.far_place = simulation.new_process("far")
+        self.near_place = simulation.new_process("near")
         self.accepted: list[Peer] = []
 
     async def listen(self) -> None:
@@ -74,8 +74,8 @@ class Pair:
 
         await self.go(self.far_place, self.simulation.loop.create_server(accept, "far", PORT))
 
-    async def go(self, place: Place, coroutine: Any) -> Any:
-        return await self.simulation.loop.spawn(place, coroutine)
+    async def go(self, process: SimProcess, coroutine: Any) -> Any:
+        return await self.simulation.loop.spawn(process, coroutine)
 
     async def call(self) -> Peer:
         _, peer = await self.go(self.near_place, self.simulation.loop.create_connection(Peer, "far", PORT))
@@ -432,7 +432,7 @@ def test_a_killed_process_hears_nothing_of_its_own_end(simulation: Simulation) -
 
 def test_the_simulated_network_speaks_no_tls_and_says_so(simulation: Simulation) -> None:
     async def story() -> None:
-        loop = SimLoop(simulation.loop, simulation.new_place("near"))
+        loop = SimLoop(simulation.loop, simulation.new_process("near"))
         with pytest.raises(TlsError, match="the simulated network does not speak TLS"):
             await loop.connect(Peer, "far", PORT, tls=Tls())
 

@@ -205,12 +205,12 @@ def test_a_machine_that_is_back_resets_the_connections_it_had(
         (address,) = parse_addresses(node.address)
         limits = ConnectionLimits(request_timeout_ms=60_000)
         opening = open_connection(someone.loop, address, client_id=None, limits=limits)
-        connection = await simulation.loop.spawn(someone.place, opening)
+        connection = await simulation.loop.spawn(someone.process, opening)
         node.crash_machine()
         await node.start()
         asking = connection.ask(MetadataRequest(topics=[]), MetadataResponse)
         with pytest.raises(ConnectionLostError, match="closed the connection"):
-            await simulation.loop.spawn(someone.place, asking)
+            await simulation.loop.spawn(someone.process, asking)
 
     simulation.run(story(), seconds_max=PATIENCE_S)
 
@@ -220,7 +220,7 @@ def test_a_node_that_cannot_start_says_why_and_may_try_again(simulation: Simulat
         node.disk.faults.full = True
         with pytest.raises(UserError):
             await node.start()
-        assert node.place is None
+        assert node.process is None
         node.disk.faults.full = False
         await node.start()
 

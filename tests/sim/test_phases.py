@@ -58,16 +58,16 @@ def test_a_life_goes_from_recovery_over_serving_and_stopping_to_being_down() -> 
     node.watch(DiskOperation.APPEND, f"{SEGMENT}.log", 10)
     assert node.now is Phase.RECOVERY
     node.serves()
-    node.hears()
+    node.on_received()
     assert node.now is Phase.REQUEST
     node.watch(DiskOperation.APPEND, f"{SEGMENT}.log", 10)
     node.watch(DiskOperation.LIST, "", 0)
     assert node.now is Phase.APPEND
-    node.answers()
+    node.on_sent()
     assert node.now is Phase.REPLY
-    node.rests()
+    node.on_idle()
     assert node.now is Phase.IDLE
-    node.hears()
+    node.on_received()
     node.stops()
     node.watch(DiskOperation.SYNC, f"{SEGMENT}.log", 0)
     assert node.now is Phase.STOP

@@ -5,7 +5,7 @@ import pytest
 from penstock.sim import entries
 from penstock.sim.phases import Phase
 from penstock.sim.plan import Plan, WriterPlan, make_plan
-from penstock.sim.run import BROKEN_OFF, UNREADABLE, run_plan
+from penstock.sim.run import RUN_FAILED, UNREADABLE, run_plan
 from penstock.sim.summary import Summary
 from penstock.sim.topic_plans import TopicPlan
 from penstock.sim.workload.records import to_message
@@ -126,7 +126,7 @@ def test_a_problem_of_the_simulation_itself_is_told(monkeypatch: pytest.MonkeyPa
         raise ZeroDivisionError("planted")
 
     monkeypatch.setattr("penstock.sim.workload.reader.to_message", break_down)
-    assert run_plan(small_plan()).kinds == [BROKEN_OFF]
+    assert run_plan(small_plan()).kinds == [RUN_FAILED]
 
 
 def test_what_is_read_wrong_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,7 +71,7 @@ def test_the_session_of_a_process_that_was_killed_expires(simulation: Simulation
         store, watcher = await sessions.server.open(victim.loop), await sessions.open()
         await store.multi([Create("/brokers"), Create("/brokers/1", ephemeral=True)])
         await until_children(watcher, "/brokers", ["1"])
-        victim.place.revoke()
+        victim.process.kill()
         killed_at = simulation.kernel.now
         await until_children(watcher, "/brokers", [])
         return simulation.kernel.now - killed_at

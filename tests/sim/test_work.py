@@ -84,20 +84,20 @@ def test_a_closed_pool_tells_of_what_is_done_and_cancels_what_is_not_begun(simul
 def test_a_process_that_is_killed_may_have_done_its_work_without_hearing_of_it(
     simulation: Simulation,
 ) -> None:
-    place = simulation.new_place("victim")
+    process = simulation.new_process("victim")
     done: list[str] = []
 
     async def live() -> None:
         work = SimWork(
-            SimLoop(simulation.loop, place), simulation.kernel.random("work"), slowness_s=lambda: 30.0
+            SimLoop(simulation.loop, process), simulation.kernel.random("work"), slowness_s=lambda: 30.0
         )
         await work.run(lambda: done.append("work"))
         done.append("heard")
 
     async def story() -> None:
-        simulation.loop.spawn(place, live())
+        simulation.loop.spawn(process, live())
         await asyncio.sleep(1)
-        simulation.loop.kill(place)
+        simulation.loop.kill(process)
         await asyncio.sleep(100)
 
     simulation.run(story())

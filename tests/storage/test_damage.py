@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from penstock.records.batch import HEADER_SIZE, headers
-from penstock.sim.decay import can_be_noticed
+from penstock.sim.bit_rot import is_detectable
 from penstock.storage import file_names
 from penstock.storage.errors import CorruptionError
 from penstock.storage.findings import BatchesDamaged
@@ -49,7 +49,7 @@ def read(log: Log, offset: int, max_bytes: int = 1 << 20) -> bytes:
 
 def flips(data: bytes) -> Iterator[tuple[int, bytes]]:
     for position in range(len(data)):
-        if can_be_noticed(PATH, data, position):
+        if is_detectable(PATH, data, position):
             flipped = bytearray(data)
             flipped[position] ^= 1 << (position % 8)
             yield position, bytes(flipped)

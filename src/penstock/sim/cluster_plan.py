@@ -16,7 +16,7 @@ from penstock.base.ids import CONSUMER_OFFSETS, TRANSACTION_STATE
 from penstock.sim import entries as kinds
 from penstock.sim.coordination_plan import CoordinationDrawing
 from penstock.sim.entries import Entry, Fault, Operation
-from penstock.sim.plan import OPERATOR, Drawing, Plan, WriterPlan, with_foreign
+from penstock.sim.plan import OPERATOR, Drawing, Plan, WriterPlan, with_foreign_directories
 from penstock.sim.topic_plans import FOREVER, TopicPlan
 
 OPERATION_COUNT = 60
@@ -44,7 +44,7 @@ def make_cluster_plan(seed: int, *, operation_count: int = OPERATION_COUNT) -> P
     chance = Random(f"pipelining/{seed}")
     if chance.randrange(_PIPELINING_ONE_IN) == 0:
         plan = _with_pipelining(plan, chance)
-    return with_foreign(plan, faults_max=len(plan.faults) + _FOREIGN_MAX)
+    return with_foreign_directories(plan, faults_max=len(plan.faults) + _FOREIGN_MAX)
 
 
 def _with_majorities(plan: Plan, chance: Random) -> Plan:

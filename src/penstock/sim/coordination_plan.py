@@ -12,9 +12,9 @@ from random import Random
 
 from penstock.base.ids import CONSUMER_OFFSETS, TRANSACTION_STATE
 from penstock.sim import entries as kinds
-from penstock.sim.coordinated_actors import CLASSIC, CONSUMER, MemberPlan, TransactorPlan
+from penstock.sim.coordination_actors import CLASSIC, CONSUMER, MemberPlan, TransactorPlan
 from penstock.sim.entries import Fault, Operation
-from penstock.sim.plan import OPERATIONS_PER_FAULT, Drawing, Plan, WriterPlan, with_foreign
+from penstock.sim.plan import OPERATIONS_PER_FAULT, Drawing, Plan, WriterPlan, with_foreign_directories
 from penstock.sim.topic_plans import FOREVER, TopicPlan
 
 OPERATION_COUNT = 70
@@ -32,7 +32,7 @@ _LINGER = ("group.coordinator.append.linger.ms", "30")
 def make_coordination_plan(seed: int, *, operation_count: int = OPERATION_COUNT) -> Plan:
     """What a seed of this family stands for."""
     plan = CoordinationDrawing(seed).plan(operation_count)
-    return with_foreign(plan, faults_max=operation_count // OPERATIONS_PER_FAULT)
+    return with_foreign_directories(plan, faults_max=operation_count // OPERATIONS_PER_FAULT)
 
 
 class CoordinationDrawing(Drawing):

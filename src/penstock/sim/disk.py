@@ -6,14 +6,14 @@
     disk.crash_machine()          # revokes `mounted`; the next `mount` finds what the device had
 
 A process crash keeps everything that was written: the page cache is the kernel's. A machine crash keeps of each file
-and directory what was synced, and of the rest what the seeded `random` leaves of it. Any use of what was revoked
+and directory what was synced, and of the rest what the seeded `random` leaves of it. Any use of what was killed
 raises `Revoked`.
 """
 
 from collections.abc import Mapping
 from random import Random
 
-from penstock.sim.decay import can_be_noticed
+from penstock.sim.bit_rot import is_detectable
 from penstock.sim.disk_device import Device, DirectoryNode, FileNode, path_of
 from penstock.sim.disk_faults import DiskFaults
 from penstock.sim.disk_operations import DiskOperation, Watcher
@@ -104,7 +104,7 @@ class SimDisk:
         file = self.random.choice(settled)
         content = file.content
         position = self.random.randrange(content.size)
-        while not can_be_noticed(file.name, content.cached, position):
+        while not is_detectable(file.name, content.cached, position):
             position = self.random.randrange(content.size)
         content.flip_bit(position, self.random.randrange(8))
         return path_of(file)

@@ -315,7 +315,7 @@ class SkewClock(Fault):
 
 
 @dataclass(frozen=True, slots=True)
-class CopyForeign(Fault):
+class CopyForeignDirectory(Fault):
     """Somebody copies a directory into the broker's data directory, if nothing has its name: with photos in it, or a
     partition of another cluster.
     """

@@ -1,7 +1,7 @@
 """asyncio's event loop on virtual time, shared by all processes of a simulation.
 
 Whatever runs on asyncio runs here unchanged, as long as it needs no threads, no sockets and no processes of the
-system. Each process (`Place`) sees its own clock and its own place in the network.
+system. Each process (`SimProcess`) sees its own clock and its own address in the network.
 
 Tasks and futures are hashed by their number: where somebody keeps them in a set, the order is the same in every run.
 """
@@ -17,12 +17,12 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Sequ
 from contextvars import Context, copy_context
 from typing import Any, TypeVar, TypeVarTuple, cast
 
-from penstock.sim.burial import bury, expect_no_end
+from penstock.sim.abandoned_tasks import close_abandoned, silence_pending_warning
 from penstock.sim.clock import Clock
 from penstock.sim.kernel import Kernel
 from penstock.sim.network import Network, SimServer
-from penstock.sim.place import Place, SimHandle, current_place, place_in
-from penstock.sim.waiting import describe_waiting
+from penstock.sim.pending_tasks import describe_pending
+from penstock.sim.process import SimHandle, SimProcess, current_process, process_in
 
 log = logging.getLogger("penstock.sim")
 
@@ -63,48 +63,48 @@ class SimFuture(asyncio.Future[T]):
 
 
 class VirtualEventLoop(asyncio.AbstractEventLoop):
-    """The loop. `new_place` makes processes; code outside all of them runs in `home`."""
+    """The loop. `new_process` makes processes; code outside all of them runs in `home`."""
 
     def __init__(self, kernel: Kernel, network: Network) -> None:
         self.kernel = kernel
         self.network = network
-        self.places: list[Place] = []
-        self.home = self.new_place("home")
+        self.processes: list[SimProcess] = []
+        self.home = self.new_process("home")
         self._numbers = itertools.count(1)
         self._exception_handler: _ExceptionHandler | None = None
         self._running = False
         self._stopping = False
         self._closed = False
         # By identity: when a generator is finalized, weak references to it are gone already.
-        self._generators: dict[int, Place] = {}
+        self._generators: dict[int, SimProcess] = {}
 
     # Processes.
 
-    def new_place(self, name: str, *, host: str | None = None, clock: Clock | None = None) -> Place:
+    def new_process(self, name: str, *, host: str | None = None, clock: Clock | None = None) -> SimProcess:
         """A process on `host` (its own name if none is given); a killed one is replaced by making another."""
-        place = Place(name, host=host or name, clock=clock or Clock(self.kernel.time))
-        self.places.append(place)
-        self.network.know_host(place.host)
-        return place
+        process = SimProcess(name, host=host or name, clock=clock or Clock(self.kernel.time))
+        self.processes.append(process)
+        self.network.know_host(process.host)
+        return process
 
-    def place(self) -> Place:
+    def process(self) -> SimProcess:
         """The process whose code runs now."""
-        return current_place() or self.home
+        return current_process() or self.home
 
-    def spawn(self, place: Place, coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+    def spawn(self, process: SimProcess, coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Start a task of another process."""
-        return place.enter(lambda: self.create_task(coroutine))
+        return process.enter(lambda: self.create_task(coroutine))
 
-    def kill(self, place: Place) -> None:
+    def kill(self, process: SimProcess) -> None:
         """End a process as `kill -9` does. What the network makes of it, the network is told by the caller."""
-        place.revoke()
-        for task in place.tasks:
-            expect_no_end(task)
+        process.kill()
+        for task in process.tasks:
+            silence_pending_warning(task)
 
     # Time and callbacks.
 
     def time(self) -> float:
-        return self.place().clock.time()
+        return self.process().clock.time()
 
     def call_soon(
         self,
@@ -114,8 +114,8 @@ class VirtualEventLoop(asyncio.AbstractEventLoop):
     ) -> asyncio.Handle:
         if context is None:
             context = copy_context()
-        place = place_in(context) or self.home
-        return cast(asyncio.Handle, self.kernel.call_soon(place, context, callback, *args))
+        process = process_in(context) or self.home
+        return cast(asyncio.Handle, self.kernel.call_soon(process, context, callback, *args))
 
     call_soon_threadsafe = call_soon
 
@@ -128,7 +128,7 @@ class VirtualEventLoop(asyncio.AbstractEventLoop):
     ) -> asyncio.TimerHandle:
         if context is None:
             context = copy_context()
-        now = (place_in(context) or self.home).clock.time()
+        now = (process_in(context) or self.home).clock.time()
         return self.call_at(now + delay, callback, *args, context=context)
 
     def call_at(
@@ -140,9 +140,9 @@ class VirtualEventLoop(asyncio.AbstractEventLoop):
     ) -> asyncio.TimerHandle:
         if context is None:
             context = copy_context()
-        place = place_in(context) or self.home
+        process = process_in(context) or self.home
         call: SimHandle = self.kernel.call_at(
-            place.clock.true_time_at(when), place, context, callback, *args, when=when
+            process.clock.true_time_at(when), process, context, callback, *args, when=when
         )
         return cast(asyncio.TimerHandle, call)
 
@@ -163,13 +163,13 @@ class VirtualEventLoop(asyncio.AbstractEventLoop):
     ) -> asyncio.Task[T]:
         if context is None:
             context = copy_context()
-        place = place_in(context) or self.home
+        process = process_in(context) or self.home
         task: SimTask[T] = SimTask(coro, loop=self, name=name, context=context)
-        if place.revoked or self.kernel.is_over:
-            bury([task])
+        if process.killed or self.kernel.is_over:
+            close_abandoned([task])
             return task
-        place.tasks[task] = None
-        task.add_done_callback(lambda done: place.tasks.pop(done, None), context=place.context)
+        process.tasks[task] = None
+        task.add_done_callback(lambda done: process.tasks.pop(done, None), context=process.context)
         return task
 
     # The network.
@@ -185,7 +185,7 @@ class VirtualEventLoop(asyncio.AbstractEventLoop):
         assert host is not None
         assert port is not None
         made: asyncio.Future[tuple[asyncio.Transport, asyncio.BaseProtocol]] = self.create_future()
-        self.network.connect(self.place(), host, port, protocol_factory, made)
+        self.network.connect(self.process(), host, port, protocol_factory, made)
         return await made
 
     async def create_server(  # type: ignore[override]
@@ -198,12 +198,12 @@ class VirtualEventLoop(asyncio.AbstractEventLoop):
         _refuse_options(options)
         if host is not None and not isinstance(host, str):
             (host,) = host
-        return self.network.listen(self.place(), host or "0.0.0.0", port or 0, protocol_factory)
+        return self.network.listen(self.process(), host or "0.0.0.0", port or 0, protocol_factory)
 
     async def getaddrinfo(
         self, host: bytes | str | None, port: bytes | str | int | None, **options: Any
     ) -> list[Any]:
-        name = self.network.resolve(self.place(), _text(host))
+        name = self.network.resolve(self.process(), _text(host))
         kind = options.get("type") or socket.SOCK_STREAM
         return [(socket.AF_INET, kind, socket.IPPROTO_TCP, "", (name, int(port or 0)))]
 
@@ -241,7 +241,7 @@ class VirtualEventLoop(asyncio.AbstractEventLoop):
             finished = self.kernel.run_until(is_done, time_max=time_max)
         if finished:
             return
-        waiting = describe_waiting(self.places)
+        waiting = describe_pending(self.processes)
         if time_max is None:
             raise DeadlockError(f"nothing can run and no timer is set, yet these wait:\n{waiting}")
         raise OutOfTimeError(f"not done at {self.kernel.now:.3f} s of virtual time; these wait:\n{waiting}")
@@ -266,12 +266,12 @@ class VirtualEventLoop(asyncio.AbstractEventLoop):
                 gc.enable()
 
     def _begin_generator(self, generator: AsyncGenerator[Any, Any]) -> None:
-        self._generators[id(generator)] = self.place()
+        self._generators[id(generator)] = self.process()
 
     def _end_generator(self, generator: AsyncGenerator[Any, Any]) -> None:
-        place = self._generators.pop(id(generator), None)
-        if place is not None and not place.revoked and not self.kernel.is_over:
-            self.spawn(place, generator.aclose())
+        process = self._generators.pop(id(generator), None)
+        if process is not None and not process.killed and not self.kernel.is_over:
+            self.spawn(process, generator.aclose())
 
     # What asyncio asks a loop for besides.
 
@@ -288,9 +288,9 @@ class VirtualEventLoop(asyncio.AbstractEventLoop):
         self._closed = True
         self.kernel.end()
         with self._as_running_loop():
-            for place in self.places:
-                bury(list(place.tasks))
-                place.tasks.clear()
+            for process in self.processes:
+                close_abandoned(list(process.tasks))
+                process.tasks.clear()
 
     async def shutdown_asyncgens(self) -> None:
         return None
@@ -316,11 +316,11 @@ class VirtualEventLoop(asyncio.AbstractEventLoop):
     def default_exception_handler(self, context: dict[str, Any]) -> None:
         task = context.get("task") or context.get("future")
         error = context.get("exception")
-        place = next((each for each in self.places if task in each.tasks), self.place())
-        if place.revoked or self.kernel.is_over:
+        process = next((each for each in self.processes if task in each.tasks), self.process())
+        if process.killed or self.kernel.is_over:
             return
-        log.error("%s: %s", place.name, context.get("message"), exc_info=error)
-        self.kernel.report(place, str(context.get("message")), error)
+        log.error("%s: %s", process.name, context.get("message"), exc_info=error)
+        self.kernel.report(process, str(context.get("message")), error)
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         if self._exception_handler is not None:

@@ -1,6 +1,6 @@
 """The heart of the simulation: what happens next, at which virtual time, and a hash over all that happened.
 
-Each process (`Place`) runs its callbacks in the order it asked for them, as on a loop of its own. Which of several
+Each process (`SimProcess`) runs its callbacks in the order it asked for them, as on a loop of its own. Which of several
 processes that could go on goes next is chosen by the seed. When none can, time moves on to the next timer; when
 there is no timer either, everybody waits for somebody, and that is a deadlock.
 """
@@ -13,7 +13,7 @@ from contextvars import Context
 from enum import Enum
 from typing import Any, NamedTuple
 
-from penstock.sim.place import Place, SimHandle
+from penstock.sim.process import SimHandle, SimProcess
 
 # What one callback may take at most: time never stands still, and two of them never happen at one moment.
 CALLBACK_S_MAX = 20e-6
@@ -41,7 +41,7 @@ class StepKind(Enum):
 class Problem(NamedTuple):
     """An exception that nobody caught: a bug, or a program that did not care."""
 
-    place: str
+    process: str
     message: str
     error: BaseException | None
 
@@ -63,7 +63,7 @@ class Kernel:
         self._timers: list[tuple[float, int, SimHandle]] = []
         self._timer_count = 0
         self._cleaned_at = CLEANED_FROM
-        self._ready: list[Place] = []  # those with something to run
+        self._ready: list[SimProcess] = []  # those with something to run
         self._hash = hashlib.blake2b(digest_size=16)
         self._notes: list[tuple[float, str, tuple[object, ...]]] = []  # that are not in the hash yet
 
@@ -95,18 +95,18 @@ class Kernel:
         self._hash_notes()
         return self._hash.hexdigest()
 
-    def report(self, place: Place, message: str, error: BaseException | None) -> None:
+    def report(self, process: SimProcess, message: str, error: BaseException | None) -> None:
         """Nobody caught this. Of a killed process nobody wants to know."""
-        if not place.revoked and not self.is_over:
-            self.problems.append(Problem(place.name, message, error))
+        if not process.killed and not self.is_over:
+            self.problems.append(Problem(process.name, message, error))
 
     # What is to be done.
 
     def call_soon(
-        self, place: Place, context: Context, callback: Callable[..., object], *args: Any
+        self, process: SimProcess, context: Context, callback: Callable[..., object], *args: Any
     ) -> SimHandle:
-        call = SimHandle(place, context, callback, args)
-        if self.is_over or place.revoked:
+        call = SimHandle(process, context, callback, args)
+        if self.is_over or process.killed:
             call.cancel()
         else:
             self._make_ready(call)
@@ -115,15 +115,15 @@ class Kernel:
     def call_at(
         self,
         time: float,
-        place: Place,
+        process: SimProcess,
         context: Context,
         callback: Callable[..., object],
         *args: Any,
         when: float = 0.0,
     ) -> SimHandle:
         """Call at a true time; `when` is what the process's own clock shows then."""
-        call = SimHandle(place, context, callback, args, when)
-        if self.is_over or place.revoked:
+        call = SimHandle(process, context, callback, args, when)
+        if self.is_over or process.killed:
             call.cancel()
         else:
             self._timer_count += 1
@@ -143,8 +143,8 @@ class Kernel:
         """Nothing runs any more, and nothing new is taken."""
         self.is_over = True
         self._timers.clear()
-        for place in self._ready:
-            place.ready.clear()
+        for process in self._ready:
+            process.ready.clear()
         self._ready.clear()
 
     def _step(self, time_max: float | None) -> bool:
@@ -154,10 +154,10 @@ class Kernel:
                 return False
             self.now = self._timers[0][0]
             self._release_due()
-        place = self._choose()
-        call = place.ready.popleft()
-        if not place.ready:
-            self._ready.remove(place)
+        process = self._choose()
+        call = process.ready.popleft()
+        if not process.ready:
+            self._ready.remove(process)
         self.steps += 1
         self.now += self._chance.random() * CALLBACK_S_MAX
         try:
@@ -165,13 +165,13 @@ class Kernel:
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:
-            self.report(place, f"exception in {call!r}", error)
-        place.count_step()
-        if place.watcher is not None and not place.ready and not place.revoked:
-            place.watcher.rests()
+            self.report(process, f"exception in {call!r}", error)
+        process.count_step()
+        if process.watcher is not None and not process.ready and not process.killed:
+            process.watcher.on_idle()
         return True
 
-    def _choose(self) -> Place:
+    def _choose(self) -> SimProcess:
         if len(self._ready) == 1:
             return self._ready[0]
         return self._ready[int(self._chance.random() * len(self._ready))]
@@ -179,9 +179,9 @@ class Kernel:
     def _somebody_can_go_on(self) -> bool:
         if self._timers and self._timers[0][0] <= self.now:
             self._release_due()
-        for place in self._ready:
-            if place.revoked:
-                self._ready = [place for place in self._ready if not place.revoked]
+        for process in self._ready:
+            if process.killed:
+                self._ready = [process for process in self._ready if not process.killed]
                 break
         return bool(self._ready)
 
@@ -189,27 +189,27 @@ class Kernel:
         """Hand timers that are due to their processes."""
         while self._timers and self._timers[0][0] <= self.now:
             call = heapq.heappop(self._timers)[2]
-            if not call.is_cancelled and not call.place.revoked:
-                self.note(StepKind.TIMER, call.place.name)
+            if not call.is_cancelled and not call.process.killed:
+                self.note(StepKind.TIMER, call.process.name)
                 self._make_ready(call)
 
-    def pause(self, place: Place) -> None:
+    def pause(self, process: SimProcess) -> None:
         """Let a process stand still: what it has to do waits, and so does what comes for it."""
-        place.paused = True
-        if place in self._ready:
-            self._ready.remove(place)
+        process.paused = True
+        if process in self._ready:
+            self._ready.remove(process)
 
-    def resume(self, place: Place) -> None:
+    def resume(self, process: SimProcess) -> None:
         """All at once now."""
-        if place.paused and place.ready:
-            self._ready.append(place)
-        place.paused = False
+        if process.paused and process.ready:
+            self._ready.append(process)
+        process.paused = False
 
     def _make_ready(self, call: SimHandle) -> None:
-        place = call.place
-        if not place.ready and not place.paused:
-            self._ready.append(place)
-        place.ready.append(call)
+        process = call.process
+        if not process.ready and not process.paused:
+            self._ready.append(process)
+        process.ready.append(call)
 
     def _drop_void(self) -> None:
         """Time must not move on to a moment at which nothing happens."""
@@ -223,4 +223,4 @@ class Kernel:
 
 
 def _is_void(call: SimHandle) -> bool:
-    return call.is_cancelled or call.place.revoked
+    return call.is_cancelled or call.process.killed

@@ -1,4 +1,4 @@
-"""The loop as one process of the simulation sees it: its own clock, its own place in the network.
+"""The loop as one process of the simulation sees it: its own clock, its own address in the network.
 
 Dead with its process: code that still runs then (a `finally` when the simulation is put away) reaches nothing.
 """
@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 
 from penstock.sim.event_loop import VirtualEventLoop
 from penstock.sim.network import SimServer
-from penstock.sim.place import Place
+from penstock.sim.process import SimProcess
 from penstock.world.loop import Timer
 from penstock.world.tls import Tls, TlsError
 
@@ -21,24 +21,24 @@ class SimLoop:
 
     scratch = memoryview(b"")
 
-    def __init__(self, loop: VirtualEventLoop, place: Place) -> None:
+    def __init__(self, loop: VirtualEventLoop, process: SimProcess) -> None:
         self._loop = loop
-        self.place = place
+        self.process = process
 
     def time(self) -> float:
-        return self.place.clock.time()
+        return self.process.clock.time()
 
     def now_ms(self) -> int:
-        return self.place.clock.now_ms()
+        return self.process.clock.now_ms()
 
     def call_soon(self, callback: Callable[..., object], *args: Any) -> object:
-        return self._loop.kernel.call_soon(self.place, self.place.context.copy(), callback, *args)
+        return self._loop.kernel.call_soon(self.process, self.process.context.copy(), callback, *args)
 
     call_from_thread = call_soon
 
     def call_later(self, delay_s: float, callback: Callable[..., object], *args: Any) -> Timer:
-        when = self.place.clock.time() + delay_s
-        return self._loop.call_at(when, callback, *args, context=self.place.context.copy())
+        when = self.process.clock.time() + delay_s
+        return self._loop.call_at(when, callback, *args, context=self.process.context.copy())
 
     def create_future(self) -> asyncio.Future[Any]:
         return self._loop.create_future()
@@ -46,7 +46,7 @@ class SimLoop:
     def create_task(self, coroutine: Coroutine[Any, Any, T], *, name: str | None = None) -> asyncio.Task[T]:
         return cast(
             asyncio.Task[T],
-            self._loop.create_task(coroutine, name=name, context=self.place.context.copy()),
+            self._loop.create_task(coroutine, name=name, context=self.process.context.copy()),
         )
 
     async def sleep(self, delay_s: float) -> None:
@@ -62,7 +62,7 @@ class SimLoop:
             timer.cancel()
 
     async def listen(self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int) -> SimServer:
-        return self._loop.network.listen(self.place, host, port, factory)
+        return self._loop.network.listen(self.process, host, port, factory)
 
     async def connect(
         self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int, *, tls: Tls | None = None

@@ -14,7 +14,7 @@ from typing import Any
 from penstock.sim.clock import Clock
 from penstock.sim.kernel import Kernel, StepKind
 from penstock.sim.link import Link
-from penstock.sim.place import Place
+from penstock.sim.process import SimProcess
 from penstock.sim.transport import SPLIT_ONE_IN, Pipe, Signal, SimTransport
 
 Factory = Callable[[], asyncio.BaseProtocol]
@@ -33,8 +33,8 @@ EPHEMERAL_PORTS_FROM = 40_000
 class SimServer:
     """Somebody listens."""
 
-    def __init__(self, network: "Network", place: Place, port: int, factory: Factory) -> None:
-        self.place = place
+    def __init__(self, network: "Network", process: SimProcess, port: int, factory: Factory) -> None:
+        self.process = process
         self.port = port
         self.factory = factory
         self._network = network
@@ -56,7 +56,7 @@ class Network:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self._chance = kernel.random("network")
-        self._place = Place("network", host="", clock=Clock(kernel.time))
+        self._process = SimProcess("network", host="", clock=Clock(kernel.time))
         self._up: dict[str, bool] = {}
         self._links: dict[tuple[str, str], Link] = {}
         self._servers: dict[tuple[str, int], SimServer] = {}
@@ -72,10 +72,10 @@ class Network:
     def is_up(self, host: str) -> bool:
         return self._up[host]
 
-    def resolve(self, place: Place, host: str) -> str:
+    def resolve(self, process: SimProcess, host: str) -> str:
         """The host that a name means to somebody; `socket.gaierror` if there is none."""
         if host in OWN_ADDRESS or host in ANY_ADDRESS:
-            return place.host
+            return process.host
         if host not in self._up:
             raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
         return host
@@ -129,29 +129,29 @@ class Network:
 
     def half_open(self, host: str, peer: str) -> int:
         """Break every connection between two hosts so that `peer` hears of it and `host` never does."""
-        ends = [end for end in self._between(host, peer) if end.place.host == peer]
+        ends = [end for end in self._between(host, peer) if end.process.host == peer]
         self._tell("half open", host, peer, len(ends))
         for end in ends:
             end.silence()
             end.fail(ConnectionResetError(errno.ECONNRESET, "Connection reset by peer"))
         return len(ends)
 
-    def lose_process(self, place: Place, *, silently: bool = False) -> None:
+    def lose_process(self, process: SimProcess, *, silently: bool = False) -> None:
         """A process was killed: its servers are gone, and its peers are told, or not."""
-        for server in [each for each in self._servers.values() if each.place is place]:
+        for server in [each for each in self._servers.values() if each.process is process]:
             self.close_server(server)
-        for end in [each for each in self._ends if each.place is place]:
+        for end in [each for each in self._ends if each.process is process]:
             end.vanish(None if silently else self.parting_signal())
             self.forget(end)
 
     def lose_machine(self, host: str) -> None:
         """A machine is without power: nothing reaches it, nobody is told."""
         self._up[host] = False
-        for end in [each for each in self._ends if each.place.host == host]:
+        for end in [each for each in self._ends if each.process.host == host]:
             end.vanish(None)
             end.is_silent = False  # the machine, once it is back, does not know the connection
             self.forget(end)
-        for server in [each for each in self._servers.values() if each.place.host == host]:
+        for server in [each for each in self._servers.values() if each.process.host == host]:
             self.close_server(server)
 
     def return_machine(self, host: str) -> None:
@@ -162,7 +162,7 @@ class Network:
 
     def _between(self, one: str, other: str) -> list[SimTransport]:
         pairs = ((one, other), (other, one))
-        return [end for end in self._ends if (end.place.host, end.peer_host) in pairs]
+        return [end for end in self._ends if (end.process.host, end.peer_host) in pairs]
 
     def _ways(self, one: str, other: str, one_way: bool) -> Iterator[Link]:
         yield self.link(one, other)
@@ -174,38 +174,38 @@ class Network:
 
     # Listening and connecting.
 
-    def listen(self, place: Place, host: str, port: int, factory: Factory) -> SimServer:
-        if self.resolve(place, host) != place.host:
-            raise OSError(errno.EADDRNOTAVAIL, f"{host} is not an address of {place.host}")
+    def listen(self, process: SimProcess, host: str, port: int, factory: Factory) -> SimServer:
+        if self.resolve(process, host) != process.host:
+            raise OSError(errno.EADDRNOTAVAIL, f"{host} is not an address of {process.host}")
         if port == 0:
             port = self._take_port()
-        if (place.host, port) in self._servers:
-            raise OSError(errno.EADDRINUSE, f"{place.host}:{port} is taken")
-        server = self._servers[place.host, port] = SimServer(self, place, port, factory)
+        if (process.host, port) in self._servers:
+            raise OSError(errno.EADDRINUSE, f"{process.host}:{port} is taken")
+        server = self._servers[process.host, port] = SimServer(self, process, port, factory)
         return server
 
     def is_serving(self, server: SimServer) -> bool:
-        return self._servers.get((server.place.host, server.port)) is server
+        return self._servers.get((server.process.host, server.port)) is server
 
     def close_server(self, server: SimServer) -> None:
         if self.is_serving(server):
-            del self._servers[server.place.host, server.port]
+            del self._servers[server.process.host, server.port]
 
-    def connect(self, place: Place, host: str, port: int, factory: Factory, made: Made) -> None:
+    def connect(self, process: SimProcess, host: str, port: int, factory: Factory, made: Made) -> None:
         """Fill `made` with a connection, or with why there is none."""
         try:
-            target = self.resolve(place, host)
+            target = self.resolve(process, host)
         except socket.gaierror as error:
-            self.soon(place, _fail, made, error)
+            self.soon(process, _fail, made, error)
             return
-        self.kernel.note(StepKind.CONNECT, place.name, target, port)
-        _Attempt(self, place, (target, port), factory, made).knock()
+        self.kernel.note(StepKind.CONNECT, process.name, target, port)
+        _Attempt(self, process, (target, port), factory, made).knock()
 
     def server_at(self, address: tuple[str, int]) -> SimServer | None:
         return self._servers.get(address)
 
     def pair(
-        self, caller: Place, server: Place, address: tuple[str, int]
+        self, caller: SimProcess, server: SimProcess, address: tuple[str, int]
     ) -> tuple[SimTransport, SimTransport]:
         """A new connection: the caller's end and the server's."""
         self._connection_count += 1
@@ -226,12 +226,12 @@ class Network:
 
     def at(self, time: float, callback: Callable[[], object]) -> None:
         """Let something happen on the way, whoever lives or dies meanwhile."""
-        self.kernel.call_at(time, self._place, self._place.context, callback)
+        self.kernel.call_at(time, self._process, self._process.context, callback)
 
-    def soon(self, place: Place, callback: Callable[..., object], *args: Any) -> None:
+    def soon(self, process: SimProcess, callback: Callable[..., object], *args: Any) -> None:
         """Let a process do something, in a context of its own."""
-        context: Context = place.context.copy()
-        self.kernel.call_soon(place, context, callback, *args)
+        context: Context = process.context.copy()
+        self.kernel.call_soon(process, context, callback, *args)
 
     def piece(self, size: int) -> int:
         """How much of what is written travels together."""
@@ -251,15 +251,15 @@ class _Attempt:
     """One call of `connect`."""
 
     def __init__(
-        self, network: Network, place: Place, address: tuple[str, int], factory: Factory, made: Made
+        self, network: Network, process: SimProcess, address: tuple[str, int], factory: Factory, made: Made
     ) -> None:
         self._network = network
-        self._place = place
+        self._process = process
         self._address = address
         self._factory = factory
         self._made = made
-        self._there = network.link(place.host, address[0])
-        self._back = network.link(address[0], place.host)
+        self._there = network.link(process.host, address[0])
+        self._back = network.link(address[0], process.host)
         self._deadline = network.kernel.now + CONNECT_S_MAX
         self._pause_s = CONNECT_RETRY_S
 
@@ -267,7 +267,7 @@ class _Attempt:
         self._network.at(self._network.kernel.now + self._there.transit_s(), self._arrive)
 
     def _arrive(self) -> None:
-        if self._place.revoked or self._made.done():
+        if self._process.killed or self._made.done():
             return
         if self._there.is_cut or self._back.is_cut or not self._network.is_up(self._address[0]):
             self._try_again()
@@ -277,16 +277,16 @@ class _Attempt:
         if server is None:
             self._network.at(answer_at, self._refuse)
             return
-        near, far = self._network.pair(self._place, server.place, self._address)
-        self._network.soon(server.place, lambda: far.begin(server.factory()))
-        self._network.at(answer_at, lambda: self._network.soon(self._place, self._make, near))
+        near, far = self._network.pair(self._process, server.process, self._address)
+        self._network.soon(server.process, lambda: far.begin(server.factory()))
+        self._network.at(answer_at, lambda: self._network.soon(self._process, self._make, near))
 
     def _try_again(self) -> None:
         now = self._network.kernel.now
         if now + self._pause_s > self._deadline:
             error = TimeoutError(errno.ETIMEDOUT, "Connection timed out")
             self._network.at(
-                self._deadline, lambda: self._network.soon(self._place, _fail, self._made, error)
+                self._deadline, lambda: self._network.soon(self._process, _fail, self._made, error)
             )
             return
         self._network.at(now + self._pause_s, self._arrive)
@@ -296,7 +296,7 @@ class _Attempt:
         error = ConnectionRefusedError(
             errno.ECONNREFUSED, f"Connect call failed {self._address[0]}:{self._address[1]}"
         )
-        self._network.soon(self._place, _fail, self._made, error)
+        self._network.soon(self._process, _fail, self._made, error)
 
     def _make(self, end: SimTransport) -> None:
         if self._made.done():  # nobody waits for it any more

@@ -1,6 +1,6 @@
 """One machine with a broker on it: started, stopped, killed, cut off from power, started again.
 
-Its disk and its clock outlive the broker; everything else of a life (`Place`, mounted disk, work) ends with it.
+Its disk and its clock outlive the broker; everything else of a life (`SimProcess`, mounted disk, work) ends with it.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from penstock.sim.kernel import StepKind
 from penstock.sim.loop import SimLoop
 from penstock.sim.mounted_disk import MountedDisk
 from penstock.sim.phases import NodePhases
-from penstock.sim.place import Place
+from penstock.sim.process import SimProcess
 from penstock.sim.work import SimWork
 from penstock.world.store import Store
 
@@ -53,7 +53,7 @@ class Node:
         self.phases = NodePhases()
         self.disk = SimDisk(simulation.kernel.random(f"{self.host}/disk"), watcher=self._watch_disk)
         self.lives = 0
-        self.place: Place | None = None
+        self.process: SimProcess | None = None
         self.broker: Broker | None = None
         self._simulation = simulation
         self._settings = load_broker_settings(
@@ -81,24 +81,24 @@ class Node:
         """Run a broker on what the disk has; NodeCrashedError if the node crashes meanwhile. `alone`: as if it had been
         told of no metadata store.
         """
-        assert self.place is None, f"{self.host} runs already"
+        assert self.process is None, f"{self.host} runs already"
         self._tell("start")
         self.lives += 1
         self._simulation.network.return_machine(self.host)
-        place = self._simulation.new_place(f"{self.host}.{self.lives}", host=self.host, clock=self.clock)
-        place.watcher = self
-        self.place = place
+        process = self._simulation.new_process(f"{self.host}.{self.lives}", host=self.host, clock=self.clock)
+        process.watcher = self
+        self.process = process
         self._is_stopping = False
         self.phases.starts()
         try:
             make_store = None if alone else self._make_store
-            self.broker = broker = await self._outcome(self._live(place, make_store))
+            self.broker = broker = await self._outcome(self._live(process, make_store))
         except BaseException:
-            if self.place is place:
+            if self.process is process:
                 self.crash_process()  # it could not start, as a process that exits with an error
             raise
         self.phases.serves()
-        self._simulation.loop.spawn(place, self._exit_by_itself(place, broker))
+        self._simulation.loop.spawn(process, self._exit_by_itself(process, broker))
 
     async def stop(self) -> None:
         """A clean stop."""
@@ -106,11 +106,11 @@ class Node:
         self._tell("stop")
         self._is_stopping = True
         self.phases.stops()
-        place = self.place
+        process = self.process
         try:
             await self._outcome(self.broker.stop())
         finally:
-            if self.place is place:  # else it has crashed meanwhile
+            if self.process is process:  # else it has crashed meanwhile
                 self._end_life(silently=False)
 
     def crash_process(self, *, silently: bool = False) -> None:
@@ -132,58 +132,60 @@ class Node:
 
         Other than after a while, this finds the node in the middle of something: a request, an answer, a start.
         """
-        if self.place is not None:
-            self.place.strike_after(steps, strike)
+        if self.process is not None:
+            self.process.strike_after(steps, strike)
 
-    async def _live(self, place: Place, make_store: Callable[[SimLoop], Awaitable[Store]] | None) -> Broker:
+    async def _live(
+        self, process: SimProcess, make_store: Callable[[SimLoop], Awaitable[Store]] | None
+    ) -> Broker:
         simulation = self._simulation
-        loop = SimLoop(simulation.loop, place)
+        loop = SimLoop(simulation.loop, process)
         disk = self.disk.mount()
         parts = WorldParts(
             loop=loop,
             disk=disk,
-            entropy=SimEntropy(simulation.kernel.random(f"{place.name}/entropy")),
+            entropy=SimEntropy(simulation.kernel.random(f"{process.name}/entropy")),
             make_work=lambda: self._begin_work(loop, disk),
         )
         open_store = None if make_store is None else lambda loop, _: make_store(loop)
         return await start_on(parts, self._settings, log_dir=self.host, open_store=open_store)
 
-    async def _exit_by_itself(self, place: Place, broker: Broker) -> None:
+    async def _exit_by_itself(self, process: SimProcess, broker: Broker) -> None:
         """As `penstock serve` does it."""
         await broker.failure
         if self._is_stopping:
             return  # that fails, and ends it too
         await broker.abandon()
         loop = self._simulation.loop
-        loop.home.enter(loop.call_soon, self._exit, place)
+        loop.home.enter(loop.call_soon, self._exit, process)
 
-    def _exit(self, place: Place) -> None:
-        if self.place is place:  # else it has crashed meanwhile
+    def _exit(self, process: SimProcess) -> None:
+        if self.process is process:  # else it has crashed meanwhile
             self._tell("exit", self.phases.now.value)
             self._end_life(silently=False)
             self.on_exit()
 
     def _begin_work(self, loop: SimLoop, disk: MountedDisk) -> SimWork:
-        chance = self._simulation.kernel.random(f"{loop.place.name}/work")
+        chance = self._simulation.kernel.random(f"{loop.process.name}/work")
         self._work = SimWork(loop, chance, slowness_s=disk.take_delay_s)
         return self._work
 
     def _end_life(self, *, silently: bool) -> None:
-        place, self.place, self.broker, self._work = self.place, None, None, None
+        process, self.process, self.broker, self._work = self.process, None, None, None
         self.phases.is_down()
-        if place is None:
+        if process is None:
             return
-        self._simulation.loop.kill(place)
-        self._simulation.network.lose_process(place, silently=silently)
+        self._simulation.loop.kill(process)
+        self._simulation.network.lose_process(process, silently=silently)
         self.disk.crash_process()
         outcomes, self._outcomes = self._outcomes, {}
         for outcome in outcomes:
             if not outcome.done():
-                outcome.set_exception(NodeCrashedError(f"{place.name} crashed"))
+                outcome.set_exception(NodeCrashedError(f"{process.name} crashed"))
 
     async def _outcome(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Let the node do something; it may die over it, and whoever waits must hear of that."""
-        assert self.place is not None
+        assert self.process is not None
         outcome: asyncio.Future[T] = self._simulation.loop.create_future()
         self._outcomes[outcome] = None
 
@@ -198,7 +200,7 @@ class Node:
             else:
                 outcome.set_result(task.result())
 
-        self._simulation.loop.spawn(self.place, coroutine).add_done_callback(take)
+        self._simulation.loop.spawn(self.process, coroutine).add_done_callback(take)
         try:
             return await outcome
         finally:
@@ -209,15 +211,15 @@ class Node:
 
     # What the node is seen doing.
 
-    def hears(self) -> None:
-        self.phases.hears()
+    def on_received(self) -> None:
+        self.phases.on_received()
 
-    def answers(self) -> None:
-        self.phases.answers()
+    def on_sent(self) -> None:
+        self.phases.on_sent()
 
-    def rests(self) -> None:
+    def on_idle(self) -> None:
         if self._work is None or not self._work.is_pending:
-            self.phases.rests()
+            self.phases.on_idle()
 
     def _watch_disk(self, operation: DiskOperation, path: str, count: int) -> None:
         self.phases.watch(operation, path, count)

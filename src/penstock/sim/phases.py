@@ -60,15 +60,15 @@ class NodePhases:
     def is_down(self) -> None:
         self._life, self._doing = Phase.DOWN, Phase.IDLE
 
-    def hears(self) -> None:
+    def on_received(self) -> None:
         """Bytes of a client have come."""
         self._see(Phase.REQUEST)
 
-    def answers(self) -> None:
+    def on_sent(self) -> None:
         """Bytes for a client have gone out."""
         self._see(Phase.REPLY)
 
-    def rests(self) -> None:
+    def on_idle(self) -> None:
         """Nothing of the node is runnable, and nothing of it is under way."""
         self._doing = Phase.IDLE
 

@@ -14,7 +14,7 @@ from random import Random
 from typing import Any
 
 from penstock.sim import entries as kinds
-from penstock.sim.coordinated_actors import MemberPlan, TransactorPlan
+from penstock.sim.coordination_actors import MemberPlan, TransactorPlan
 from penstock.sim.entries import Entry, Fault, Operation, from_json, to_json
 from penstock.sim.phases import Phase
 from penstock.sim.topic_plans import FOREVER, TopicPlan, compaction, draw_topic
@@ -112,10 +112,10 @@ class Plan:
 def make_plan(seed: int, *, operation_count: int = OPERATION_COUNT) -> Plan:
     """What a seed stands for."""
     plan = Drawing(seed).plan(operation_count)
-    return with_foreign(plan, faults_max=operation_count // OPERATIONS_PER_FAULT)
+    return with_foreign_directories(plan, faults_max=operation_count // OPERATIONS_PER_FAULT)
 
 
-def with_foreign(plan: Plan, *, faults_max: int) -> Plan:
+def with_foreign_directories(plan: Plan, *, faults_max: int) -> Plan:
     """The same plan, or, one in four, with others' directories in the brokers' data directories and starts without
     metadata. Drawn apart, so that all else about a seed is as it would be without.
     """
@@ -131,7 +131,7 @@ def with_foreign(plan: Plan, *, faults_max: int) -> Plan:
         name = chance.choice((f"{topic.name}-{chance.randrange(topic.partitions + 1)}", "photos-2024"))
         is_partition = chance.random() < 0.5
         if chance.random() < 0.7:
-            faults.append(kinds.CopyForeign(at_ms, name, is_partition=is_partition, node=node))
+            faults.append(kinds.CopyForeignDirectory(at_ms, name, is_partition=is_partition, node=node))
         else:
             faults.append(
                 kinds.StartWithoutMetadata(chance.randrange(end_ms), chance.choice((0, 500)), node=node)

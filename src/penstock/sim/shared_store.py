@@ -25,8 +25,8 @@ class SharedStore:
     """One server, and the way that each node has to it."""
 
     def __init__(self, simulation: Simulation, *, session_timeout_ms: int) -> None:
-        place = simulation.new_place(_NAME)
-        self._server = StoreServer(SimLoop(simulation.loop, place), simulation.kernel.random(_NAME))
+        process = simulation.new_process(_NAME)
+        self._server = StoreServer(SimLoop(simulation.loop, process), simulation.kernel.random(_NAME))
         self._session_timeout_ms = session_timeout_ms
         self._stores: dict[int, SimStore] = {}  # of each node's present session
         self._cuts: dict[int, int] = {}  # how many faults keep a node from the store

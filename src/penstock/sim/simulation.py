@@ -11,7 +11,7 @@ from penstock.sim.kernel import Kernel, Tracer
 from penstock.sim.loop import SimLoop
 from penstock.sim.network import Network
 from penstock.sim.node import Node
-from penstock.sim.place import Place
+from penstock.sim.process import SimProcess
 from penstock.world.store import Store
 
 T = TypeVar("T")
@@ -20,10 +20,10 @@ T = TypeVar("T")
 class Outsider:
     """A process that is no broker: a client's machine, with all that `penstock.client.Client` asks for."""
 
-    def __init__(self, simulation: "Simulation", place: Place) -> None:
-        self.place = place
-        self.loop = SimLoop(simulation.loop, place)
-        self.entropy = SimEntropy(simulation.kernel.random(f"{place.name}/entropy"))
+    def __init__(self, simulation: "Simulation", process: SimProcess) -> None:
+        self.process = process
+        self.loop = SimLoop(simulation.loop, process)
+        self.entropy = SimEntropy(simulation.kernel.random(f"{process.name}/entropy"))
 
 
 class Simulation:
@@ -58,10 +58,10 @@ class Simulation:
 
     def new_outsider(self, name: str, *, host: str | None = None) -> Outsider:
         """A client's process, on a machine of its own unless `host` names one."""
-        return Outsider(self, self.new_place(name, host=host))
+        return Outsider(self, self.new_process(name, host=host))
 
-    def new_place(self, name: str, *, host: str | None = None, clock: Clock | None = None) -> Place:
-        return self.loop.new_place(name, host=host, clock=clock)
+    def new_process(self, name: str, *, host: str | None = None, clock: Clock | None = None) -> SimProcess:
+        return self.loop.new_process(name, host=host, clock=clock)
 
     def run(self, story: Coroutine[Any, Any, T], *, seconds_max: float | None = None) -> T:
         """Run a coroutine outside of all processes to its end, in at most so much virtual time."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 from penstock.base.buffers import Buffer
 from penstock.sim.kernel import StepKind
 from penstock.sim.link import Link
-from penstock.sim.place import Place
+from penstock.sim.process import SimProcess
 
 if TYPE_CHECKING:
     from penstock.sim.network import Network
@@ -80,7 +80,7 @@ class Pipe:
             self._network.at(self._segments[0][0], self._arrive)
 
     def _arrive(self) -> None:
-        if self.is_silent or not self._network.is_up(self.receiver.place.host):
+        if self.is_silent or not self._network.is_up(self.receiver.process.host):
             self._segments.clear()
             self._moving = False
             self._count_on_giving_up()
@@ -112,7 +112,7 @@ class SimTransport(asyncio.Transport):
     def __init__(
         self,
         network: "Network",
-        place: Place,
+        process: SimProcess,
         *,
         local: tuple[str, int],
         peer: tuple[str, int],
@@ -120,7 +120,7 @@ class SimTransport(asyncio.Transport):
         incoming: Pipe,
     ) -> None:
         super().__init__()
-        self.place = place
+        self.process = process
         self.peer_host = peer[0]
         self.is_silent = False  # this end is gone, and does not say so when spoken to
         self._network = network
@@ -147,7 +147,7 @@ class SimTransport(asyncio.Transport):
     @property
     def is_over(self) -> bool:
         """Whether this end is gone for good, whatever the other one knows."""
-        return self._over or self.place.revoked
+        return self._over or self.process.killed
 
     def begin(self, protocol: asyncio.BaseProtocol) -> None:
         """The connection is made: tell the protocol, and let it have what has arrived by now."""
@@ -169,7 +169,7 @@ class SimTransport(asyncio.Transport):
     def fail(self, error: Exception) -> None:
         """The connection has broken."""
         if not self.is_over and self._protocol is not None:
-            self._network.soon(self.place, self._end, error)
+            self._network.soon(self.process, self._end, error)
 
     def silence(self) -> None:
         """From now on nothing of what this end says arrives, nor does it answer."""
@@ -202,7 +202,7 @@ class SimTransport(asyncio.Transport):
     def _schedule_reading(self) -> None:
         if self._inbox and not self._reading_scheduled and self._protocol is not None:
             self._reading_scheduled = True
-            self._network.soon(self.place, self._read)
+            self._network.soon(self.process, self._read)
 
     def _read(self) -> None:
         self._reading_scheduled = False
@@ -233,8 +233,8 @@ class SimTransport(asyncio.Transport):
             size += len(piece)
             self._inbox.popleft()
         self._confirm(size)
-        if self.place.watcher is not None:
-            self.place.watcher.hears()
+        if self.process.watcher is not None:
+            self.process.watcher.on_received()
         self._protocol.data_received(b"".join(pieces) if len(pieces) > 1 else pieces[0])
 
     def _confirm(self, size: int) -> None:
@@ -246,8 +246,8 @@ class SimTransport(asyncio.Transport):
     def write(self, data: Buffer) -> None:
         if self._closing or self.is_over or self._end_asked or not data:
             return
-        if self.place.watcher is not None:
-            self.place.watcher.answers()
+        if self.process.watcher is not None:
+            self.process.watcher.on_sent()
         self._buffer.append(bytes(data))
         self._buffer_size += len(data)
         self._flush()
@@ -269,7 +269,7 @@ class SimTransport(asyncio.Transport):
     def schedule_flush(self) -> None:
         if self._buffer and not self._flushing_scheduled and not self.is_over:
             self._flushing_scheduled = True
-            self._network.soon(self.place, self._flush_later)
+            self._network.soon(self.process, self._flush_later)
 
     def _flush_later(self) -> None:
         self._flushing_scheduled = False
@@ -342,7 +342,7 @@ class SimTransport(asyncio.Transport):
         self._inbox.clear()
         self._network.forget(self)
         if self._protocol is not None:
-            self._network.soon(self.place, self._protocol.connection_lost, error)
+            self._network.soon(self.process, self._protocol.connection_lost, error)
 
     # What asyncio asks a transport for besides.
 

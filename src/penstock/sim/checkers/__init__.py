@@ -1,17 +1,17 @@
-"""Checkers: do the clients' histories agree with what was promised?
+"""Checkers: whether what clients observed agrees with what the broker promises.
 
 In the sense of Jepsen's Kafka workload: every message is unique, so from what was acknowledged and what was read
-follows where each message lies, and with that what was lost, doubled, moved, or shown to whom it should not be.
+follows at which offset each message lies, and so which were lost, duplicated, moved, or shown to readers too early.
 
     history       what is recorded: sends, polls, crashes, what topics promise to keep
-    promises      which crash a write outlives (DESIGN 6), and a log's time cut into eras by those it need not
+    promises      which crashes an acknowledged write survives , and the eras of a log between crashes that it need not
     log_view      all that is known of one log
-    excuses       why something may rightly be missing
+    excuses       when a message may be missing: retention, compaction, DeleteRecords, aborted transactions
     offsets, polls, losses, transactions, groups, copies    the checks
     anomalies     their names
     check         `check(history)`: all of them about logs; `check_coordination`: about groups and transactions
 
-Nothing here runs anything: the simulation records histories, and tests with real processes can.
+Nothing here runs a broker: the simulation records histories, and so do tests with real processes.
 """
 
 from penstock.sim.checkers.anomalies import Anomaly, AnomalyKind

@@ -1,11 +1,11 @@
-"""What an answer promises (DESIGN 6): which crash what was written, or read, outlives.
+"""What an acknowledgement promises: which crashes the records survive (as in ARCHITECTURE.md, "Durability").
 
     acks=0                                nothing
-    acks=1, all                           the page cache has it: outlives the process
-    the same with flush.messages=1        the device has it: outlives the machine
-    penstock.storage=memory               gone with the process, whatever the acks
+    acks=1, all                           the page cache has them: survive a crash of the process
+    the same with flush.messages=1        the device has them: survive a power cut
+    penstock.storage=memory               lost with the process, whatever the acks
 
-What a reader was shown lies below the high watermark, and so is as safe as what was acknowledged.
+Records that a consumer has read lie below the high watermark, so they are as safe as acknowledged ones.
 """
 
 from bisect import bisect_right
@@ -21,17 +21,17 @@ def promises_anything(acks: int) -> bool:
     return acks != ACKS_NONE
 
 
-def outlives(keeping: Keeping, crash: CrashKind) -> bool:
-    """Whether what was acknowledged or shown is there after such a crash."""
+def survives(keeping: Keeping, crash: CrashKind) -> bool:
+    """Whether records that were acknowledged or read are there after such a crash."""
     if keeping.in_memory:
         return False
     return crash is not CrashKind.MACHINE or keeping.flushes_every_batch
 
 
 class Eras:
-    """A log's time, cut wherever it was allowed to lose what it had shown.
+    """The eras of a log: a new one begins with each crash that may lose acknowledged records.
 
-    Within an era a log only grows at its end, and shrinks only by its own rules.
+    Within an era a log grows only at its end, and shrinks only by retention, compaction and DeleteRecords.
     """
 
     def __init__(
@@ -43,11 +43,11 @@ class Eras:
             crash.at
             for crash in crashes
             if crash.concerns(log)
-            and (not outlives(keeping, crash.kind) or (damaged_at is not None and crash.at > damaged_at))
+            and (not survives(keeping, crash.kind) or (damaged_at is not None and crash.at > damaged_at))
         ]
 
     def of(self, began: int, ended: int) -> int | None:
-        """The era in which something happened; None if a break lies within, so that nobody can say."""
+        """The era in which something happened; None if it began in one era and ended in another."""
         first, last = bisect_right(self.breaks, began), bisect_right(self.breaks, ended)
         return first if first == last else None
 

@@ -1,15 +1,15 @@
-"""Clients that do what a plan says, and write down what they were told.
+"""Clients that carry out the operations of a plan, and record what brokers answered.
 
-    records     messages as records and back; each carries its number in a header
-    watching    a client that knows which topic ids its attempts went to
-    writer, reader, admin    one actor each
-    pipelining  a writer with several batches under way
-    known_topics    which topics must be there
-    last_reader  reads everything when all is over
-    recording   a client that writes down what it commits for groups
-    member, copier, transactor    one actor each of those that need a coordinator; transacting: their transactions
-    last_look   whether every coordinator is of use when all is over
-    promises    what the topics of a plan promise, with all that was asked to change
+    records             messages as records and back; each carries its number in a header
+    tracking_client     a client that records which topic ids its attempts were sent to
+    writer, reader, admin, operator    one actor each
+    pipelined_writer    a writer with several batches in flight
+    recording_client    a client that records the offsets that it commits for groups
+    member, copier, transactor    the actors that need a coordinator; transaction_runner runs their transactions
+    known_topics        which topics have to exist
+    topic_promises      what the topics of a plan promise to keep, given all config changes that were requested
+    coordinator_check   at the end of a run: whether every coordinator serves
+    final_reader        at the end of a run: reads every log; final_fetch: how it and coordinator_check fetch
 
-They use `penstock.client` on any loop: the simulated world's, or a real one.
+They use `penstock.client` on any loop: the simulated one, or a real one.
 """

@@ -1,4 +1,4 @@
-"""Whoever creates, deletes and changes topics."""
+"""The client that creates, alters and deletes topics."""
 
 from collections.abc import Awaitable
 
@@ -11,12 +11,12 @@ from penstock.client.topics import NewTopic, create_partitions, create_topics, d
 from penstock.sim import entries
 from penstock.sim.checkers import RecordDeletion
 from penstock.sim.workload.journal import Journal
-from penstock.sim.workload.promises import Promises
-from penstock.sim.workload.watching import WatchingClient
+from penstock.sim.workload.topic_promises import TopicPromises
+from penstock.sim.workload.tracking_client import TrackingClient
 
 
-async def counted(client: WatchingClient, journal: Journal, operation: str, doing: Awaitable[object]) -> None:
-    """Do something, and count what came of it."""
+async def counted(client: TrackingClient, journal: Journal, operation: str, doing: Awaitable[object]) -> None:
+    """Await an operation, and count its outcome."""
     try:
         result = await doing
     except AnsweredError as error:
@@ -31,9 +31,9 @@ async def counted(client: WatchingClient, journal: Journal, operation: str, doin
 
 
 class Admin:
-    """Does one thing after the other, and takes no for an answer."""
+    """Carries out one operation after the other; errors are counted, not retried."""
 
-    def __init__(self, client: WatchingClient, journal: Journal, promises: Promises) -> None:
+    def __init__(self, client: TrackingClient, journal: Journal, promises: TopicPromises) -> None:
         self._client = client
         self._journal = journal
         self._promises = promises
@@ -94,6 +94,6 @@ class Admin:
         try:
             result = (await delete_records(self._client, {partition: before}))[partition]
         finally:
-            # By name: whichever log the name stood for meanwhile may have lost its beginning.
+            # The request goes by name: each log of that name may have been cut.
             self._journal.history.cuts += [RecordDeletion(log, before) for log in self._client.logs]
         return result if isinstance(result, Refusal) else None

@@ -1,15 +1,15 @@
-"""A member that copies what it reads, its offsets in the transaction: exactly once, whatever happens."""
+"""A group member that copies what it reads, with its offsets in the same transaction: exactly once."""
 
 from collections.abc import Sequence
 
 from penstock.base.ids import TopicPartition
 from penstock.client.group_consumer import GroupConsumer
 from penstock.sim.checkers import Copy, Poll, SentMessage
-from penstock.sim.coordinated_actors import MemberPlan
+from penstock.sim.coordination_actors import MemberPlan
 from penstock.sim.workload.journal import Journal
 from penstock.sim.workload.member import MemberActor
-from penstock.sim.workload.recording import RecordingClient
-from penstock.sim.workload.transacting import GroupOffsets, Part, Transacting
+from penstock.sim.workload.recording_client import RecordingClient
+from penstock.sim.workload.transaction_runner import GroupOffsets, Part, TransactionRunner
 
 _TIMEOUT_MS = 4_000
 
@@ -19,7 +19,7 @@ class Copier(MemberActor):
 
     def __init__(self, plan: MemberPlan, client: RecordingClient, journal: Journal) -> None:
         super().__init__(plan, client, journal)
-        self._transacting = Transacting(plan.name, client.sibling(), journal, timeout_ms=_TIMEOUT_MS)
+        self._transacting = TransactionRunner(plan.name, client.sibling(), journal, timeout_ms=_TIMEOUT_MS)
 
     async def deal_with(self, consumer: GroupConsumer, polls: dict[TopicPartition, Poll]) -> None:
         sources = [seen.message for poll in polls.values() for seen in poll.seen]

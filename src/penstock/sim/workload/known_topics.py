@@ -1,7 +1,7 @@
-"""Which topics must be there: those that were created for sure, and that nobody ever asked to delete.
+"""Which topics have to exist: those whose creation was acknowledged, and whose deletion was never requested.
 
-An attempt to delete may arrive late, when a topic of the same name has come since: whatever was once to go is not
-missed any more.
+A DeleteTopics request may arrive late, when a topic of the same name exists again: a name that was once to be deleted
+is not checked any more.
 """
 
 

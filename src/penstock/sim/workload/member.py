@@ -12,11 +12,11 @@ from penstock.client.groups import GroupProtocol
 from penstock.client.membership import MemberSettings
 from penstock.client.transactional_producer import FencedError
 from penstock.sim.checkers import Holding, LogName, Poll
-from penstock.sim.coordinated_actors import CLASSIC, MemberPlan
+from penstock.sim.coordination_actors import CLASSIC, MemberPlan
 from penstock.sim.entries import JoinGroup, LeaveGroup
 from penstock.sim.workload.journal import Journal
 from penstock.sim.workload.polling import committed_poll
-from penstock.sim.workload.recording import RecordingClient
+from penstock.sim.workload.recording_client import RecordingClient
 
 _LIMITS = FetchLimits(max_wait_ms=300, partition_max_bytes=500)
 _AGAIN_S = 0.2

@@ -1,4 +1,4 @@
-"""The client that moves what a cluster has: replicas, leaders, all that a broker holds."""
+"""The client that reassigns partitions, elects preferred leaders and drains brokers."""
 
 from collections.abc import Awaitable
 
@@ -7,7 +7,7 @@ from penstock.client.errors import raise_if_refused
 from penstock.sim import entries
 from penstock.sim.workload.admin import counted
 from penstock.sim.workload.journal import Journal
-from penstock.sim.workload.watching import WatchingClient
+from penstock.sim.workload.tracking_client import TrackingClient
 from penstock.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -20,9 +20,9 @@ _PREFERRED = 0
 
 
 class Operator:
-    """Does one thing after the other, and takes no for an answer. What it asks for goes on when it is answered."""
+    """Carries out one operation after the other; errors are counted. Reassignments go on after the answer."""
 
-    def __init__(self, client: WatchingClient, journal: Journal) -> None:
+    def __init__(self, client: TrackingClient, journal: Journal) -> None:
         self._client = client
         self._journal = journal
 

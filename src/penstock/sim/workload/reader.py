@@ -12,7 +12,7 @@ from penstock.sim.checkers import LogName, Poll, Seen
 from penstock.sim.entries import ReadOn, Seek
 from penstock.sim.workload.journal import Journal
 from penstock.sim.workload.records import to_message
-from penstock.sim.workload.watching import WatchingClient
+from penstock.sim.workload.tracking_client import TrackingClient
 
 
 @dataclass(slots=True)
@@ -26,7 +26,7 @@ class Reader:
     """Reads what it is told to."""
 
     def __init__(
-        self, name: str, client: WatchingClient, journal: Journal, *, max_wait_ms: int = 100
+        self, name: str, client: TrackingClient, journal: Journal, *, max_wait_ms: int = 100
     ) -> None:
         self._name = name
         self._client = client

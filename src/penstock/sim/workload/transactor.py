@@ -4,11 +4,11 @@ from penstock.base.ids import TopicPartition
 from penstock.client.errors import AnsweredError, ClientError
 from penstock.client.transactional_producer import FencedError
 from penstock.sim.checkers import SentMessage
-from penstock.sim.coordinated_actors import TransactorPlan
+from penstock.sim.coordination_actors import TransactorPlan
 from penstock.sim.entries import Transact
 from penstock.sim.workload.journal import Journal
-from penstock.sim.workload.recording import RecordingClient
-from penstock.sim.workload.transacting import Part, Transacting
+from penstock.sim.workload.recording_client import RecordingClient
+from penstock.sim.workload.transaction_runner import Part, TransactionRunner
 
 
 class Transactor:
@@ -16,7 +16,7 @@ class Transactor:
 
     def __init__(self, plan: TransactorPlan, client: RecordingClient, journal: Journal) -> None:
         self._journal = journal
-        self._transacting = Transacting(plan.name, client, journal, timeout_ms=plan.timeout_ms)
+        self._transacting = TransactionRunner(plan.name, client, journal, timeout_ms=plan.timeout_ms)
 
     async def transact(self, entry: Transact) -> None:
         parts = [

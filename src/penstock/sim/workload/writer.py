@@ -10,13 +10,13 @@ from penstock.sim.entries import SendBatch
 from penstock.sim.plan import WriterPlan
 from penstock.sim.workload.journal import Journal
 from penstock.sim.workload.records import size_bytes_max, to_record
-from penstock.sim.workload.watching import WatchingClient
+from penstock.sim.workload.tracking_client import TrackingClient
 
 
 class Writer:
     """Sends what it is told to."""
 
-    def __init__(self, plan: WriterPlan, client: WatchingClient, journal: Journal) -> None:
+    def __init__(self, plan: WriterPlan, client: TrackingClient, journal: Journal) -> None:
         self._plan = plan
         self._client = client
         self._journal = journal

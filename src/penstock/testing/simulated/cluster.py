@@ -29,7 +29,7 @@ class SimulatedCluster:
         self.seed = seed
         self._simulation = Simulation(seed)
         node = self._simulation.new_node(1, settings=settings)
-        self._client = self._simulation.new_place(CLIENT)
+        self._client = self._simulation.new_process(CLIENT)
         self._chance = self._simulation.kernel.random("program")
         self._was_started = False
         self._over: asyncio.Future[None] = self._simulation.loop.create_future()  # of the story that runs
@@ -52,7 +52,7 @@ class SimulatedCluster:
         One that takes more virtual time than `seconds_max` is ended with an error that says who waits for what.
         """
         try:
-            with replaced(lambda: self._simulation.loop.place().clock, self._chance):
+            with replaced(lambda: self._simulation.loop.process().clock, self._chance):
                 return self._simulation.run(self._tell(story), seconds_max=seconds_max)
         except BaseException as error:
             error.add_note(

@@ -11,7 +11,7 @@ from penstock.client.transactional_producer import FencedError, TransactionalPro
 from penstock.sim.checkers import Commit, OperationOutcome, SeenTransaction, Send, SentMessage
 from penstock.sim.checkers.history import NO_OFFSET
 from penstock.sim.workload.journal import Journal
-from penstock.sim.workload.recording import RecordingClient
+from penstock.sim.workload.recording_client import RecordingClient
 from penstock.sim.workload.records import to_record
 
 _VALUE_BYTES = 20
@@ -32,7 +32,7 @@ class GroupOffsets(NamedTuple):
     offsets: Mapping[TopicPartition, int]
 
 
-class Transacting:
+class TransactionRunner:
     """One transaction after the other. One that cannot be ended is left to whoever takes the id over, or to time."""
 
     def __init__(self, name: str, client: RecordingClient, journal: Journal, *, timeout_ms: int) -> None:

@@ -7,18 +7,18 @@ from penstock.client.fetch import Fetched, read_batches, read_fetched
 from penstock.client.offsets import EARLIEST, LATEST, find_offsets
 from penstock.records.errors import CorruptBatchError
 from penstock.sim.checkers import FinalRead, LogName, Poll, Seen, Unreadable
-from penstock.sim.workload.fetching import fetch_at_last
+from penstock.sim.workload.final_fetch import final_fetch
 from penstock.sim.workload.journal import Journal
 from penstock.sim.workload.records import to_message
-from penstock.sim.workload.watching import WatchingClient
+from penstock.sim.workload.tracking_client import TrackingClient
 
 _NAME = "last reader"
 
 
-class LastReader:
+class FinalReader:
     """Reads everything, and notes what cannot be read."""
 
-    def __init__(self, client: WatchingClient, journal: Journal) -> None:
+    def __init__(self, client: TrackingClient, journal: Journal) -> None:
         self._client = client
         self._journal = journal
 
@@ -42,7 +42,7 @@ class LastReader:
         end = (await find_offsets(client, {partition: LATEST}))[partition]
         while position < end:
             began = history.tick()
-            fetched = await fetch_at_last(client, partition, position)
+            fetched = await final_fetch(client, partition, position)
             if fetched.refusal is not None and fetched.refusal.code is ErrorCode.CORRUPT_MESSAGE:
                 # Only the broker knows how far the damage goes: feel for its end.
                 history.unreadable.append(Unreadable(log, position, position + 1))

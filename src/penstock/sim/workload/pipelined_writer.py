@@ -1,11 +1,12 @@
-"""A producer with several batches under way, which does as librdkafka does when one of them fails.
+"""A producer with several batches in flight that behaves as librdkafka does when one of them fails.
 
-Up to five batches of a partition are under way. When one fails nothing more is sent until all are answered, then
-everything that is not acknowledged goes out again, with the sequence numbers it had. Who is told that a batch is out
-of order, and has earlier ones that are not acknowledged, takes those for the reason: it begins a new epoch, and numbers
-all it has anew. What lies in the log already lies there twice then, so no broker may say that for a reason of its own.
+Up to five batches of a partition are in flight. When one fails, nothing more is sent until all are answered; then every
+batch that is not acknowledged is sent again with the same sequence numbers. A producer that gets
+OUT_OF_ORDER_SEQUENCE_NUMBER while earlier batches are not acknowledged takes those for the reason: it bumps its epoch
+and renumbers all of its batches. Records that are in the log already are then appended twice, so a broker must return
+that error only for a real gap.
 
-Leaves out: one identity for all partitions (each has its own here), and so waiting for all of them before a new epoch.
+Left out: one producer id for all partitions (each has its own here), and so waiting for all of them before a new epoch.
 """
 
 import asyncio
@@ -29,7 +30,7 @@ from penstock.sim.entries import SendBatch
 from penstock.sim.plan import WriterPlan
 from penstock.sim.workload.journal import Journal
 from penstock.sim.workload.records import size_bytes_max, to_record
-from penstock.sim.workload.watching import WatchingClient
+from penstock.sim.workload.tracking_client import TrackingClient
 
 IN_FLIGHT_MAX = 5
 _PATIENCE_S = 10.0
@@ -64,35 +65,37 @@ class _Batch:
         )
 
 
-class PipeliningWriter:
-    """Sends what it is told to, and does not wait for it."""
+class PipelinedWriter:
+    """Sends batches without waiting for their acknowledgements."""
 
-    def __init__(self, plan: WriterPlan, client: WatchingClient, journal: Journal) -> None:
+    def __init__(self, plan: WriterPlan, client: TrackingClient, journal: Journal) -> None:
         self._plan = plan
         self._client = client
         self._journal = journal
-        self._lanes: dict[TopicPartition, _Lane] = {}
-        client.begin()  # all that it sends is one operation to it; each batch remembers where it went
+        self._partition_queues: dict[TopicPartition, _PartitionQueue] = {}
+        client.begin()  # one operation for the client; each batch records the logs it was sent to
 
     async def send(self, entry: SendBatch) -> None:
         messages = self._journal.messages_of(entry)
         began, now_ms = self._journal.history.tick(), self._client.loop.now_ms()
         where = TopicPartition(entry.topic, entry.partition)
-        lane = self._lanes.get(where)
-        if lane is None:
-            lane = self._lanes[where] = _Lane(where, self._plan.name, self._client, self._journal)
-        lane.put(_Batch(entry, messages, began, now_ms))
+        partition_queue = self._partition_queues.get(where)
+        if partition_queue is None:
+            partition_queue = self._partition_queues[where] = _PartitionQueue(
+                where, self._plan.name, self._client, self._journal
+            )
+        partition_queue.put(_Batch(entry, messages, began, now_ms))
 
     async def finish(self) -> None:
-        """Return when everything is acknowledged or given up."""
-        for lane in self._lanes.values():
-            await lane.finish()
+        """Return when every batch is acknowledged or given up."""
+        for partition_queue in self._partition_queues.values():
+            await partition_queue.finish()
 
 
-class _Lane:
-    """What goes to one partition."""
+class _PartitionQueue:
+    """The batches to one partition."""
 
-    def __init__(self, where: TopicPartition, actor: str, client: WatchingClient, journal: Journal) -> None:
+    def __init__(self, where: TopicPartition, actor: str, client: TrackingClient, journal: Journal) -> None:
         self._where = where
         self._actor = actor
         self._client = client
@@ -130,7 +133,7 @@ class _Lane:
                 tries += 1
 
     async def _round(self) -> ClientError | None:
-        """Send until there is nothing left or something fails; nothing is under way afterwards."""
+        """Send until the queue is empty or a batch fails; nothing is in flight afterwards."""
         try:
             if self._identity is None:
                 self._identity = await new_identity(self._client)
@@ -139,14 +142,14 @@ class _Lane:
             connection = await self._client.node_connection(node_id)
         except ClientError as error:
             return error
-        under_way: deque[tuple[_Batch, asyncio.Task[ProduceResult]]] = deque()
+        in_flight: deque[tuple[_Batch, asyncio.Task[ProduceResult]]] = deque()
         problem: ClientError | None = None
         while True:
             if problem is None:
-                self._fill(under_way, connection, self._identity)
-            if not under_way:
+                self._fill(in_flight, connection, self._identity)
+            if not in_flight:
                 return problem
-            batch, task = under_way.popleft()
+            batch, task = in_flight.popleft()
             try:
                 appended = await task
             except ClientError as error:
@@ -157,15 +160,15 @@ class _Lane:
 
     def _fill(
         self,
-        under_way: deque[tuple[_Batch, "asyncio.Task[ProduceResult]"]],
+        in_flight: deque[tuple[_Batch, "asyncio.Task[ProduceResult]"]],
         connection: Connection,
         identity: ProducerIdentity,
     ) -> None:
-        flying = {id(batch) for batch, _ in under_way}
+        sent = {id(batch) for batch, _ in in_flight}
         for batch in self._queue:
-            if len(under_way) == IN_FLIGHT_MAX:
+            if len(in_flight) == IN_FLIGHT_MAX:
                 return
-            if id(batch) not in flying:
+            if id(batch) not in sent:
                 if batch.sequence < 0:
                     batch.sequence = self._next_sequence
                     self._next_sequence = (batch.sequence + len(batch.messages)) % _SEQUENCES
@@ -177,7 +180,7 @@ class _Lane:
                 task = self._client.loop.create_task(
                     _produce_one(self._client, connection, self._where, encoded)
                 )
-                under_way.append((batch, task))
+                in_flight.append((batch, task))
 
     def _acknowledged(self, batch: _Batch, appended: ProduceResult) -> None:
         self._queue.remove(batch)

@@ -1,7 +1,7 @@
-"""When all is over: whether every coordinator is of use again, and what is committed in the end.
+"""At the end of a run: whether every coordinator serves, and which offsets and records are committed.
 
-Takes every transactional id over, so that what was left open is aborted; joins every group until all of its partitions
-are its own; waits until no partition has an open transaction; then reads all that is committed.
+Initializes every transactional id, which aborts its open transaction; joins every group until all of its partitions are
+assigned to it; waits until no partition has an open transaction; then reads all that is committed.
 """
 
 import asyncio
@@ -16,13 +16,13 @@ from penstock.client.group_consumer import GroupConsumer
 from penstock.client.group_offsets import committed_offsets
 from penstock.client.offsets import EARLIEST, LATEST, find_offsets
 from penstock.client.transactional_producer import TransactionalProducer
-from penstock.sim.coordinated_actors import MemberPlan
+from penstock.sim.coordination_actors import MemberPlan
 from penstock.sim.plan import Plan
-from penstock.sim.workload.fetching import fetch_at_last
+from penstock.sim.workload.final_fetch import final_fetch
 from penstock.sim.workload.journal import Journal
 from penstock.sim.workload.member import member_settings, protocol_of
 from penstock.sim.workload.polling import committed_poll
-from penstock.sim.workload.recording import RecordingClient
+from penstock.sim.workload.recording_client import RecordingClient
 
 _NAME = "last look"
 _PATIENCE_S = 120.0  # virtual: longer than any session or transaction may last
@@ -31,8 +31,8 @@ _AGAIN_S = 0.5
 _LIMITS = FetchLimits(max_wait_ms=1)
 
 
-class LastLook:
-    """`problems` has a line for each thing that does not work any more."""
+class CoordinatorCheck:
+    """`problems` has a line for each check that failed."""
 
     def __init__(self, plan: Plan, client: RecordingClient, journal: Journal, *, expects_ends: bool) -> None:
         """Without `expects_ends`, a power cut may have taken markers, or torn holes into logs."""
@@ -128,7 +128,7 @@ class LastLook:
         end = (await find_offsets(client, {partition: LATEST}, committed_only=True))[partition]
         while position < end:
             began = history.tick()
-            fetched = await fetch_at_last(client, partition, position, committed_only=True)
+            fetched = await final_fetch(client, partition, position, committed_only=True)
             if fetched.refusal is not None:
                 self.problems.append(f"{partition}: {fetched.refusal.code.name} at offset {position}")
                 return

@@ -1,8 +1,8 @@
-"""Who runs: one process in the simulation, a broker's incarnation or a client.
+"""One simulated process: a client, or a broker from one start to its end.
 
-All processes share one event loop; whose callback it is, its context variables say. So whatever a process starts
-(tasks, timers, callbacks of futures) is its own without its code doing anything for it, and when the
-process is killed all of that is left undone: nothing is cancelled, no `finally` runs.
+All processes share one event loop. A context variable says which process a callback belongs to, so tasks, timers and
+callbacks that a process starts belong to it without any help from its code. Killing the process abandons all of them:
+nothing is cancelled and no `finally` block runs.
 """
 
 import asyncio
@@ -15,60 +15,60 @@ from penstock.sim.clock import Clock
 
 T = TypeVar("T")
 
-_PLACE: ContextVar["Place | None"] = ContextVar("place", default=None)
+_PROCESS: ContextVar["SimProcess | None"] = ContextVar("process", default=None)
 
 
-def current_place() -> "Place | None":
+def current_process() -> "SimProcess | None":
     """The process whose code runs now."""
-    return _PLACE.get()
+    return _PROCESS.get()
 
 
-def place_in(context: Context) -> "Place | None":
-    return context.get(_PLACE)
+def process_in(context: Context) -> "SimProcess | None":
+    return context.get(_PROCESS)
 
 
-class PlaceWatcher(Protocol):
-    """Hears what a process does, as far as one can see that from outside."""
+class ProcessWatcher(Protocol):
+    """Is notified of what a process does, as far as that is visible from outside."""
 
-    def hears(self) -> None:
-        """Bytes have come for it."""
+    def on_received(self) -> None:
+        """The process has received bytes."""
         ...
 
-    def answers(self) -> None:
-        """It sends bytes."""
+    def on_sent(self) -> None:
+        """The process sends bytes."""
         ...
 
-    def rests(self) -> None:
-        """Nothing of it is runnable."""
+    def on_idle(self) -> None:
+        """The process has nothing to run."""
         ...
 
 
-class Place:
-    """A process. `revoked` once it has been killed: then nothing of it runs any more. `paused`: not now."""
+class SimProcess:
+    """A process: nothing of it runs while it is `paused`, or once it is `killed`."""
 
     def __init__(self, name: str, *, host: str, clock: Clock) -> None:
         self.name = name
         self.host = host
         self.clock = clock
-        self.revoked = False
+        self.killed = False
         self.paused = False
-        self.watcher: PlaceWatcher | None = None
+        self.watcher: ProcessWatcher | None = None
         self.ready: deque[SimHandle] = deque()
         self.tasks: dict[asyncio.Task[Any], None] = {}
         self._steps_left = 0
         self._strike: Callable[[], object] | None = None
         self.context = Context()
-        self.context.run(_PLACE.set, self)
+        self.context.run(_PROCESS.set, self)
 
     def __repr__(self) -> str:
-        return f"<{self.name}{' (killed)' if self.revoked else ''}>"
+        return f"<{self.name}{' (killed)' if self.killed else ''}>"
 
     def enter(self, function: Callable[..., T], *args: Any) -> T:
         """Call a function as this process."""
         return self.context.copy().run(function, *args)
 
     def strike_after(self, steps: int, strike: Callable[[], object]) -> None:
-        """Do something to the process when it has made so many callbacks: between two of them, at an await."""
+        """Call `strike` after so many more callbacks of the process: between two of them, at an await."""
         assert steps > 0
         self._steps_left, self._strike = steps, strike
 
@@ -80,26 +80,26 @@ class Place:
             strike, self._strike = self._strike, None
             strike()
 
-    def revoke(self) -> None:
+    def kill(self) -> None:
         """Kill the process."""
-        self.revoked = True
+        self.killed = True
         self.ready.clear()
 
 
 class SimHandle:
-    """One callback of one process, to be made when its turn comes; what asyncio calls a handle."""
+    """One scheduled callback of one process; what asyncio calls a handle."""
 
-    __slots__ = ("_when", "args", "callback", "context", "is_cancelled", "place")
+    __slots__ = ("_when", "args", "callback", "context", "is_cancelled", "process")
 
     def __init__(
         self,
-        place: Place,
+        process: SimProcess,
         context: Context,
         callback: Callable[..., object],
         args: tuple[Any, ...],
         when: float = 0.0,
     ) -> None:
-        self.place = place
+        self.process = process
         self.context = context
         self.callback: Callable[..., object] | None = callback
         self.args = args
@@ -107,7 +107,7 @@ class SimHandle:
         self._when = when
 
     def __repr__(self) -> str:
-        return f"<call of {self.callback!r} by {self.place.name}>"
+        return f"<call of {self.callback!r} by {self.process.name}>"
 
     def when(self) -> float:
         """The moment it is due, on the clock of its process."""
@@ -118,7 +118,7 @@ class SimHandle:
 
     def cancel(self) -> None:
         self.is_cancelled = True
-        self.callback, self.args = None, ()  # what they hold on to may be large
+        self.callback, self.args = None, ()  # the objects they refer to may be large
 
     def run(self) -> None:
         if self.callback is not None:

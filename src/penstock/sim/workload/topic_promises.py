@@ -1,4 +1,4 @@
-"""What the topics of a plan promise, all changes that were asked for included, whether they came through or not."""
+"""What the topics of a plan promise to keep, given every config change that was requested, successful or not."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from penstock.sim.topic_plans import TopicPlan, keeping
 _POLICY = "cleanup.policy"
 
 
-class Promises:
+class TopicPromises:
     """Knows what was asked to change; a topic of a name promises the least that it may have been set to."""
 
     def __init__(self, topics: Sequence[TopicPlan]) -> None:

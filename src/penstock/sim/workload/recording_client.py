@@ -8,7 +8,7 @@ from penstock.base.ids import TopicPartition
 from penstock.schema.words import Message
 from penstock.sim.checkers import Commit, CommittedRead, OperationOutcome
 from penstock.sim.workload.journal import Journal
-from penstock.sim.workload.watching import WatchingClient
+from penstock.sim.workload.tracking_client import TrackingClient
 from penstock.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from penstock.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 
@@ -27,7 +27,7 @@ _REFUSED = frozenset(
 )
 
 
-class RecordingClient(WatchingClient):
+class RecordingClient(TrackingClient):
     """Asks like any client. `record_for` before it is used."""
 
     def record_for(self, actor: str, journal: Journal) -> "RecordingClient":

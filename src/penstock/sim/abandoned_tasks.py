@@ -1,7 +1,7 @@
-"""Putting away the tasks that nobody will run any more, without a word to anybody.
+"""Closes the tasks of killed processes and of simulations that have ended, without warnings.
 
-Python runs the `finally` blocks of a coroutine that is thrown away, and warns of one that was never awaited. Here both
-happen at a known time, when nothing that such code reaches for is there any more.
+Python runs the `finally` blocks of a coroutine that is garbage-collected, and warns of one that was never awaited. Both
+happen here, at a defined time, when nothing that such code could change exists any more.
 """
 
 import asyncio
@@ -10,19 +10,19 @@ from collections.abc import Iterable
 from types import FrameType
 from typing import Any
 
-# So many `finally` blocks of one coroutine may await something.
+# At most so many `finally` blocks of one coroutine may await something.
 CLOSES_MAX = 32
 
 
-def expect_no_end(task: asyncio.Task[Any]) -> None:
-    """Keep asyncio from complaining when the task is thrown away before it is done."""
+def silence_pending_warning(task: asyncio.Task[Any]) -> None:
+    """Keep asyncio from logging that a pending task was destroyed."""
     task._log_destroy_pending = False  # type: ignore[attr-defined]
 
 
-def bury(tasks: Iterable[asyncio.Task[Any]]) -> None:
-    """Close what was left half done, or was never begun."""
+def close_abandoned(tasks: Iterable[asyncio.Task[Any]]) -> None:
+    """Close the coroutines of tasks that will not run any more, started or not."""
     for task in tasks:
-        expect_no_end(task)
+        silence_pending_warning(task)
         _close(task.get_coro())
 
 
@@ -35,7 +35,7 @@ def _close(coroutine: Any) -> None:
         try:
             coroutine.close()
         except BaseException:
-            continue  # it awaits something in a `finally`: on to the next one
+            continue  # it awaits something in a `finally` block: close it again
         return
 
 

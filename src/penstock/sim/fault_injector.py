@@ -1,6 +1,6 @@
-"""Carries out the faults of a plan on a node and its network, and counts what each struck.
+"""Injects the faults of a plan into one node and its network, and counts in which phase of the node each happened.
 
-The node is kept alive: whatever brought it down, it is started again after a while, until it serves.
+Whatever brings the node down, the injector starts it again after a while, until it serves.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from penstock.sim import entries
 from penstock.sim.checkers import CrashKind, History, LogName
 from penstock.sim.checkers.history import DamagedLog
 from penstock.sim.clock import EPOCH_MS
-from penstock.sim.foreign import copy_foreign, has_partitions
+from penstock.sim.foreign_directories import copy_foreign_directory, has_partitions
 from penstock.sim.link import DELAY_S
 from penstock.sim.node import NodeCrashedError
 from penstock.sim.phases import Phase
@@ -43,13 +43,13 @@ AnyFault = (
     | entries.FlipBit
     | entries.JumpClock
     | entries.SkewClock
-    | entries.CopyForeign
+    | entries.CopyForeignDirectory
     | entries.StartWithoutMetadata
 )
 
 
-class Storm:
-    """The faults of one node in one run."""
+class FaultInjector:
+    """Injects the faults of one node in one run, and keeps the node running."""
 
     def __init__(self, simulation: Simulation, node_id: int, history: History) -> None:
         self._simulation = simulation
@@ -60,10 +60,10 @@ class Storm:
         self._waiting: list[entries.Fault] = []
         self._node.phases.listener = self._see
         self._node.on_exit = self._exited
-        self._slack_ms = (0, 0)  # how far the node's clock was behind and ahead at most
-        self.struck: Counter[tuple[str, Phase]] = Counter()  # by kind of fault and what the node was about
+        self._slack_ms = (0, 0)  # how far the node's clock was behind and ahead, at most
+        self.struck: Counter[tuple[str, Phase]] = Counter()  # by kind of fault and the node's phase
         self.failed_starts: list[str] = []
-        self.problems: list[str] = []  # that a start without metadata has shown
+        self.problems: list[str] = []  # found by starting the node without its metadata
         self._has_metadata = asyncio.Event()
         self._has_metadata.set()
 
@@ -73,7 +73,7 @@ class Storm:
         await self._start(0.0)
 
     async def settle(self) -> None:
-        """Return when the node serves, whatever has happened to it."""
+        """Return when the node serves."""
         while not self._node.is_running:
             self._is_up.clear()
             await self._is_up.wait()
@@ -81,7 +81,7 @@ class Storm:
                 raise self._problem
 
     async def restart(self, kind: str) -> None:
-        """One last time, as the plan says, and wait until the node serves again."""
+        """Restart the node as the plan says, and wait until it serves again."""
         if kind == entries.Restart.kind:
             await self._stop_and_start(0.0)
         else:
@@ -89,7 +89,7 @@ class Storm:
         await self.settle()
 
     def _crash(self, kind: CrashKind, down_s: float) -> None:
-        if self._node.place is None:
+        if self._node.process is None:
             return
         self._note_crash(kind)
         if kind is CrashKind.PROCESS:
@@ -108,11 +108,11 @@ class Storm:
     async def _start(self, down_s: float) -> None:
         await asyncio.sleep(down_s)
         await self._has_metadata.wait()
-        while self._node.place is None:
+        while self._node.process is None:
             try:
                 await self._node.start()
             except NodeCrashedError:
-                return  # whoever crashed it sees to its next start
+                return  # the fault that crashed it starts it again
             except (OSError, PenstockError) as error:
                 self.failed_starts.append(str(error))
                 self._note_crash(CrashKind.PROCESS)
@@ -147,7 +147,7 @@ class Storm:
             node.crash_process()
         except UserError:
             if self._files() != before:
-                self.problems.append(f"{node.host} refused to start, and changed something")
+                self.problems.append(f"{node.host} refused to start without its metadata, but changed files")
         except (NodeCrashedError, OSError, PenstockError):
             pass
         if taken is not None:
@@ -160,20 +160,20 @@ class Storm:
         return {path: disk.content(path) for path in disk.paths() if path != LOCK}
 
     def _go(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        # The simulation's own process, whoever's code runs now: a crash may come from within the node.
+        # As the simulation's own process: a crash may be caused by a callback of the node's.
         loop = self._simulation.loop
         loop.spawn(loop.home, coroutine).add_done_callback(self._done)
 
     def _done(self, task: asyncio.Task[None]) -> None:
-        """What starts and stops a node fails in ways that are known. Another one is a bug, and `settle` tells it."""
+        """Starts and stops fail with known errors only; any other is a bug, which `settle` raises."""
         self._problem = self._problem or task.exception()
         if self._problem is not None:
             self._is_up.set()
 
-    # ---- striking
+    # ---- injecting
 
     def strike(self, fault: entries.Fault) -> None:
-        """Let one fault happen: now, or when the node is next seen doing what the fault waits for."""
+        """Inject one fault: now, or when the node next enters the phase that the fault waits for."""
         if fault.when is None:
             self._do(fault)
             return
@@ -181,7 +181,7 @@ class Storm:
         self._later(_WAIT_MS_MAX, lambda: self._strike_waiting(fault))
 
     def _see(self, phase: Phase) -> None:
-        """The node's own code runs now: what is to happen to it happens when that has come to its next await."""
+        """Inject what waits for this phase as soon as the node's code, which runs now, comes to its next await."""
         for fault in self._waiting:
             if fault.when == phase:
                 self._simulation.loop.home.enter(self._simulation.loop.call_soon, self._strike_waiting, fault)
@@ -192,7 +192,7 @@ class Storm:
             self._do(fault)
 
     def heal(self) -> None:
-        """From now on nothing more goes wrong; what was broken stays broken."""
+        """Inject no more faults, and end those that last; damage that was done stays."""
         self._waiting.clear()
         faults = self._node.disk.faults
         faults.full = faults.nothing_is_cached = faults.syncs_fail = False
@@ -204,7 +204,7 @@ class Storm:
 
     @property
     def clock_slack_ms(self) -> int:
-        """How far the node's clock may have gone astray between any two moments."""
+        """How much the node's clock may have gained or lost between any two moments."""
         self._sample_clock()
         behind, ahead = self._slack_ms
         return ahead - behind + 1
@@ -264,8 +264,8 @@ class Storm:
             case entries.SkewClock():
                 self._sample_clock()
                 node.clock.skew(fault.percent / 100)
-            case entries.CopyForeign():
-                copy_foreign(node.disk, fault)
+            case entries.CopyForeignDirectory():
+                copy_foreign_directory(node.disk, fault)
             case entries.StartWithoutMetadata():
                 self._go(self._start_without_metadata(fault.down_ms / 1000))
             case _:
@@ -280,7 +280,7 @@ class Storm:
             self._count(fault)
             self._crash(kind, fault.down_ms / 1000)
 
-        if fault.after_changes is None or self._node.place is None:
+        if fault.after_changes is None or self._node.process is None:
             crash()
         else:
             self._node.disk.faults.strike_after(fault.after_changes, crash)
@@ -292,7 +292,7 @@ class Storm:
             self._history.damages.append(DamagedLog(self._history.tick(), log))
 
     def _log_of(self, path: str) -> LogName | None:
-        """Whose file it is; None for files that nobody reads any more."""
+        """The log that a file belongs to; None for files that are not read any more."""
         directory = path.rpartition("/")[0]
         topic, _, partition = directory.rpartition("-")
         try:

@@ -1,16 +1,17 @@
-"""What a power cut may take from a cluster: of a log, what only machines without power had for sure.
+"""Which logs may have lost acknowledged records in a power cut.
 
-Whatever was acknowledged with acks=all is in the page cache of every member of the in-sync set that the metadata store
-has, and of every replica that it calls eligible. So a machine's power cut takes nothing as long as another of these
-keeps it: one that has not lost power itself since it last caught up. One that has is known by its registration: when
-the controller acts on the next one, it takes the broker out of where there are others.
+A record that was acknowledged with acks=all is in the page cache of every replica in the ISR, and of every replica in
+the ELR. So a power cut loses nothing as long as one of them keeps it: a machine that has not lost power since it last
+caught up. Whether one has is known from its registration: when the controller handles the next one, it removes the
+broker from the ISR wherever there are other members.
 
-Until then the broker counts. If all others leave the set meanwhile and are not eligible, because
-`min.insync.replicas` is 1 or they did not stop cleanly, it is left as the only one that may lead, and leads with what
+Until then the broker counts. If all others leave the ISR meanwhile and are not in the ELR, because
+`min.insync.replicas` is 1 or they did not stop cleanly, it is the only replica that can be elected, and leads with what
 its disk has.
 
-Of a topic whose majorities count, a majority of the voters may have been the only ones that had something: if as many
-have lost power since they last caught up, it may be gone. Who has not caught up is doubtful, in the metadata.
+In a topic with `penstock.ack.quorum=majority` a majority of the voters may have been the only ones that had a record:
+if that many have lost power since they last caught up, it may be lost. The metadata call voters that have not caught up
+doubtful.
 """
 
 from collections.abc import Callable
@@ -25,20 +26,22 @@ _NEVER = 0
 
 
 class PowerCuts:
-    """Those of one run. `on_loss` hears of logs that may have lost something."""
+    """The power cuts of one run. `on_loss` is called with the logs that may have lost records."""
 
     def __init__(self, store: SharedStore, on_loss: Callable[[frozenset[LogName]], None]) -> None:
         self._store = store
         self._on_loss = on_loss
-        self._epochs: dict[int, int] = {}  # node id → its registration when it last lost power
-        self._told: dict[tuple[LogName, tuple[int, ...]], None] = {}  # logs, and who had everything
+        self._epochs: dict[int, int] = {}  # node id → its broker epoch when it last lost power
+        self._reported: dict[
+            tuple[LogName, tuple[int, ...]], None
+        ] = {}  # logs, and the replicas that had everything
         store.on_change(self._changed)
 
-    def strike(self, node_id: int) -> None:
-        """A machine loses power now."""
+    def cut(self, node_id: int) -> None:
+        """Note that a machine loses power now."""
         broker = self._store.brokers().get(node_id)
         self._epochs[node_id] = _NEVER if broker is None else broker.epoch
-        self._told.clear()
+        self._reported.clear()
         self._look(self._store.topics())
 
     def _changed(self, path: str) -> None:
@@ -53,17 +56,17 @@ class PowerCuts:
             for index, state in enumerate(topic.partitions):
                 log = LogName(topic.name, format_id(topic.topic_id), index)
                 if topic.counts_majority:
-                    members = self._without_power(state, brokers)
+                    members = self._replicas_without_power(state, brokers)
                     may_be_lost = len(members) >= majority_of(len(state.present_replicas))
                 else:
                     members = (*state.isr, *state.elr)
                     may_be_lost = not any(self._keeps(each, brokers) for each in members)
-                if may_be_lost and (log, members) not in self._told:
-                    self._told[log, members] = lost[log] = None
+                if may_be_lost and (log, members) not in self._reported:
+                    self._reported[log, members] = lost[log] = None
         if lost:
             self._on_loss(frozenset(lost))
 
-    def _without_power(
+    def _replicas_without_power(
         self, state: PartitionState, brokers: dict[int, BrokerRegistration]
     ) -> tuple[int, ...]:
         return tuple(
@@ -73,7 +76,7 @@ class PowerCuts:
         )
 
     def _keeps(self, node_id: int, brokers: dict[int, BrokerRegistration]) -> bool:
-        """Whether somebody that had everything has not lost power since."""
+        """Whether a replica that had everything has not lost power since."""
         lost_at = self._epochs.get(node_id)
         broker = brokers.get(node_id)
         return lost_at is None or (broker is not None and broker.epoch > lost_at and not broker.fenced)

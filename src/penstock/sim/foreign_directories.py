@@ -1,23 +1,27 @@
-"""Directories that somebody else has put into a broker's data directory: they stay, and nothing else is left behind."""
+"""Directories that do not belong to the broker: copied into its data directory as a fault, checked at the end of a run.
+
+They have to be there unchanged, or renamed to `…-stray`; of deleted topics and of replicas that have moved to other
+brokers no directory may be left.
+"""
 
 from penstock.base.ids import ZERO_ID, TopicPartition, format_id
 from penstock.sim.disk import SimDisk
-from penstock.sim.entries import CopyForeign
+from penstock.sim.entries import CopyForeignDirectory
 from penstock.sim.node import Node
 from penstock.storage import file_names
 from penstock.storage.partition_directories import STRAY, aside_of, partition_of, topic_id_in
 
-_THEIR_TOPIC = f"version: 0\ntopic_id: {format_id(b'of somebody else')}\n".encode()
-_THEIR_FILES = {
+_FOREIGN_TOPIC = f"version: 0\ntopic_id: {format_id(b'of somebody else')}\n".encode()
+_FOREIGN_FILES = {
     f"{0:020d}{file_names.LOG}": b"records of somebody else",
     f"{0:020d}{file_names.LOG}{file_names.DELETED}": b"not for this broker to tidy",
-    file_names.PARTITION_METADATA: _THEIR_TOPIC,
+    file_names.PARTITION_METADATA: _FOREIGN_TOPIC,
 }
 
 
-def copy_foreign(disk: SimDisk, fault: CopyForeign) -> None:
+def copy_foreign_directory(disk: SimDisk, fault: CopyForeignDirectory) -> None:
     if fault.name not in disk.names(""):
-        disk.put(fault.name, _THEIR_FILES if fault.is_partition else {"beach.jpg": b"sand"})
+        disk.put(fault.name, _FOREIGN_FILES if fault.is_partition else {"beach.jpg": b"sand"})
 
 
 def has_segments(disk: SimDisk, directory: str) -> bool:
@@ -29,18 +33,18 @@ def has_partitions(disk: SimDisk) -> bool:
     return any(partition_of(name) is not None and has_segments(disk, name) for name in disk.names(""))
 
 
-def vanished(node: Node) -> list[str]:
-    """What others have put on a node's disk, and is neither there nor set aside."""
+def missing_foreign_directories(node: Node) -> list[str]:
+    """Foreign directories that are neither unchanged nor renamed."""
     disk = node.disk
     return [
-        f"{node.host}: {directory} was put there by somebody else, and is gone or changed"
+        f"{node.host}: {directory} does not belong to the broker, and was removed or changed"
         for directory, files in disk.foreign
-        if not any(_files_in(disk, place) == files for place in _places(disk, directory))
+        if not any(_files_in(disk, location) == files for location in _locations(disk, directory))
     ]
 
 
-def left_behind(node: Node) -> list[str]:
-    """Partitions' directories that the node has no replica for, though they say whose they are."""
+def leftover_partition_directories(node: Node) -> list[str]:
+    """Directories of partitions that the node has no replica of, though their topic id is known."""
     assert node.broker is not None
     held = {
         TopicPartition(partition.topic, partition.index) for partition in node.broker.services.replicas.all()
@@ -48,7 +52,7 @@ def left_behind(node: Node) -> list[str]:
     disk = node.disk
     foreign = {directory for directory, _ in disk.foreign}
     return [
-        f"{node.host}: {name} is of a topic that is deleted, or of a replica that is elsewhere"
+        f"{node.host}: {name} was not removed, though its topic is deleted or its replica has moved"
         for name in disk.names("")
         if (partition := partition_of(name)) is not None
         and partition not in held
@@ -58,8 +62,8 @@ def left_behind(node: Node) -> list[str]:
     ]
 
 
-def _places(disk: SimDisk, directory: str) -> list[str]:
-    """Where a directory may be: in its place, or set aside."""
+def _locations(disk: SimDisk, directory: str) -> list[str]:
+    """Where a foreign directory may be: under its own name, or renamed."""
     partition = partition_of(directory)
     asides = [
         name

@@ -1,13 +1,13 @@
-"""Faults that befall one of several nodes: it stands still, is cut off from others or from the metadata store."""
+"""Injects the faults that only one of several nodes can have: pauses, partitions, a lost metadata store."""
 
 from collections.abc import Sequence
 from typing import assert_never, cast
 
 from penstock.sim import entries
 from penstock.sim.checkers import CrashKind, History
-from penstock.sim.faults import Storm
-from penstock.sim.place import Place
-from penstock.sim.power import PowerCuts
+from penstock.sim.fault_injector import FaultInjector
+from penstock.sim.power_cuts import PowerCuts
+from penstock.sim.process import SimProcess
 from penstock.sim.shared_store import SharedStore
 from penstock.sim.simulation import Simulation
 
@@ -21,8 +21,8 @@ AnyClusterFault = (
 )
 
 
-class MemberStorm(Storm):
-    """The faults of one node of a cluster in one run."""
+class ClusterFaultInjector(FaultInjector):
+    """Injects the faults of one node of a cluster in one run."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class MemberStorm(Storm):
         self._store = store
         self._power = power
         self._clients = clients
-        self._paused: Place | None = None
+        self._paused: SimProcess | None = None
 
     def heal(self) -> None:
         super().heal()
@@ -47,9 +47,9 @@ class MemberStorm(Storm):
         self._resume()
 
     def _note_crash(self, kind: CrashKind) -> None:
-        """Others have what this node had, but for the logs of which `PowerCuts` tells."""
+        """Other replicas have what this node had, except in the logs that `PowerCuts` reports."""
         if kind is CrashKind.MACHINE:
-            self._power.strike(self._node_id)
+            self._power.cut(self._node_id)
 
     def _do(self, fault: entries.Fault) -> None:
         if isinstance(fault, entries.ClusterFault):
@@ -81,15 +81,15 @@ class MemberStorm(Storm):
                 assert_never(fault)
 
     def _crash_silently(self, down_s: float) -> None:
-        if self._node.place is None:
+        if self._node.process is None:
             return
         self._note_crash(CrashKind.PROCESS)
         self._node.crash_process(silently=True)
         self._go(self._start(down_s))
 
     def _pause(self) -> None:
-        if self._node.place is not None and self._paused is None:
-            self._paused = self._node.place
+        if self._node.process is not None and self._paused is None:
+            self._paused = self._node.process
             self._simulation.kernel.pause(self._paused)
 
     def _resume(self) -> None:

@@ -1,4 +1,4 @@
-"""The nodes of a run: one with its metadata on its own disk, or several that share a metadata store."""
+"""The nodes of a run: one with the embedded metadata store, or several that share a simulated ZooKeeper."""
 
 import asyncio
 from collections import Counter
@@ -6,14 +6,14 @@ from collections import Counter
 from penstock.base.cluster_settings import ZOOKEEPER_SESSION_TIMEOUT_MS
 from penstock.sim import entries
 from penstock.sim.checkers import CrashKind, History
+from penstock.sim.cluster_fault_injector import ClusterFaultInjector
 from penstock.sim.convergence import differences
-from penstock.sim.faults import Storm
-from penstock.sim.foreign import left_behind, vanished
-from penstock.sim.member_faults import MemberStorm
+from penstock.sim.fault_injector import FaultInjector
+from penstock.sim.foreign_directories import leftover_partition_directories, missing_foreign_directories
 from penstock.sim.node import Node
 from penstock.sim.phases import Phase
 from penstock.sim.plan import Plan
-from penstock.sim.power import PowerCuts
+from penstock.sim.power_cuts import PowerCuts
 from penstock.sim.shared_store import SharedStore
 from penstock.sim.simulation import Simulation
 
@@ -21,19 +21,19 @@ _CONVERGED_WITHIN_S = 90.0  # virtual: longer than any session, request or backo
 _LOOK_AGAIN_S = 0.25
 
 
-class Fleet:
-    """What befalls the nodes, and whether they agree when it is over."""
+class SimulatedNodes:
+    """Starts the nodes, injects their faults, and checks at the end that they agree."""
 
     def __init__(self, plan: Plan, simulation: Simulation, history: History) -> None:
         self._simulation = simulation
         self._store: SharedStore | None = None
         self.nodes: dict[int, Node] = {}
-        self._storms: dict[int, Storm] = {}
-        self.problems: list[str] = []  # that the nodes did not agree upon in time
+        self._injectors: dict[int, FaultInjector] = {}
+        self.problems: list[str] = []  # what the nodes did not agree upon in time
         settings = dict(plan.broker)
         if not plan.is_of_cluster:
             self.nodes[1] = simulation.new_node(1, settings=settings)
-            self._storms[1] = Storm(simulation, 1, history)
+            self._injectors[1] = FaultInjector(simulation, 1, history)
             return
         timeout_ms = int(
             settings.get(ZOOKEEPER_SESSION_TIMEOUT_MS.name, ZOOKEEPER_SESSION_TIMEOUT_MS.default)
@@ -45,39 +45,39 @@ class Fleet:
                 node_id, settings=settings, make_store=store.opener(node_id)
             )
         for node_id in self.nodes:
-            self._storms[node_id] = MemberStorm(
+            self._injectors[node_id] = ClusterFaultInjector(
                 simulation, node_id, history, store=store, power=power, clients=plan.clients
             )
 
     def bootstrap_servers(self, first: int) -> str:
-        """All nodes, one of them first."""
+        """All nodes' addresses, beginning with the given one."""
         addresses = [node.address for node in self.nodes.values()]
         cut = first % len(addresses)
         return ",".join([*addresses[cut:], *addresses[:cut]])
 
     async def begin(self) -> None:
-        await asyncio.gather(*(storm.begin() for storm in self._storms.values()))
+        await asyncio.gather(*(injector.begin() for injector in self._injectors.values()))
 
     def strike(self, fault: entries.Fault) -> None:
-        self._storms[fault.node].strike(fault)
+        self._injectors[fault.node].strike(fault)
 
     def heal(self) -> None:
-        for storm in self._storms.values():
-            storm.heal()
+        for injector in self._injectors.values():
+            injector.heal()
 
     async def settle(self) -> None:
-        """Return when all nodes serve, and agree, or have had the time to."""
-        for storm in self._storms.values():
-            await storm.settle()
+        """Return when all nodes serve and agree, or the time for it is over."""
+        for injector in self._injectors.values():
+            await injector.settle()
         await self._converge(all_online=False)
 
     async def restart(self, kind: str) -> None:
-        """One last time, as the plan says: killed all at once, else one after the other."""
+        """Restart all nodes as the plan says: killed at once, or stopped one after the other."""
         if kind == entries.CrashProcess.kind:
-            await asyncio.gather(*(storm.restart(kind) for storm in self._storms.values()))
+            await asyncio.gather(*(injector.restart(kind) for injector in self._injectors.values()))
         else:
-            for storm in self._storms.values():
-                await storm.restart(kind)
+            for injector in self._injectors.values():
+                await injector.restart(kind)
                 await self._converge(all_online=False)
         await self._converge(all_online=True)
 
@@ -95,17 +95,17 @@ class Fleet:
             await asyncio.sleep(_LOOK_AGAIN_S)
 
     def misplaced(self) -> list[str]:
-        """What is not there that others put there, or is there and should not be; when all nodes run."""
-        found = [problem for storm in self._storms.values() for problem in storm.problems]
+        """Foreign directories that are gone, and directories that should be; when all nodes run."""
+        found = [problem for injector in self._injectors.values() for problem in injector.problems]
         for node in self.nodes.values():
-            found += vanished(node)
-            found += left_behind(node)
+            found += missing_foreign_directories(node)
+            found += leftover_partition_directories(node)
         return found
 
     @property
     def clock_slack_ms(self) -> int:
-        return sum(storm.clock_slack_ms for storm in self._storms.values())
+        return sum(injector.clock_slack_ms for injector in self._injectors.values())
 
     @property
     def struck(self) -> Counter[tuple[str, Phase]]:
-        return sum((storm.struck for storm in self._storms.values()), Counter())
+        return sum((injector.struck for injector in self._injectors.values()), Counter())

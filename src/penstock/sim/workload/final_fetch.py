@@ -1,4 +1,4 @@
-"""Reading when all is over: nothing fails any more, but the cluster may still be moving replicas and leaders."""
+"""Fetches at the end of a run: no faults are injected any more, but replicas and leaders may still move."""
 
 from penstock.base.ids import TopicPartition
 from penstock.client.client import Client
@@ -9,7 +9,7 @@ from penstock.client.retries import is_stale_metadata
 _LIMITS = FetchLimits(max_wait_ms=1)
 
 
-async def fetch_at_last(
+async def final_fetch(
     client: Client, partition: TopicPartition, position: int, *, committed_only: bool = False
 ) -> Fetched:
     """What lies at a position. Who leads the partition is looked up again where the leader says so, as any reader

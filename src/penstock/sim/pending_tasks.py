@@ -1,19 +1,22 @@
-"""Who waits for what: a line for each task that has not ended, for the message of a deadlock."""
+"""Describes what each pending task awaits, for the message of a deadlock."""
 
 import asyncio
 from collections.abc import Iterable
 from types import CodeType
 from typing import Any
 
-from penstock.sim.place import Place
+from penstock.sim.process import SimProcess
 
 
-def describe_waiting(places: Iterable[Place]) -> str:
-    """One line per pending task, by process; killed ones wait for nothing."""
+def describe_pending(processes: Iterable[SimProcess]) -> str:
+    """One line per pending task of processes that are not killed."""
     lines = [
-        f"  {place.name}: {_describe(task)}" for place in places if not place.revoked for task in place.tasks
+        f"  {process.name}: {_describe(task)}"
+        for process in processes
+        if not process.killed
+        for task in process.tasks
     ]
-    return "\n".join(lines) if lines else "  nobody: there is no task"
+    return "\n".join(lines) if lines else "  there is no pending task"
 
 
 def _describe(task: asyncio.Task[Any]) -> str:

@@ -1,4 +1,4 @@
-"""A client that remembers where its attempts went: a retry may find the topic deleted and another in its place."""
+"""A client that records which topic ids its attempts were sent to: between two of them the topic may be recreated."""
 
 from collections.abc import Iterable
 
@@ -8,8 +8,8 @@ from penstock.client.connection import Connection
 from penstock.sim.checkers import LogName
 
 
-class WatchingClient(Client):
-    """For one operation at a time; `begin` before each."""
+class TrackingClient(Client):
+    """Tracks one operation at a time; call `begin` before each."""
 
     attempts: int = 0
 
@@ -19,11 +19,11 @@ class WatchingClient(Client):
 
     @property
     def logs(self) -> tuple[LogName, ...]:
-        """Where the attempts since `begin` went, the last one last."""
+        """The logs that the attempts since `begin` were sent to, the last one last."""
         return tuple(self._tried)
 
     def log(self, partition: TopicPartition) -> LogName:
-        """The log that the name stands for, as far as this client knows."""
+        """The log of a partition, by the topic id in this client's metadata."""
         return LogName(
             partition.topic, format_id(self.cluster.topic_id(partition.topic)), partition.partition
         )
@@ -38,8 +38,8 @@ class WatchingClient(Client):
         return found
 
 
-class StrayingClient(WatchingClient):
-    """Asks any broker for what only the controller may do."""
+class AnyBrokerClient(TrackingClient):
+    """Sends requests for the controller to any broker, which has to forward or reject them."""
 
     async def controller_connection(self) -> Connection:
         brokers = await self.brokers()
