@@ -8,6 +8,14 @@ from tests.cli.running import Penstock
 @pytest.mark.parametrize(
     ("words", "said"),
     [
+        (
+            ("group", "list", "--state", "Nonsense"),
+            "there is no group state 'Nonsense'; the states are Empty, ",
+        ),
+        (
+            ("group", "list", "--type", "new"),
+            "there is no group type 'new'; the types are classic, consumer, ",
+        ),
         (("group", "reset", "g"), "say where: either --to PLACE or --by N"),
         (("group", "reset", "g", "--to", "end", "--by", "3"), "say where: either --to PLACE or --by N"),
         (("group", "reset", "g", "--to", "nowhere"), "'nowhere' is no place in a topic"),

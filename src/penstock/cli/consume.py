@@ -91,6 +91,8 @@ def run(arguments: Namespace) -> int:
             outages=tell_of_outages(client),
             committed_only=arguments.committed,
         )
+        if arguments.follow:
+            client.retry_without_limit()
         run_until_ended(blocking, reading.run())
     return 0
 
@@ -115,6 +117,8 @@ def _run_in_group(arguments: Namespace, printer: Printer) -> int:
             begin_at=LATEST if arguments.start == End.END.value else EARLIEST,
             committed_only=arguments.committed,
         )
+        if arguments.follow:
+            blocking.client.retry_without_limit()
         run_until_ended(blocking, reading.run())
     return 0
 

@@ -1,7 +1,8 @@
 """`penstock group`: list, describe, reset, delete."""
 
 import time
-from argparse import Namespace
+from argparse import ArgumentTypeError, Namespace
+from collections.abc import Sequence
 
 from penstock.base.errors import ErrorCode, Refusal, UserError
 from penstock.base.ids import TopicPartition
@@ -22,7 +23,14 @@ from penstock.cli.positions import parse_position
 from penstock.cli.session import connected, find_partitions, unknown
 from penstock.client.client import Client
 from penstock.client.errors import AnsweredError
-from penstock.client.groups import GroupDescription, delete_groups, describe_groups, list_groups
+from penstock.client.groups import (
+    GROUP_STATES,
+    GROUP_TYPES,
+    GroupDescription,
+    delete_groups,
+    describe_groups,
+    list_groups,
+)
 
 _PLACE = "beginning, end, an offset, -10 (from the end), -1h (ago), 2026-11-16T08:30, 1763281800000ms"
 
@@ -35,10 +43,20 @@ def add_arguments(parser: Parser) -> None:
     verbs = add_verbs(parser)
     verb = add_verb(verbs, "list", "list the cluster's groups", "[options]")
     verb.add_argument(
-        "--state", action="append", default=[], metavar="STATE", help="only those, as Stable or Empty"
+        "--state",
+        action="append",
+        type=_state,
+        default=[],
+        metavar="STATE",
+        help="only groups in this state, as Stable or Empty; may be repeated",
     )
     verb.add_argument(
-        "--type", action="append", default=[], metavar="TYPE", help="only those: classic or consumer"
+        "--type",
+        action="append",
+        type=_type,
+        default=[],
+        metavar="TYPE",
+        help="only groups of this type, classic or consumer; may be repeated",
     )
     finish_verb(verb, _list)
 
@@ -73,6 +91,22 @@ def add_arguments(parser: Parser) -> None:
     add_yes(verb)
     verb.add_argument("--if-exists", action="store_true", help="be content if it is gone already")
     finish_verb(verb, _delete)
+
+
+def _state(text: str) -> str:
+    return _one_of(text, "state", GROUP_STATES)
+
+
+def _type(text: str) -> str:
+    return _one_of(text, "type", GROUP_TYPES)
+
+
+def _one_of(text: str, what: str, names: Sequence[str]) -> str:
+    """A broker answers a filter that it does not know with an empty list, so names are checked here."""
+    for name in names:
+        if name.lower() == text.lower():
+            return name
+    raise ArgumentTypeError(f"there is no group {what} {text!r}; the {what}s are {', '.join(names)}")
 
 
 def _list(arguments: Namespace) -> int:

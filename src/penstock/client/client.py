@@ -6,8 +6,9 @@ it should not); a cluster that was reached before is given time to come back.
 """
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -35,7 +36,7 @@ class ClientSettings:
     client_id: str = "penstock"
     limits: ConnectionLimits = field(default_factory=ConnectionLimits)
     backoff: Backoff = field(default_factory=Backoff)
-    patience_ms: int = 60_000  # for how long `persist` tries
+    patience_ms: float = 60_000  # for how long `persist` retries; infinite: as long as it takes
     insistent: bool = False  # whether the first contact, too, is tried again
     security: Security = field(default_factory=Security)
 
@@ -225,10 +226,14 @@ class Client:
             code = ErrorCode.LEADER_NOT_AVAILABLE
         raise AnsweredError(Refusal(code), f"partition {partition}")
 
-    # Patience.
+    # Retrying.
+
+    def retry_without_limit(self) -> None:
+        """From now on wait for brokers as long as it takes, for consumers that follow a topic."""
+        self.settings = replace(self.settings, patience_ms=math.inf)
 
     async def persist(self, attempt: Callable[[], Awaitable[T]], *, patience_ms: int | None = None) -> T:
-        """Call `attempt` until it works, raises what no retry can help, or `patience_ms` have passed."""
+        """Call `attempt` until it succeeds, raises an error that is not retriable, or `patience_ms` have passed."""
         allowed_ms = self.settings.patience_ms if patience_ms is None else patience_ms
         deadline = self.loop.time() + allowed_ms / 1000
         tries = 0

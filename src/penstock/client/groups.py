@@ -30,11 +30,23 @@ from penstock.wire.messages.list_groups import ListGroupsRequest, ListGroupsResp
 
 _CONSUMER = "consumer"  # the protocol type of groups that read topics
 _FILTERS_BY_STATE_SINCE = 4
+# Kafka's names, of all kinds of groups; Penstock's own groups have the first seven.
+GROUP_STATES = (
+    "Empty",
+    "Assigning",
+    "Reconciling",
+    "PreparingRebalance",
+    "CompletingRebalance",
+    "Stable",
+    "Dead",
+    "NotReady",
+)
+GROUP_TYPES = ("classic", "consumer", "share", "streams")
 _FILTERS_BY_TYPE_SINCE = 5
 
 
 class GroupProtocol(StrEnum):
-    """How the members of a group agree: among themselves, or told by the broker."""
+    """Which side assigns partitions: a member of the group (classic), or the coordinator (consumer)."""
 
     CLASSIC = "classic"
     CONSUMER = "consumer"

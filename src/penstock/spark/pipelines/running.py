@@ -35,7 +35,7 @@ def run_pipeline(
     master: str | None = None,
     remote: str | None = None,
 ) -> list[FlowView]:
-    """Run until all flows have ended, the duration is over, or SIGINT or SIGTERM; how the flows did, at the end."""
+    """Run until all flows have ended, the duration is over, or a signal comes; returns the flows' last states."""
     check_spark(remote=remote)
     with locked(project):
         display.say(f"pipeline {project.name}: starting Spark for {', '.join(project.flows)}")
@@ -89,12 +89,19 @@ def watch(
 
 @contextmanager
 def stopped_by_signals() -> Iterator[threading.Event]:
-    """An event that SIGINT or SIGTERM sets. The second Ctrl-C is Python's own again, for those who will not wait."""
+    """An event that SIGINT, SIGTERM and SIGHUP set; the second signal of a kind ends the process at once.
+
+    A signal that the process was started to ignore, as `nohup` does with SIGHUP, stays ignored.
+    """
     stopping = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield stopping
         return
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {
+        number: handler
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        if (handler := signal.getsignal(number)) is not signal.SIG_IGN
+    }
 
     def stop(number: int, _frame: FrameType | None) -> None:
         stopping.set()
