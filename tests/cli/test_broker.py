@@ -12,7 +12,7 @@ def test_a_broker_that_is_alone_is_shown_and_cannot_be_drained(penstock: Penstoc
     assert "on disk" in penstock("broker", "describe", "1").out
     outcome = penstock("broker", "drain", "1")
     assert outcome.code == 1
-    assert "no other broker that could take what broker 1 has" in outcome.err
+    assert "broker 1 cannot be drained: no other broker could take its replicas" in outcome.err
 
 
 def left(partitions: int, *, size: int = 0) -> Left:

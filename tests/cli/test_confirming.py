@@ -32,7 +32,7 @@ def state(penstock: Penstock, name: str) -> tuple[object, object]:
     [
         (["topic", "delete", "{}"], "delete topic {} and all its records"),
         (["group", "delete", "{}"], "delete group {} and its committed offsets"),
-        (["group", "reset", "{}", "--to", "beginning"], "move group {} as shown above"),
+        (["group", "reset", "{}", "--to", "beginning"], "set the offsets of group {} as shown above"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )

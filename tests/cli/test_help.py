@@ -51,7 +51,7 @@ def test_help_fits_a_screen_of_80_by_24(offline: Penstock, words: list[str]) -> 
 
 def test_help_tells_the_exit_codes_and_where_the_address_comes_from(offline: Penstock) -> None:
     text = offline("--help").out
-    assert "Exit codes: 0 done, 1 failed, 2 called the wrong way, 130 interrupted" in text
+    assert "Exit codes: 0 done, 1 failed, 2 wrong arguments, 130 interrupted" in text
     assert "PENSTOCK_BOOTSTRAP_SERVERS" in text
 
 

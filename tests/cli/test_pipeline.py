@@ -108,7 +108,7 @@ def test_the_function_of_a_new_project_passes_its_own_test(offline: Penstock, tm
         (
             ["run", "--master", "local", "--remote", "sc://x"],
             2,
-            "--master and --remote are two ways to one thing",
+            "--master and --remote exclude each other",
         ),
         (["run", "--duration", "-3"], 2, "'-3' is not a number of seconds above 0"),
         (["rnu"], 2, "invalid choice: 'rnu'"),

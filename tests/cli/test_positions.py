@@ -39,7 +39,9 @@ def test_places_are_read_as_people_write_them(text: str, position: Position) -> 
 
 @pytest.mark.parametrize("text", ["", "start", "1h", "-", "-1x", "12:30", "1e3", "--5"])
 def test_what_is_no_place_is_refused_with_examples(text: str) -> None:
-    with pytest.raises(UsageError, match="is no place in a topic; write beginning, end, an offset, -10, -1h"):
+    with pytest.raises(
+        UsageError, match="is not a position in a topic; write beginning, end, an offset, -10, -1h"
+    ):
         parse_position(text, now_ms=NOW_MS)
 
 

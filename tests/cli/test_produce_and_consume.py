@@ -252,15 +252,15 @@ def test_a_topic_that_is_missing_is_said_with_the_command_that_makes_it(
     assert outcome == (
         1,
         "",
-        f"penstock: there is no topic {topic!r}; `penstock topic create {topic}` makes it\n",
+        f"penstock: there is no topic {topic!r}; `penstock topic create {topic}` creates it\n",
     )
     spooled = penstock("produce", topic, "--spool", tmp_path / "spool", stdin=b"x\n")
-    assert f"`penstock topic create {topic}` makes it" in spooled.err
+    assert f"`penstock topic create {topic}` creates it" in spooled.err
     penstock("topic", "create", topic)
     typo = penstock("produce", topic + "s", stdin=b"x\n")
     assert typo.err == (
         f"penstock: there is no topic {topic + 's'!r}; did you mean {topic!r}? "
-        f"`penstock topic create {topic}s` makes a new one\n"
+        f"`penstock topic create {topic}s` creates a new one\n"
     )
 
 

@@ -80,7 +80,7 @@ def test_a_typo_is_answered_with_the_nearest_topic(penstock: Penstock, topic: st
 
 def test_a_topic_unlike_all_others_is_answered_with_where_to_look(penstock: Penstock) -> None:
     outcome = penstock("topic", "describe", "0")
-    assert outcome.err == "penstock: there is no topic '0'; `penstock topic list` shows those there are\n"
+    assert outcome.err == "penstock: there is no topic '0'; `penstock topic list` lists all\n"
 
 
 def test_creating_twice_fails_unless_that_is_fine(penstock: Penstock, topic: str) -> None:

@@ -39,8 +39,8 @@ def test_what_cannot_be_moved_is_said_in_one_line(penstock: Penstock, topic: str
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["orders"], "say what: either --to BROKERS or --cancel"),
-        (["orders", "--to", "1", "--cancel"], "say what: either --to BROKERS or --cancel"),
+        (["orders"], "--to BROKERS or --cancel is required, and not both"),
+        (["orders", "--to", "1", "--cancel"], "--to BROKERS or --cancel is required, and not both"),
         (["orders", "--to", "one"], "'one' is no list of brokers like 1,2,3"),
         (["orders", "--to", "1,1"], "'1,1' names a broker twice"),
         (["orders:", "--to", "1"], "'orders:' is neither a topic nor partitions like orders:0,2"),

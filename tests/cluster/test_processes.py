@@ -525,15 +525,15 @@ def test_cluster_describe_tells_what_lacks_replicas_and_why(cluster, admin, topi
         assert main(["cluster", "describe", "-b", cluster.brokers[1].bootstrap, *options]) == 0
         return capsys.readouterr().out
 
-    until(lambda: "every partition has all its replicas in sync" in described())
+    until(lambda: "every partition has all its replicas in the ISR" in described())
     cluster.brokers[3].kill()
-    until(lambda: "broker 3 is away" in described())
+    until(lambda: "broker 3 is offline" in described())
     document = json.loads(described("--json"))
     assert [broker["id"] for broker in document["brokers"]] == [1, 2]
     (lacking,) = [each for each in document["under_replicated"] if each["topic"] == topic]
-    assert (sorted(lacking["isr"]), lacking["why"]) == ([1, 2], ["broker 3 is away"])
+    assert (sorted(lacking["isr"]), lacking["why"]) == ([1, 2], ["broker 3 is offline"])
     cluster.brokers[3].start()
-    until(lambda: "every partition has all its replicas in sync" in described())
+    until(lambda: "every partition has all its replicas in the ISR" in described())
 
 
 def test_a_broker_is_not_drained_where_nothing_balances(cluster, capsys):
@@ -593,7 +593,7 @@ def test_the_command_line_moves_replicas_shows_how_far_it_is_and_cancels(cluster
     for node_id in (1, 2, 3):
         penstock("broker", "config", node_id, *(word for each in rates for word in ("--set", f"{each}=1000")))
     try:
-        assert "is under way" in penstock("topic", "move", f"{topic}:0", "--to", wanted, "--no-wait")
+        assert "is in progress" in penstock("topic", "move", f"{topic}:0", "--to", wanted, "--no-wait")
         assert penstock("topic", "move", topic, "--cancel") == f"cancelled 1 move of topic {topic}\n"
         until(lambda: isr(admin, topic) == {holder})
     finally:
@@ -602,7 +602,7 @@ def test_the_command_line_moves_replicas_shows_how_far_it_is_and_cancels(cluster
     assert penstock("topic", "move", topic, "--cancel") == f"cancelled 0 moves of topic {topic}\n"
     *underway, moved = penstock("topic", "move", topic, "--to", wanted).splitlines()
     assert moved == f"moved 1 partition of topic {topic} to brokers {wanted}"
-    assert all(line.startswith("1 partition under way, ") for line in underway)
+    assert all(line.startswith("1 partition in progress, ") for line in underway)
     assert isr(admin, topic) == set(others)
     until(lambda: leader(admin, topic) == others[0])
 

@@ -129,7 +129,7 @@ def test_a_reset_shows_first_what_it_would_do(penstock: Penstock, filled: str) -
     assert "nothing was changed. --yes does it" in preview.err
     assert penstock("consume", filled, "-g", filled).lines == []
     done = penstock("group", "reset", filled, "--to", "beginning", "--yes")
-    assert done.lines[-1] == f"moved group {filled}"
+    assert done.lines[-1] == f"reset group {filled}"
     assert len(penstock("consume", filled, "-g", filled).lines) == 10
 
 
@@ -228,7 +228,7 @@ def test_only_what_hangs_in_a_partition_is_aborted_there(
     (document,) = penstock("txn", "describe", filled, "--json").document
     wrong = penstock("txn", "abort", "--partition", f"{filled}-1", "--producer-id", 123_456_789)
     assert wrong.code == 1
-    assert f"those who have: {document['producer_id']}" in wrong.err
+    assert f"producers with an open transaction: {document['producer_id']}" in wrong.err
     where = ("--partition", f"{filled}-1", "--producer-id", document["producer_id"])
     refused = penstock("txn", "abort", *where)
     assert refused.code == 2

@@ -24,7 +24,10 @@ _LOOK_EVERY_S = 0.5
 def add_arguments(parser: Parser) -> None:
     parser.usage = f"{parser.prog} VERB [options]"
     verbs = add_verbs(parser)
-    finish_verb(add_verb(verbs, "list", "show the brokers, and what each has", "[options]"), _list)
+    finish_verb(
+        add_verb(verbs, "list", "list the brokers with their leaders, replicas and disk usage", "[options]"),
+        _list,
+    )
     verb = add_verb(verbs, "describe", "show one broker, its disk and its partitions", "BROKER [options]")
     verb.add_argument("broker", type=not_negative, metavar="BROKER", help="its node id")
     finish_verb(verb, _describe)
@@ -41,9 +44,11 @@ def add_arguments(parser: Parser) -> None:
         verbs, "drain", "move leaders, then replicas off a broker; wait until it is empty", "BROKER [options]"
     )
     verb.add_argument("broker", type=not_negative, metavar="BROKER", help="its node id")
-    verb.add_argument("--no-wait", action="store_true", help="return at once; the cluster goes on")
+    verb.add_argument("--no-wait", action="store_true", help="return at once; draining goes on")
     finish_verb(verb, _drain)
-    verb = add_verb(verbs, "undrain", "give a broker its share again", "BROKER [options]")
+    verb = add_verb(
+        verbs, "undrain", "let a drained broker have replicas and leaders again", "BROKER [options]"
+    )
     verb.add_argument("broker", type=not_negative, metavar="BROKER", help="its node id")
     finish_verb(verb, _undrain)
 
@@ -197,10 +202,12 @@ def _drain(arguments: Namespace) -> int:
         states = blocking.run(describe_brokers(blocking.client))
         _find(states, node_id)
         if not takers(states, node_id):
-            raise UserError(f"there is no other broker that could take what broker {node_id} has; start one")
+            raise UserError(
+                f"broker {node_id} cannot be drained: no other broker could take its replicas; start one"
+            )
         if not any(each.balances for each in states):
             raise UserError(
-                "nothing would move, for the brokers do not balance themselves: set penstock.balance.enable=true, or "
+                "automatic balancing is off, so nothing would move: set penstock.balance.enable=true, or "
                 "move replicas with `penstock topic move`"
             )
         blocking.run(mark_draining(blocking.client, node_id, draining=True))
@@ -244,7 +251,7 @@ def _watch(blocking: BlockingClient, arguments: Namespace) -> int:
 
 
 class Pace:
-    """How fast it goes, by what has gone since somebody looked."""
+    """The rate of progress since the last look."""
 
     def __init__(self, first: Left, now: float) -> None:
         self._first = first

@@ -24,14 +24,17 @@ def add_arguments(parser: Parser) -> None:
     parser.usage = f"{parser.prog} VERB [options]"
     verbs = add_verbs(parser)
     verb = add_verb(
-        verbs, "describe", "show brokers, leaders, in-sync sets, and what lacks replicas and why", "[options]"
+        verbs,
+        "describe",
+        "show brokers, leaders and ISRs, and why partitions are under-replicated",
+        "[options]",
     )
     finish_verb(verb, _describe)
 
     verb = add_verb(
         verbs,
         "upgrade",
-        "raise features to what all brokers support, when all run a new version",
+        "raise feature levels to what all brokers support, after a rolling upgrade",
         "[options]",
     )
     add_yes(verb)
@@ -100,17 +103,17 @@ async def look(client: Client) -> tuple[ClusterDescription, list[KnownTopic]]:
 
 
 def find_lacking(topics: Sequence[KnownTopic], alive: set[int]) -> Iterator[Lacking]:
-    """The partitions without a leader or without all their replicas in sync, and what each of them lacks."""
+    """The partitions that have no leader or are under-replicated, with the reasons."""
     for topic in topics:
         for partition in topic.partitions:
             missing = [each for each in partition.replicas if each not in partition.isr]
             reasons = [
-                f"broker {each} has not caught up" if each in alive else f"broker {each} is away"
+                f"broker {each} has not caught up" if each in alive else f"broker {each} is offline"
                 for each in missing
             ]
             if partition.leader == NO_NODE:
-                able = ", ".join(map(str, (*partition.isr, *partition.elr))) or "nobody"
-                reasons.insert(0, f"nobody leads: only {able} could, and is away")
+                electable = ", ".join(map(str, (*partition.isr, *partition.elr))) or "none"
+                reasons.insert(0, f"no leader: of the replicas that may lead ({electable}) none is online")
             if reasons:
                 yield Lacking(topic.name, partition, tuple(reasons))
 
@@ -125,7 +128,7 @@ def as_text(
     yield f"{count_of(len(topics), 'topic')}, {count_of(partitions, 'partition')}"
     yield ""
     yield from table(
-        ("BROKER", "ADDRESS", "RACK", "LEADS", "REPLICAS", "IN SYNC"),
+        ("BROKER", "ADDRESS", "RACK", "LEADS", "REPLICAS", "ISR"),
         [
             (
                 broker.node_id,
@@ -140,11 +143,11 @@ def as_text(
     )
     yield ""
     if not lacking:
-        yield "every partition has all its replicas in sync"
+        yield "every partition has all its replicas in the ISR"
         return
-    yield f"{count_of(len(lacking), 'partition')} without all replicas in sync:"
+    yield f"{count_of(len(lacking), 'partition')} under-replicated:"
     yield from table(
-        ("TOPIC", "PARTITION", "LEADER", "REPLICAS", "IN SYNC", "ELIGIBLE", "WHY"),
+        ("TOPIC", "PARTITION", "LEADER", "REPLICAS", "ISR", "ELR", "WHY"),
         [
             (
                 each.topic,

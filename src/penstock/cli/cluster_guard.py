@@ -54,7 +54,9 @@ class Guard:
         self._process.stdin.flush()
         with self._news:
             if not self._news.wait_for(lambda: name in self._told, _START_TIMEOUT_S):
-                raise UserError(f"{name} could not be started: the guarding process does not answer")
+                raise UserError(
+                    f"{name} could not be started: the process that watches over the cluster has ended"
+                )
             told = dict(self._told[name])
         if "failed" in told:
             raise UserError(f"{name} could not be started: {told['failed']}")
@@ -129,7 +131,7 @@ class _Guarding:
         self._tell({"name": name, "ended": process.wait()})
 
     def _tell(self, news: dict[str, Any]) -> None:
-        with self._lock, contextlib.suppress(OSError, ValueError):  # nobody may be left to hear it
+        with self._lock, contextlib.suppress(OSError, ValueError):  # the parent may be gone
             self._news.write(json.dumps(news) + "\n")
             self._news.flush()
 

@@ -1,4 +1,4 @@
-"""What `penstock cluster up` needs besides Penstock: Java, ZooKeeper's jars, and kazoo. All that is missing is told.
+"""What `penstock cluster up` needs besides Penstock: Java, ZooKeeper's jars and kazoo. Errors name all that is missing.
 
 ZooKeeper's jars are looked for in
 

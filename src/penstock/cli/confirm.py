@@ -8,7 +8,7 @@ from penstock.cli.parsing import Parser
 
 
 class UnconfirmedError(UserError):
-    """Nobody can be asked, and --yes was not given: nothing was changed, exit code 2."""
+    """There is no terminal to ask on, and --yes was not given: nothing was changed, exit code 2."""
 
 
 def add_yes(verb: Parser) -> None:
@@ -20,7 +20,7 @@ def add_yes(verb: Parser) -> None:
 def confirm(arguments: Namespace, what: str) -> None:
     """Return if `what` may be done: --yes was given, or a person on the terminal says so.
 
-    A person who says no gets a UserError. Without a terminal there is nobody to ask: UnconfirmedError. Input that is
+    UserError if the answer is no, UnconfirmedError if there is no terminal to ask on. Input that is
     no terminal is never read, for what comes over a pipe was not written as an answer to this question.
     """
     if arguments.yes:

@@ -1,4 +1,4 @@
-"""`penstock consume`: records from a place in a topic to another, or on and on."""
+"""`penstock consume`: prints the records of a topic between two positions, or without end."""
 
 import sys
 import time
@@ -21,7 +21,7 @@ from penstock.cli.parsing import (
     unescaped,
 )
 from penstock.cli.positions import End, Position, parse_position, resolve
-from penstock.cli.session import connected, find_partitions, find_topics, tell_of_outages
+from penstock.cli.session import connected, find_partitions, find_topics, report_outages
 from penstock.cli.signals import run_until_ended
 from penstock.client.client import Client
 from penstock.client.fetch import Fetched, read_batches
@@ -35,11 +35,11 @@ _EMPTY_ANSWERS_MAX = 2
 def add_arguments(parser: Parser) -> None:
     parser.usage = f"{parser.prog} TOPIC [options]"
     parser.description = "Print a topic's records, one per line, up to its present end."
-    parser.add_argument("topic", metavar="TOPIC", help="where from")
-    place = "beginning (default), end, an offset, -10 (from the end), -1h (ago), 2026-11-16T08:30, 1763281800000ms"
-    parser.add_signed_argument("--from", dest="start", metavar="PLACE", help=place)
+    parser.add_argument("topic", metavar="TOPIC", help="the topic to read")
+    positions = "beginning (default), end, an offset, -10 (from the end), -1h (ago), 2026-11-16T08:30, 1763281800000ms"
+    parser.add_signed_argument("--from", dest="start", metavar="POSITION", help=positions)
     parser.add_signed_argument(
-        "--to", dest="stop", metavar="PLACE", help="stop before this place (default end)"
+        "--to", dest="stop", metavar="POSITION", help="stop before this position (default end)"
     )
     parser.add_argument("-n", "--max-messages", type=positive, metavar="N", help="stop after N records")
     parser.add_argument("-f", "--follow", action="store_true", help="wait for new records at the end")
@@ -57,8 +57,8 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--separator", type=unescaped, metavar="TEXT", default="\t", help="between the parts (default: a tab)"
     )
-    parser.add_argument("-g", "--group", metavar="GROUP", help="read on where this group is, and commit")
-    parser.add_argument("--committed", action="store_true", help="no open or aborted transactions")
+    parser.add_argument("-g", "--group", metavar="GROUP", help="read as a member of this group, and commit")
+    parser.add_argument("--committed", action="store_true", help="only committed records (read_committed)")
     add_connection(parser)
     add_json(parser, "an object per line; what is no text as base64")
 
@@ -72,7 +72,7 @@ def run(arguments: Namespace) -> int:
     start = parse_position(arguments.start or End.BEGINNING.value, now_ms=now_ms)
     stop = None if arguments.stop is None else parse_position(arguments.stop, now_ms=now_ms)
     if stop is not None and arguments.follow:
-        raise UsageError("--follow has no end: leave out --to")
+        raise UsageError("--follow and --to exclude each other")
     with connected(arguments) as blocking:
         client = blocking.client
         partitions = blocking.run(find_partitions(client, arguments.topic, arguments.partition))
@@ -82,13 +82,13 @@ def run(arguments: Namespace) -> int:
             stops = blocking.run(
                 resolve(client, partitions, stop or End.END, committed_only=arguments.committed)
             )
-        blocking.run(_tell_if_beyond_the_end(client, start, starts))
+        blocking.run(_warn_if_beyond_the_end(client, start, starts))
         reading = _Reading(
             client,
             starts,
             stops,
             printer=printer,
-            outages=tell_of_outages(client),
+            outages=report_outages(client),
             committed_only=arguments.committed,
         )
         if arguments.follow:
@@ -100,10 +100,11 @@ def run(arguments: Namespace) -> int:
 def _run_in_group(arguments: Namespace, printer: Printer) -> int:
     for name, value in (("--to", arguments.stop), ("--partition", arguments.partition)):
         if value is not None:
-            raise UsageError(f"a group says itself what is read: leave out {name}")
+            raise UsageError(f"the group's assignment decides what is read: leave out {name}")
     if arguments.start not in (None, End.BEGINNING.value, End.END.value):
         raise UsageError(
-            "a group says itself where to read on; --from beginning or end is for where it has never been"
+            "reading begins at the group's committed offsets; --from may be beginning or end, "
+            "for partitions without a committed offset"
         )
     with connected(arguments) as blocking:
         blocking.run(find_topics(blocking.client, [arguments.topic]))
@@ -112,7 +113,7 @@ def _run_in_group(arguments: Namespace, printer: Printer) -> int:
             arguments.group,
             arguments.topic,
             printer=printer,
-            outages=tell_of_outages(blocking.client),
+            outages=report_outages(blocking.client),
             follow=arguments.follow,
             begin_at=LATEST if arguments.start == End.END.value else EARLIEST,
             committed_only=arguments.committed,
@@ -131,10 +132,10 @@ def _parts(text: str) -> list[str]:
     return parts
 
 
-async def _tell_if_beyond_the_end(
+async def _warn_if_beyond_the_end(
     client: Client, place: Position, starts: Mapping[TopicPartition, int]
 ) -> None:
-    """Say on stderr that nothing is there yet, where a person may wonder why nothing is printed."""
+    """Say on stderr that the start lies beyond the end, so that an empty output is no riddle."""
     if isinstance(place, AtOffset):
         beyond = [f"{each} ({end})" for each, end in starts.items() if end < place.offset]
         if beyond:
@@ -153,7 +154,7 @@ async def _tell_if_beyond_the_end(
 
 
 class _Reading:
-    """One run through the partitions, until each has reached its stop; those without one go on."""
+    """Reads partitions until each has reached its stop offset; those without one are followed."""
 
     def __init__(
         self,
@@ -183,7 +184,7 @@ class _Reading:
                     self._outages.answered()
                 for fetched in answers:
                     await self._take(fetched)
-                self._leave_what_is_empty(answers)
+                self._leave_empty_partitions(answers)
                 self._printer.show()
         finally:
             self._printer.close()
@@ -214,20 +215,18 @@ class _Reading:
             self._fetcher.advance(partition, offset)
 
     async def _go_on_at_the_start(self, partition: TopicPartition) -> None:
-        """Retention was faster than we: say so, and go on with what is left."""
+        """Records were deleted before we read them: say so, and go on at the log start offset."""
         offset = self._fetcher.positions[partition]
         start = (await resolve(self._client, [partition], End.BEGINNING))[partition]
         if start <= offset:
-            raise UserError(f"{partition} does not reach up to offset {offset} any more; its end was cut off")
+            raise UserError(f"{partition} was truncated: its end offset is below {offset} now")
         sys.stderr.write(
             f"penstock: {partition}: offsets {offset} to {start - 1} have been deleted meanwhile\n"
         )
         self._advance(partition, start)
 
-    def _leave_what_is_empty(self, answers: list[Fetched]) -> None:
-        """Compaction may leave nothing up to a stop that lies ahead: a broker that has nothing says
-        nothing.
-        """
+    def _leave_empty_partitions(self, answers: list[Fetched]) -> None:
+        """Stop reading partitions where compaction left no records below the stop offset."""
         if any(len(fetched.records) for fetched in answers):
             self._empty_answers = 0
             return

@@ -16,7 +16,7 @@ LIMITS = FetchLimits(max_wait_ms=500, max_bytes=8 << 20, partition_max_bytes=1 <
 
 
 class GroupReading:
-    """One member's reading, up to where its partitions ended when it got them, or on and on."""
+    """Reads as one member, up to the end offsets at the time of the assignment, or without end."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class GroupReading:
             )
 
     def _pass_what_is_empty(self, consumer: GroupConsumer, answers: list[Fetched]) -> None:
-        """Compaction may leave nothing up to a stop that lies ahead: a broker that has nothing says nothing."""
+        """Skip to the stop offset where compaction left no records below it."""
         for fetched in answers:
             stop = self._stops.get(fetched.partition)
             if stop is not None and fetched.high_watermark >= stop:
@@ -99,6 +99,6 @@ async def _commit(consumer: GroupConsumer) -> None:
     try:
         await consumer.commit()
     except AnsweredError as error:
-        # Else what we printed will be printed once more, by whoever reads on.
+        # Else the next member prints again what we printed.
         if error.refusal.code not in GONE_ON:
             raise

@@ -32,7 +32,7 @@ from penstock.client.groups import (
     list_groups,
 )
 
-_PLACE = "beginning, end, an offset, -10 (from the end), -1h (ago), 2026-11-16T08:30, 1763281800000ms"
+_POSITIONS = "beginning, end, an offset, -10 (from the end), -1h (ago), 2026-11-16T08:30, 1763281800000ms"
 
 
 run = run_verb
@@ -65,12 +65,15 @@ def add_arguments(parser: Parser) -> None:
     finish_verb(verb, _describe)
 
     verb = add_verb(
-        verbs, "reset", "move a group without members to another place", "GROUP --to PLACE [options]"
+        verbs,
+        "reset",
+        "set the committed offsets of a group without members",
+        "GROUP --to POSITION [options]",
     )
     verb.add_argument("name", metavar="GROUP", help="which")
-    verb.add_signed_argument("--to", dest="place", metavar="PLACE", help=_PLACE)
+    verb.add_signed_argument("--to", dest="place", metavar="POSITION", help=_POSITIONS)
     verb.add_signed_argument(
-        "--by", dest="shift", type=int, metavar="N", help="so many records on, or back if negative"
+        "--by", dest="shift", type=int, metavar="N", help="move forward by N records, or back if negative"
     )
     verb.add_argument(
         "--topic",
@@ -89,7 +92,7 @@ def add_arguments(parser: Parser) -> None:
     verb = add_verb(verbs, "delete", "delete groups and their offsets", "GROUP ... [options]")
     verb.add_argument("names", metavar="GROUP", nargs="+", help="which; none of them may have members")
     add_yes(verb)
-    verb.add_argument("--if-exists", action="store_true", help="be content if it is gone already")
+    verb.add_argument("--if-exists", action="store_true", help="do nothing if it does not exist")
     finish_verb(verb, _delete)
 
 
@@ -149,7 +152,7 @@ def _describe(arguments: Namespace) -> int:
 
 def _reset(arguments: Namespace) -> int:
     if (arguments.place is None) == (arguments.shift is None):
-        raise UsageError("say where: either --to PLACE or --by N")
+        raise UsageError("either --to POSITION or --by N is required, and not both")
     if arguments.partition is not None and len(arguments.topics) != 1:
         raise UsageError("--partition needs one --topic")
     place = None
@@ -162,20 +165,20 @@ def _reset(arguments: Namespace) -> int:
         moves = blocking.run(plan(client, arguments.name, chosen, place=place, shift=arguments.shift))
         if not moves:
             raise UserError(
-                f"group {arguments.name!r} has committed nothing; name the topics it is to begin with --topic"
+                f"group {arguments.name!r} has no committed offsets; name the topics with --topic"
             )
         if not arguments.json:
             print_plan(moves)
         done = False
         try:
-            confirm(arguments, f"move group {arguments.name} as shown above")
+            confirm(arguments, f"set the offsets of group {arguments.name} as shown above")
             blocking.run(apply(client, arguments.name, moves))
             done = True
         finally:
             if arguments.json:
                 print_json(_reset_as_json(arguments.name, moves, done=done))
     if not arguments.json:
-        print_lines([f"moved group {arguments.name}"])
+        print_lines([f"reset group {arguments.name}"])
     return 0
 
 
@@ -234,7 +237,7 @@ async def _find_groups(client: Client, names: list[str]) -> list[GroupDescriptio
 
 
 async def _deletable(client: Client, names: list[str], *, if_exists: bool) -> list[str]:
-    """Those that exist; UserError for one that does not, unless that is fine, and for one that has members."""
+    """The groups that exist; UserError for one that has members, or does not exist without `if_exists`."""
     found = await describe_groups(client, names)
     deletable = []
     for name in names:
@@ -254,7 +257,7 @@ async def _unknown_group(client: Client, name: str) -> UserError:
 
 
 async def _require_no_members(client: Client, name: str) -> None:
-    """A group that does not exist has none either: it can be given a place to begin."""
+    """UserError if the group has members. One that does not exist has none: its offsets can be set, too."""
     group = (await describe_groups(client, [name]))[name]
     if isinstance(group, Refusal) or not group.members:
         return
@@ -263,7 +266,7 @@ async def _require_no_members(client: Client, name: str) -> None:
     more = f" and {rest} more" if rest > 0 else ""
     raise UserError(
         f"group {name!r} has {count_of(len(group.members), 'member')} ({who}{more}); stop them first, "
-        "or they would go on from where they are"
+        "or they would overwrite the offsets"
     )
 
 

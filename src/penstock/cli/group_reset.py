@@ -73,7 +73,7 @@ async def apply(client: Client, group_id: str, moves: Sequence[Move]) -> None:
     )
     for partition, refusal in results.items():
         if refusal is not None:
-            raise AnsweredError(refusal, f"cannot move group {group_id!r} in {partition}")
+            raise AnsweredError(refusal, f"cannot set the offset of group {group_id!r} in {partition}")
 
 
 def print_plan(moves: Sequence[Move]) -> None:
@@ -92,5 +92,5 @@ def _shifted(
     partition: TopicPartition, committed: dict[TopicPartition, GroupOffset], shift: int, start: int, end: int
 ) -> int:
     if partition not in committed:
-        raise UserError(f"the group has no place in {partition} to move from; use --to")
+        raise UserError(f"the group has no committed offset in {partition} to move from; use --to")
     return min(max(committed[partition].offset + shift, start), end)

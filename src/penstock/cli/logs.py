@@ -34,7 +34,7 @@ def configure_logs(*, verbose: bool = False, form: str = TEXT) -> None:
     logging.getLogger("kazoo").setLevel(logging.WARNING)
     announce.propagate = False
     announce.addHandler(_handler(sys.stderr if "stdout" in closed else sys.stdout, formatter))
-    # A broker goes on where nobody reads its lines any more, and does not complain about each of them.
+    # A broker whose stderr is closed goes on, without an error for each line.
     logging.raiseExceptions = False
 
 

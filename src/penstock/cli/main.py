@@ -20,7 +20,7 @@ INTERRUPTED = 130
 
 COMMANDS = {
     "serve": "run a broker",
-    "cluster": "describe a cluster, or run one here for development",
+    "cluster": "describe and upgrade a cluster, or run one here for development",
     "broker": "list, describe, configure and drain brokers",
     "topic": "list, describe, create, alter, purge, move and delete topics",
     "produce": "send lines of text, files or JSON as records",
@@ -29,9 +29,9 @@ COMMANDS = {
     "txn": "list, describe and abort transactions",
     "table": "list, describe, create, refresh, query and drop tables of topics",
     "pipeline": "run flows from topics to topics and tables on Spark",
-    "log": "look into a log's files without a broker",
-    "sim": "run the broker in a simulated world full of faults",
-    "completion": "print a script that lets a shell complete all this",
+    "log": "show and check the files of a log, without a broker",
+    "sim": "run the broker in a simulation with injected faults",
+    "completion": "print a completion script for bash, zsh or fish",
 }
 
 _HELP = """usage: penstock COMMAND [options]
@@ -41,17 +41,18 @@ Kafka too.
 
 {commands}
 
-`penstock COMMAND --help` tells more; `penstock --version` prints the version.
+`penstock COMMAND --help` shows a command's options; `penstock --version` prints
+the version.
 A broker's address is taken from -b, else from PENSTOCK_BOOTSTRAP_SERVERS, else
 it is localhost:9092.
-Exit codes: 0 done, 1 failed, 2 called the wrong way, 130 interrupted."""
+Exit codes: 0 done, 1 failed, 2 wrong arguments, 130 interrupted."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line; the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
     replace_closed_streams()
-    _let_nothing_be_unprintable()
+    _escape_unprintable()
     try:
         try:
             code = _dispatch(words)
@@ -60,8 +61,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except BrokenPipeError:
-        # Whoever read our output has had enough, as in `| head`: that is no failure.
-        _let_go_of_stdout()
+        # The reader of our output closed it, as `| head` does: that is no failure.
+        _discard_stdout()
         return OK
     except OSError as error:  # what was printed last could not be written: a full disk, or a closed stdout
         return _complain(_system_error(error), FAILED)
@@ -110,7 +111,7 @@ def _complain(message: str, code: int) -> int:
     try:
         sys.stdout.flush()
     except OSError:
-        _let_go_of_stdout()
+        _discard_stdout()
     print(f"penstock: {message}", file=sys.stderr)
     return code
 
@@ -140,14 +141,14 @@ def _help() -> str:
     return _HELP.format(commands="\n".join(lines))
 
 
-def _let_nothing_be_unprintable() -> None:
-    """A terminal that is not UTF-8 shows escapes for what it lacks; nobody's data stops a command."""
+def _escape_unprintable() -> None:
+    """Print characters that the terminal's encoding lacks as escapes: no record's content stops a command."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
 
 
-def _let_go_of_stdout() -> None:
-    """Python flushes stdout once more at its end; let that go nowhere instead of failing."""
+def _discard_stdout() -> None:
+    """Send what Python flushes to stdout at its end to /dev/null, so that it does not fail."""
     import os
 
     try:

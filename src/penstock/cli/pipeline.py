@@ -43,7 +43,7 @@ def add_arguments(parser: Parser) -> None:
     verb.add_argument(
         "--flow", metavar="FLOW", action="append", default=[], help="only this one; may be repeated"
     )
-    verb.add_argument("--once", action="store_true", help="read what is there now, and end")
+    verb.add_argument("--once", action="store_true", help="read up to the present end offsets, and end")
     verb.add_argument("--duration", type=_seconds, metavar="S", help="end after so many seconds")
     verb.add_argument("--master", metavar="M", help="Spark's master (default: this machine)")
     verb.add_argument("--remote", metavar="URL", help="a Spark Connect server: sc://host:port")
@@ -54,8 +54,15 @@ def add_arguments(parser: Parser) -> None:
     _add_directory(verb)
     _finish(verb, _describe)
 
-    verb = add_verb(verbs, "reset", "start a flow from the beginning again", "FLOW [DIR] [options]")
-    verb.add_argument("flow", metavar="FLOW", help="which; the flows that read what it writes go with it")
+    verb = add_verb(
+        verbs,
+        "reset",
+        "delete a flow's checkpoint, table and group, so that it starts from the beginning",
+        "FLOW [DIR] [options]",
+    )
+    verb.add_argument(
+        "flow", metavar="FLOW", help="the flow; the flows that read what it writes are reset with it"
+    )
     _add_directory(verb)
     verb.add_argument("--alone", action="store_true", help="not the flows that read what it writes")
     add_yes(verb)
@@ -104,9 +111,9 @@ def _run(arguments: Namespace) -> int:
     from penstock.spark.pipelines.running import run_pipeline, spark_in_a_file
 
     if arguments.master and arguments.remote:
-        raise UsageError("--master and --remote are two ways to one thing: give one of them")
+        raise UsageError("--master and --remote exclude each other")
     project = _project(arguments).only(arguments.flow)
-    # What it logs is a traceback for each failed batch, which is told in a line already.
+    # It logs a traceback for each failed batch, which is shown in one line already.
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     with spark_in_a_file(project, wanted=not arguments.verbose):
         views = run_pipeline(

@@ -53,7 +53,7 @@ def parse_position(text: str, *, now_ms: int) -> Position:
         return AtTime(max(0, round(datetime.fromisoformat(text).timestamp() * 1000)))
     except (ValueError, OverflowError):
         raise UsageError(
-            f"{text!r} is no place in a topic; write beginning, end, an offset, -10, -1h or 2026-11-16T08:30"
+            f"{text!r} is not a position in a topic; write beginning, end, an offset, -10, -1h or 2026-11-16T08:30"
         ) from None
 
 

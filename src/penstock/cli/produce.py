@@ -42,7 +42,7 @@ _STDIN = "-"
 def add_arguments(parser: Parser) -> None:
     parser.usage = f"{parser.prog} TOPIC [FILE ...] [options]"
     parser.description = "Send each line of the files, or of stdin, as a record."
-    parser.add_argument("topic", metavar="TOPIC", help="where to")
+    parser.add_argument("topic", metavar="TOPIC", help="the topic to write to")
     parser.add_argument("files", metavar="FILE", nargs="*", default=[], help="read these; - is stdin")
     parser.add_argument(
         "-k",
@@ -68,7 +68,7 @@ def add_arguments(parser: Parser) -> None:
         "--partition",
         type=not_negative,
         metavar="N",
-        help="to this one (default: by key, else in turns)",
+        help="to this partition (default: by key, else round-robin)",
     )
     parser.add_argument(
         "-z",
@@ -79,10 +79,10 @@ def add_arguments(parser: Parser) -> None:
         metavar="CODEC",
     )
     parser.add_argument(
-        "--acks", choices=_ACKS, default="all", metavar="ACKS", help="who must have it: all (default), 1 or 0"
+        "--acks", choices=_ACKS, default="all", metavar="ACKS", help="acknowledgements: all (default), 1 or 0"
     )
     parser.add_argument(
-        "--spool", type=Path, metavar="DIR", help="keep records here until a broker takes them"
+        "--spool", type=Path, metavar="DIR", help="keep records in this file until a broker acknowledges them"
     )
     kinds = parser.add_mutually_exclusive_group()
     kinds.add_argument(
@@ -119,7 +119,9 @@ def run(arguments: Namespace) -> int:
 
 def _run_with_spool(arguments: Namespace) -> int:
     if arguments.acks != "all":
-        raise UsageError("with --spool a record is dropped only when it is safe: leave out --acks")
+        raise UsageError(
+            "--spool needs acks=all, so that no record is dropped before it is safe: leave out --acks"
+        )
     with opened(Spool(arguments.spool)) as spool, connected(arguments) as blocking:
         producer = Producer(blocking.client, codec=Codec[arguments.compression.upper()])
         sending = SpooledSending(blocking, producer, spool)

@@ -1,4 +1,4 @@
-"""`penstock serve`: run a broker until it is told to stop.
+"""`penstock serve`: run a broker until a signal stops it.
 
 SIGTERM, Ctrl-C and a closed terminal (SIGHUP) stop it cleanly, also while it starts; a second signal ends it at once.
 docs/broker-settings.md has the exit codes.
@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--zookeeper",
         metavar="HOSTS",
-        help="be one broker of a cluster: its ZooKeeper, HOST:PORT with commas",
+        help="join the cluster of this ZooKeeper ensemble: HOST:PORT, separated by commas",
     )
     parser.add_argument(
         "--node-id", metavar="N", type=int, help="this broker's number in the cluster (default 1)"
@@ -166,7 +166,7 @@ async def _serve(arguments: argparse.Namespace, settings: Settings, started_at: 
     await signals.told
     if broker.failure.done():
         await broker.abandon()
-        # As after kill -9: nothing that is still under way may write or answer anything on its way out.
+        # As after kill -9: requests in progress must not write or answer anything any more.
         os._exit(FAILED)
     announce.info("stopping; a second signal ends at once")
     await broker.stop()

@@ -38,8 +38,8 @@ def connected(arguments: Namespace) -> Iterator[BlockingClient]:
             raise UserError(f"{error}; is a broker running there? start one with `penstock serve`") from error
 
 
-def tell_of_outages(client: Client) -> Outages:
-    """From now on a line on stderr says that a broker does not answer and is tried again."""
+def report_outages(client: Client) -> Outages:
+    """Print a line on stderr whenever a broker does not answer and the client retries."""
     outages = Outages(
         client.bootstrap_servers, lambda line: print(f"penstock: {line}", file=sys.stderr, flush=True)
     )
@@ -50,8 +50,8 @@ def tell_of_outages(client: Client) -> Outages:
 async def find_topics(
     client: Client, names: Sequence[str], *, could_be_made: bool = False
 ) -> list[KnownTopic]:
-    """The topics of these names; UserError for the first that does not exist, with what may have been meant, and with
-    the command that makes it where a new one would do.
+    """The topics of these names; UserError for the first that does not exist, with the nearest name, and with the
+    command that creates it where `could_be_made`.
     """
     topics = await client.refresh(names)
     for topic in topics:
@@ -84,12 +84,14 @@ async def unknown_topic(client: Client, name: str, *, could_be_made: bool = Fals
 def unknown(
     what: str, name: str, existing: Sequence[str], listing: str, *, making: str | None = None
 ) -> UserError:
-    """There is nothing of that name: what may have been meant, and which command makes it or lists what there is."""
+    """The error for an unknown name: with the nearest name, and the command that creates or lists such things."""
     nearest = difflib.get_close_matches(name, existing, n=1, cutoff=0.6)
     if making is not None:
         hint = (
-            f"did you mean {nearest[0]!r}? `{making}` makes a new one" if nearest else f"`{making}` makes it"
+            f"did you mean {nearest[0]!r}? `{making}` creates a new one"
+            if nearest
+            else f"`{making}` creates it"
         )
     else:
-        hint = f"did you mean {nearest[0]!r}?" if nearest else f"`{listing}` shows those there are"
+        hint = f"did you mean {nearest[0]!r}?" if nearest else f"`{listing}` lists all"
     return UserError(f"there is no {what} {name!r}; {hint}")

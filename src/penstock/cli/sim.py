@@ -1,4 +1,4 @@
-"""`penstock sim`: run the broker in a simulated world, where everything that can go wrong does.
+"""`penstock sim`: run the broker in a simulation that injects faults.
 
 A seed is a plan of operations and faults, and always the same run. `run --seeds N` tries many seeds and says which
 failed; `run --seed S` runs one, and, if it fails, finds a smaller plan that fails too and writes it to a file.
@@ -29,17 +29,17 @@ _PROBLEMS_SHOWN_MAX = 10
 def add_arguments(parser: Parser) -> None:
     parser.usage = f"{parser.prog} VERB [options]"
     verbs = add_verbs(parser)
-    run = add_verb(
-        verbs, "run", "run the broker through operations and faults, and check what clients saw", "[options]"
-    )
+    run = add_verb(verbs, "run", "run operations and faults, and check what clients observed", "[options]")
     what = run.add_mutually_exclusive_group()
     what.add_argument("--seeds", metavar="N", type=positive, default=100, help="how many seeds (default 100)")
-    what.add_argument("--seed", metavar="S", type=not_negative, help="this one; if it fails, make it smaller")
-    what.add_argument("--from", metavar="FILE", type=Path, dest="file", help="a plan that was written before")
-    run.add_argument("--first", metavar="S", type=not_negative, help="the first of the seeds (default any)")
+    what.add_argument(
+        "--seed", metavar="S", type=not_negative, help="run one seed; if it fails, shrink its plan"
+    )
+    what.add_argument("--from", metavar="FILE", type=Path, dest="file", help="a plan from a file")
+    run.add_argument("--first", metavar="S", type=not_negative, help="the first seed (default: random)")
     _add_families(run)
     add_json(run, "print a summary as JSON")
-    show = add_verb(verbs, "describe", "show what a seed stands for", "SEED [options]")
+    show = add_verb(verbs, "describe", "show the operations and faults of a seed", "SEED [options]")
     show.add_argument("seed", metavar="SEED", type=not_negative)
     _add_families(show)
     add_json(show, "print the plan as JSON, for `run --from`")
@@ -50,11 +50,9 @@ def _add_families(parser: Parser) -> None:
     families.add_argument(
         "--coordination",
         action="store_true",
-        help="seeds of plans with groups and transactions, a family of their own",
+        help="plans with groups and transactions",
     )
-    families.add_argument(
-        "--cluster", action="store_true", help="seeds of plans with several brokers, a family of their own"
-    )
+    families.add_argument("--cluster", action="store_true", help="plans with several brokers")
 
 
 def _plan_of(seed: int, arguments: Namespace) -> Plan:

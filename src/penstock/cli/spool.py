@@ -70,7 +70,7 @@ class Spool:
         if self._size() + len(content) > BYTES_MAX:
             raise UserError(
                 f"the spool {self.path} is full ({format_bytes(BYTES_MAX)}); "
-                "nothing that is in it is lost, but it takes no more until a broker does"
+                "no record in it is lost, but new ones are rejected until a broker is reachable"
             )
         number = max(self._numbers(), default=0) + 1
         self._write(f"{number:08}.records", content)

@@ -48,10 +48,10 @@ def add_arguments(parser: Parser) -> None:
     verb.add_argument("names", metavar="TABLE", nargs="*", default=[], help="which; all if none is named")
     _finish(verb, _describe)
 
-    verb = add_verb(verbs, "create", "declare a topic to be a table", "TABLE [options]")
+    verb = add_verb(verbs, "create", "declare a table of a topic", "TABLE [options]")
     verb.add_argument("name", metavar="TABLE", help="letters, digits, '.', '_' and '-'")
     verb.add_argument(
-        "--topic", metavar="TOPIC", help="of which topic (default: the one called as the table)"
+        "--topic", metavar="TOPIC", help="the topic that it reads (default: the one with the table's name)"
     )
     verb.add_argument(
         "--kind",
@@ -60,19 +60,22 @@ def add_arguments(parser: Parser) -> None:
         help="a row per record, or the latest per key (default append)",
     )
     verb.add_argument(
-        "--format", choices=schemas.SCHEMA_KINDS, default="json", help="what values are (default json)"
+        "--format",
+        choices=schemas.SCHEMA_KINDS,
+        default="json",
+        help="the format of the values (default json)",
     )
     verb.add_argument(
         "--schema",
         metavar="COLUMNS",
-        help="of JSON: 'id BIGINT, name STRING'; guessed from the topic's first records if it is not given",
+        help="of JSON: 'id BIGINT, name STRING'; inferred from the topic's first records if not given",
     )
     verb.add_argument("--schema-file", metavar="FILE", type=Path, help="of Avro: the schema, as JSON (.avsc)")
     verb.add_argument(
         "--framing",
         choices=avro_schemas.FRAMINGS,
         default=avro_schemas.PLAIN,
-        help="of Avro: whether five bytes of a schema registry come first (default plain)",
+        help="of Avro: confluent if the five bytes of a schema registry come first (default plain)",
     )
     for what in ("key", "value"):
         verb.add_argument(
@@ -100,7 +103,7 @@ def add_arguments(parser: Parser) -> None:
     add_connection(verb)
     _finish(verb, _create)
 
-    verb = add_verb(verbs, "refresh", "bring tables up to what their topics have", "[TABLE ...] [options]")
+    verb = add_verb(verbs, "refresh", "append what is new in their topics to tables", "[TABLE ...] [options]")
     verb.add_argument(
         "names",
         metavar="TABLE",
@@ -236,9 +239,11 @@ def _told(found: Table, done: "Refreshed") -> str:
 
 def _check_arguments(arguments: Namespace) -> None:
     if arguments.format != schemas.JSON_KIND and arguments.schema is not None:
-        raise UsageError("--schema is for JSON; Avro has --schema-file, and plain values have no schema")
+        raise UsageError(
+            "--schema is for JSON values; Avro needs --schema-file, and plain values have no schema"
+        )
     if (arguments.format == schemas.AVRO_KIND) != (arguments.schema_file is not None):
-        raise UsageError("--format avro and --schema-file belong together")
+        raise UsageError("--format avro needs --schema-file, and the other way round")
 
 
 def _schema(arguments: Namespace, topic: str, blocking: BlockingClient) -> dict[str, Any]:
@@ -276,7 +281,7 @@ def _check_options(feed: TopicFeed) -> None:
     )
 
 
-# What is told of tables.
+# Output.
 
 
 def _with_ends(found: Table) -> tuple[TableState, str | None]:
@@ -359,4 +364,4 @@ def _print_description(state: TableState, problem: str | None) -> None:
         )
         print_lines(table(("PARTITION", "NEXT OFFSET", "END OFFSET", "LAG"), rows, indent="  "))
     if problem is not None:
-        print_lines([f"  the topic could not be asked: {problem}"])
+        print_lines([f"  the topic's end offsets are unknown: {problem}"])

@@ -44,11 +44,11 @@ def run_query(arguments: Namespace) -> int:
     if arguments.sql is not None:
         if arguments.name or arguments.select or arguments.where or arguments.order_by:
             raise UsageError(
-                "--sql says all that is wanted: leave out TABLE, --select, --where and --order-by"
+                "--sql replaces TABLE and the other options: leave out TABLE, --select, --where and --order-by"
             )
         rows = _on_spark(arguments, limit)
     elif arguments.name is None:
-        raise UsageError("say what: either TABLE or --sql QUERY")
+        raise UsageError("TABLE or --sql QUERY is required")
     else:
         wanted = Query(
             tuple(part.strip() for part in arguments.select.split(",")) if arguments.select else (),
@@ -66,7 +66,7 @@ def run_query(arguments: Namespace) -> int:
 def _on_spark(arguments: Namespace, limit: int | None) -> QueryResult:
     first = (arguments.sql.split() or [""])[0]
     if first.lstrip("(").upper() not in _READING:
-        raise UsageError(f"only queries are run, and {first!r} begins none")
+        raise UsageError(f"--sql runs queries only, and {first!r} does not begin one")
     from penstock.spark.session import spark_session
 
     with spark_session("penstock table query", master=arguments.master) as spark:
@@ -82,7 +82,7 @@ def _on_spark(arguments: Namespace, limit: int | None) -> QueryResult:
             found = (frame if limit is None else frame.limit(limit + 1)).collect()
         except PySparkException as error:
             told = (str(error).splitlines() or ["it failed"])[0]
-            raise UserError(f"Spark does not take the query: {told}") from error
+            raise UserError(f"Spark rejects the query: {told}") from error
         rows = [tuple(row) for row in found[:limit]]
         return QueryResult(tuple(frame.columns), rows, limit is None or len(found) <= limit)
 

@@ -61,11 +61,11 @@ def add_arguments(parser: Parser) -> None:
         type=positive,
         metavar="N",
         default=BROKER_DEFAULT,
-        help="copies of each partition",
+        help="replicas of each partition",
     )
     _add_config(verb)
-    verb.add_argument("--if-not-exists", action="store_true", help="be content if it is there already")
-    verb.add_argument("--validate-only", action="store_true", help="only ask whether it could be created")
+    verb.add_argument("--if-not-exists", action="store_true", help="do nothing if it exists already")
+    verb.add_argument("--validate-only", action="store_true", help="only check whether it could be created")
     finish_verb(verb, _create)
 
     verb = add_verb(verbs, "alter", "add partitions, set configs or reset them", "TOPIC [options]")
@@ -77,7 +77,7 @@ def add_arguments(parser: Parser) -> None:
         metavar="NAME",
         action="append",
         default=[],
-        help="back to what the broker has; may be repeated",
+        help="remove a config, so that the broker's default holds; may be repeated",
     )
     finish_verb(verb, _alter)
 
@@ -107,7 +107,7 @@ def add_arguments(parser: Parser) -> None:
     verb = add_verb(
         verbs,
         "move",
-        "move replicas to other brokers, and wait until they are there",
+        "reassign partitions to other brokers, and wait until it is done",
         "TOPIC[:PARTITIONS] --to BROKERS | --cancel [options]",
     )
     verb.add_argument(
@@ -122,14 +122,14 @@ def add_arguments(parser: Parser) -> None:
         metavar="BROKERS",
         help="the replicas of each partition, as in 1,2,3; the brokers take turns as preferred leader",
     )
-    verb.add_argument("--cancel", action="store_true", help="give up moves that are under way")
-    verb.add_argument("--no-wait", action="store_true", help="return at once; the cluster goes on")
+    verb.add_argument("--cancel", action="store_true", help="cancel the reassignments in progress")
+    verb.add_argument("--no-wait", action="store_true", help="return at once; the reassignment goes on")
     finish_verb(verb, move)
 
     verb = add_verb(verbs, "delete", "delete topics and all their records", "TOPIC ... [options]")
     verb.add_argument("names", metavar="TOPIC", nargs="+", help="which")
     add_yes(verb)
-    verb.add_argument("--if-exists", action="store_true", help="be content if it is gone already")
+    verb.add_argument("--if-exists", action="store_true", help="do nothing if it does not exist")
     finish_verb(verb, _delete)
 
 

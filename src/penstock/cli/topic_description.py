@@ -15,7 +15,7 @@ from penstock.client.topics import replica_sizes, with_eligible
 
 
 class PartitionDescription(NamedTuple):
-    """A partition; None where nobody could tell."""
+    """A partition; None where no broker could be asked."""
 
     known: KnownPartition
     start_offset: int | None
@@ -73,7 +73,7 @@ def print_description(descriptions: Sequence[TopicDescription]) -> None:
         print_lines(f"  {name:<10}  {value}" for name, value in facts)
         print_lines(
             table(
-                ("PARTITION", "LEADER", "EPOCH", "REPLICAS", "IN SYNC", "START", "END", "SIZE"),
+                ("PARTITION", "LEADER", "EPOCH", "REPLICAS", "ISR", "START", "END", "SIZE"),
                 [_row(each) for each in partitions],
                 indent="  ",
             )

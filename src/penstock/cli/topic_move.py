@@ -49,7 +49,7 @@ def spread(partitions: Sequence[TopicPartition], brokers: Sequence[int]) -> dict
 
 def move(arguments: Namespace) -> int:
     if (arguments.to is None) != arguments.cancel:
-        raise UsageError("say what: either --to BROKERS or --cancel")
+        raise UsageError("--to BROKERS or --cancel is required, and not both")
     topic, chosen = arguments.where
     with connected(arguments) as blocking:
         client = blocking.client
@@ -60,13 +60,13 @@ def move(arguments: Namespace) -> int:
         blocking.run(_begin(client, targets))
         if blocking.run(cluster_balances(client)):
             sys.stderr.write(
-                "penstock: the brokers balance themselves and may move it back; penstock.balance.enable=false "
-                "stops that\n"
+                "penstock: automatic balancing is on and may move it back; penstock.balance.enable=false "
+                "switches it off\n"
             )
         if arguments.no_wait:
             _say(
                 arguments,
-                f"the move of {_moves(topic, targets)} is under way",
+                f"the move of {_moves(topic, targets)} is in progress",
                 _fields(topic, targets, done=False),
             )
             return 0
@@ -126,7 +126,7 @@ def _watch(arguments: Namespace, blocking: BlockingClient, topic: str, targets: 
 
 
 async def _so_far(client: Client, moving: Mapping[TopicPartition, Reassignment]) -> str:
-    """How many are under way, and what of them has been copied."""
+    """How many partitions are being reassigned, and how much of them has been copied."""
     sizes = await replica_sizes(client, list(moving))
     copied = wanted = 0
     for partition, each in moving.items():
@@ -134,7 +134,7 @@ async def _so_far(client: Client, moving: Mapping[TopicPartition, Reassignment])
         largest = max(by_broker.values(), default=0)
         wanted += largest * len(each.adding)
         copied += sum(min(largest, by_broker.get(node_id, 0)) for node_id in each.adding)
-    return f"{count_of(len(moving), 'partition')} under way, {format_bytes(copied)} of {format_bytes(wanted)} copied"
+    return f"{count_of(len(moving), 'partition')} in progress, {format_bytes(copied)} of {format_bytes(wanted)} copied"
 
 
 async def _require_there(client: Client, topic: str, targets: Targets) -> None:

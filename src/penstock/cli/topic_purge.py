@@ -1,4 +1,4 @@
-"""`penstock topic purge`: deletes the records before a place, after showing how many those are. The topic stays."""
+"""`penstock topic purge`: deletes the records before a position, after showing how many. The topic stays."""
 
 import time
 from argparse import Namespace
@@ -30,13 +30,13 @@ class PurgedPartition(NamedTuple):
 
 
 def purge(arguments: Namespace) -> int:
-    place: Position = End.END
+    position: Position = End.END
     if arguments.before is not None:
-        place = parse_position(arguments.before, now_ms=time.time_ns() // 1_000_000)
+        position = parse_position(arguments.before, now_ms=time.time_ns() // 1_000_000)
     with connected(arguments) as blocking:
         client = blocking.client
         partitions = blocking.run(find_partitions(client, arguments.name, arguments.partition))
-        cuts = blocking.run(_plan(client, partitions, place))
+        cuts = blocking.run(_plan(client, partitions, position))
         count = count_of(sum(cut.records for cut in cuts), "record")
         done = not cuts
         try:
@@ -56,10 +56,10 @@ def purge(arguments: Namespace) -> int:
 
 
 async def _plan(
-    client: Client, partitions: Sequence[TopicPartition], place: Position
+    client: Client, partitions: Sequence[TopicPartition], position: Position
 ) -> list[PurgedPartition]:
     starts = await resolve(client, partitions, End.BEGINNING)
-    ends = await resolve(client, partitions, place)
+    ends = await resolve(client, partitions, position)
     return [
         PurgedPartition(each, starts[each], ends[each]) for each in partitions if ends[each] > starts[each]
     ]

@@ -39,7 +39,9 @@ def add_arguments(parser: Parser) -> None:
     parser.usage = f"{parser.prog} VERB [options]"
     verbs = add_verbs(parser)
     verb = add_verb(verbs, "list", "list transactional ids and their states", "[options]")
-    verb.add_argument("--state", action="append", default=[], metavar="STATE", help="only those, as Ongoing")
+    verb.add_argument(
+        "--state", action="append", default=[], metavar="STATE", help="only ids in this state, as Ongoing"
+    )
     verb.add_argument("--open", action="store_true", help="only those that have a transaction open")
     verb.add_argument(
         "--older-than", type=_seconds, metavar="TIME", help="open for longer, as 90s, 15m or 1h"
@@ -53,7 +55,7 @@ def add_arguments(parser: Parser) -> None:
     finish_verb(verb, _describe)
 
     verb = add_verb(
-        verbs, "abort", "end a transaction that hangs", "ID | --partition TOPIC-N --producer-id P [options]"
+        verbs, "abort", "abort a hanging transaction", "ID | --partition TOPIC-N --producer-id P [options]"
     )
     verb.add_argument(
         "id", metavar="ID", nargs="?", help="abort what this id has open; its producer is fenced"
@@ -62,9 +64,14 @@ def add_arguments(parser: Parser) -> None:
         "--partition",
         type=_partition,
         metavar="TOPIC-N",
-        help="abort in this partition only what no coordinator knows of any more",
+        help="abort only in this partition, where the coordinator has no such transaction any more",
     )
-    verb.add_argument("--producer-id", type=not_negative, metavar="P", help="whose; `txn describe` shows it")
+    verb.add_argument(
+        "--producer-id",
+        type=not_negative,
+        metavar="P",
+        help="the producer of the transaction; `txn describe` shows it",
+    )
     add_yes(verb)
     finish_verb(verb, _abort)
 
@@ -128,7 +135,7 @@ def _as_json(each: TransactionDescription, now_ms: int) -> dict[str, object]:
 def _abort(arguments: Namespace) -> int:
     by_partition = arguments.partition is not None and arguments.producer_id is not None
     if (arguments.id is None) != by_partition:
-        raise UsageError("say which: either ID, or --partition and --producer-id")
+        raise UsageError("give either ID, or --partition and --producer-id")
     with connected(arguments) as blocking:
         if arguments.id is None:
             hanging = blocking.run(_hanging(blocking.client, arguments.partition, arguments.producer_id))
@@ -204,7 +211,7 @@ def _with_open_transaction(
         if producer.producer_id == producer_id and producer.transaction_start >= 0:
             return producer
     have = [str(each.producer_id) for each in producers if each.transaction_start >= 0]
-    hint = f"those who have: {', '.join(have)}" if have else "nobody has"
+    hint = f"producers with an open transaction: {', '.join(have)}" if have else "no producer has one"
     raise UserError(f"producer {producer_id} has no transaction open in {partition}; {hint}")
 
 

@@ -96,7 +96,7 @@ def test_a_broker_that_is_away_does_not_hide_a_table(told: Any, tmp_path: Path) 
         (("--schema", "id BIGIN"), "did you mean BIGINT"),
         (("--schema", "id INT", "--config", "bucket=3"), "did you mean buckets"),
         (("--schema", "id INT", "--option", "failOnDataLos=false"), "did you mean failOnDataLoss"),
-        (("--format", "avro"), "--format avro and --schema-file belong together"),
+        (("--format", "avro"), "--format avro needs --schema-file"),
         ((), "no JSON objects to guess columns from"),
     ],
 )

@@ -128,9 +128,9 @@ def test_people_see_a_table_and_programs_json(table: Callable[..., Outcome]) -> 
         (["orders", "--where", "at > 'yesterday'"], 1, "'yesterday' cannot be compared with column at"),
         (["orders", "--where", "total >"], 1, "the condition 'total >' cannot be read"),
         (["order"], 1, "there is no table order in"),
-        ([], 2, "say what: either TABLE or --sql QUERY"),
+        ([], 2, "TABLE or --sql QUERY is required"),
         (["orders", "--sql", "SELECT 1"], 2, "--sql says all that is wanted"),
-        (["--sql", "DROP TABLE orders"], 2, "only queries are run, and 'DROP' begins none"),
+        (["--sql", "DROP TABLE orders"], 2, "--sql runs queries only, and 'DROP' does not begin one"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
