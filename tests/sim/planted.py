@@ -15,10 +15,10 @@ from penstock.base.errors import ErrorCode
 from penstock.base.ids import TopicPartition
 from penstock.core.producers import Duplicate, ProducerStates
 from penstock.services import other_directories
-from penstock.services import partitions as partitions_module
 from penstock.services.compactor import Compactor
 from penstock.services.flusher import Flusher
 from penstock.services.other_directories import Others
+from penstock.services.replicas import replica_manager
 from penstock.services.replicas.replica import Replica
 from penstock.services.replicas.replica_manager import ReplicaManager
 from penstock.sim.entries import (
@@ -379,7 +379,7 @@ def unknown_partitions_deleted(patch: pytest.MonkeyPatch) -> None:
         return found._replace(deleted=found.deleted + unknown)
 
     genuine = other_directories.look_at_others
-    patch.setattr(partitions_module, "look_at_others", look)
+    patch.setattr(replica_manager, "look_at_others", look)
 
 
 @planted_for(has_foreign_directories)
