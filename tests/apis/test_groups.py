@@ -304,7 +304,7 @@ def test_a_topic_that_is_made_again_before_its_offsets_are_gone_begins_without_t
         assert commit_codes(client, committing(group, "again", 5)) == [0]
         # As if the broker died between the two, or the coordinator was not loaded yet.
         assert broker._life is not None
-        broker._life.broker.services.image.on_topic_deleted.clear()
+        broker._life.broker.services.cluster.image.on_topic_deleted.clear()
         delete_topic(client, "again")
         client.create_topic("again")
         assert committed(client, group, "again") == -1

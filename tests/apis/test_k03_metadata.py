@@ -136,9 +136,9 @@ def test_authorised_operations_are_told_only_when_asked_for(client: RawClient, t
 def test_a_leader_that_seems_dead_is_not_told_of_so_that_clients_ask_again_soon():
     with ControlledBroker() as controlled, RawClient(controlled.broker.bootstrap_servers) as client:
         client.create_topic("orders")
-        broker_view = controlled.broker.services.broker_view
+        broker_view = controlled.broker.services.cluster.broker_view
 
-        broker_view.doubt(1, now=controlled.broker.services.world.loop.time())
+        broker_view.doubt(1, now=controlled.broker.services.node.world.loop.time())
         (partition,) = ask(client, "orders").topics[0].partitions
         assert (partition.error_code, partition.leader_id) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
         assert partition.replica_nodes == [1]

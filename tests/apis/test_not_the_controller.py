@@ -90,7 +90,7 @@ def client() -> Iterator[RawClient]:
             import_module("penstock.apis.forwarding"), "PATIENCE_S", 0.0
         )  # nobody will ever be elected
         client.create_topic("t")
-        broker.broker.services.controller.resign()
+        broker.broker.services.cluster.controller.resign()
         yield client
 
 

@@ -38,7 +38,7 @@ def client(broker: ControlledBroker) -> Iterator[RawClient]:
 
 
 def now_ms(broker: ControlledBroker) -> int:
-    return broker.broker.services.world.loop.now_ms()
+    return broker.broker.services.node.world.loop.now_ms()
 
 
 def files(broker: ControlledBroker, directory: str) -> list[str]:
@@ -227,7 +227,7 @@ def test_compaction_writes_the_start_down_before_it_takes_what_lies_below(
     )
     for key in (b"a", b"b", b"c"):
         assert client.produce("table", keyed(broker, key, b"x" * 400)).error_code == 0
-    (partition,) = broker.broker.services.replicas.all()
+    (partition,) = broker.broker.services.logs.replicas.all()
     partition.delete_records(1)
     broker.run(broker.background.compact)
     assert read_offsets(broker.disk, START_OFFSETS) == {TopicPartition("table", 0): 1}

@@ -80,7 +80,7 @@ def test_batches_that_come_while_a_sync_runs_share_the_next_one(broker: Controll
 
 
 async def _ends(broker: ControlledBroker) -> list[int]:
-    return [partition.log.end_offset for partition in broker.broker.services.replicas.all()]
+    return [partition.log.end_offset for partition in broker.broker.services.logs.replicas.all()]
 
 
 def test_without_flush_settings_nobody_waits_for_a_sync(broker: ControlledBroker, client: RawClient):
@@ -107,11 +107,11 @@ def test_flush_ms_syncs_what_has_waited_so_long(broker: ControlledBroker, client
     client.create_topic("timed", flush_ms="60000")
     client.produce("timed", batch_of(b"x"))
     broker.run(broker.background.flush_old)
-    broker.run(broker.broker.services.flusher.settle)
+    broker.run(broker.broker.services.logs.flusher.settle)
     assert not [path for path in broker.gate.synced if path.startswith("timed-0/0") and path.endswith(".log")]
     broker.advance(60_000)
     broker.run(broker.background.flush_old)
-    broker.run(broker.broker.services.flusher.settle)
+    broker.run(broker.broker.services.logs.flusher.settle)
     assert [path for path in broker.gate.synced if path.startswith("timed-0/0") and path.endswith(".log")]
 
 

@@ -105,7 +105,7 @@ def test_a_topic_is_created_to_the_end_when_the_connection_that_asked_is_lost(
         broker.run(lose_who_waits)
         broker.gate.release()
         assert lost.is_closed_by_broker()
-    broker.run(broker.broker.services.controller.settle)
+    broker.run(broker.broker.services.cluster.controller.settle)
     assert exists(client, "t")
     assert client.produce("t", batch_of(b"x")).error_code == ErrorCode.NONE
 
@@ -169,7 +169,7 @@ def test_a_topic_whose_checkpoints_cannot_be_written_is_deleted_all_the_same(
 def test_deleting_by_id_spares_a_namesake_that_came_meanwhile(broker: ControlledBroker, client: RawClient):
     client.create_topic("t")
     old_id = topic_id(client, "t")
-    lock = broker.broker.services.controller._one_at_a_time
+    lock = broker.broker.services.cluster.controller._one_at_a_time
 
     async def until_so_many_wait(count: int) -> None:
         while len(lock._waiters or ()) < count:
@@ -242,8 +242,8 @@ def test_others_have_their_turns_while_offsets_are_noted_and_a_topic_that_goes_m
         seconds = itertools.count()
         # Whoever looks at the clock has been at work for long.
         broker._shifted.time = lambda: float(next(seconds))
-        writing = asyncio.ensure_future(services.replicas.write_checkpoints())
-        deleting = asyncio.ensure_future(services.controller.delete_topic("t"))
+        writing = asyncio.ensure_future(services.logs.replicas.write_checkpoints())
+        deleting = asyncio.ensure_future(services.cluster.controller.delete_topic("t"))
         while not (writing.done() and deleting.done()):
             turns += 1
             await asyncio.sleep(0)

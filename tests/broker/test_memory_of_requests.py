@@ -96,7 +96,7 @@ def test_a_large_request_gets_the_memory_of_one_that_makes_no_progress(
         assert "queued.max.request.bytes" in line
         one.socket.close()
     until(lambda: held(broker) == 0)
-    assert "penstock_requests_without_progress_total 3" in broker.broker.services.metrics.render()
+    assert "penstock_requests_without_progress_total 3" in broker.broker.services.node.metrics.render()
 
 
 def test_a_large_request_behind_a_long_poll_of_its_own_loses_its_memory_to_others(broker: ControlledBroker):

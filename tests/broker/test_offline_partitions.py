@@ -68,10 +68,10 @@ def test_a_sync_for_which_the_leader_epochs_find_no_room_is_a_sync_all_the_same(
         disk.full = "t-0/leader-epoch-checkpoint"
         for value in (b"first", b"second"):
             assert client.produce("t", batch_of(value)).error_code == ErrorCode.NONE
-        partition = broker.broker.services.replicas.find("t", 0)
+        partition = broker.broker.services.logs.replicas.find("t", 0)
         assert isinstance(partition, Replica)
         assert partition.log.epochs.changed
-        assert "t-0" in str(broker.broker.services.replicas.room.problem())
+        assert "t-0" in str(broker.broker.services.logs.replicas.room.problem())
         disk.full = ""
         assert client.produce("t", batch_of(b"third")).error_code == ErrorCode.NONE
         assert not partition.log.epochs.changed
@@ -84,7 +84,7 @@ def test_offsets_of_an_offline_partition_are_refused_and_the_connection_stays():
         client.produce("t", batch_of(b"x"))
 
         async def fail() -> None:
-            partition = broker.broker.services.replicas.find("t", 0)
+            partition = broker.broker.services.logs.replicas.find("t", 0)
             assert isinstance(partition, Replica)
             partition.sync_failed(OSError(errno.EIO, "the device is broken"))
             partition.log.close()
@@ -150,12 +150,12 @@ def test_a_topic_deleted_under_its_sync_is_not_called_offline(caplog):
         broker.gate.wait_until_one_is_held()
 
         async def delete() -> None:
-            deletion = broker.broker.services.controller.delete_topic("t")
+            deletion = broker.broker.services.cluster.controller.delete_topic("t")
             await asyncio.wait_for(deletion, 10)
 
         broker.run(delete)
         broker.gate.release()
         answer = client.receive(0, 12, ProduceResponse).responses[0].partition_responses[0]
         assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-        broker.run(broker.broker.services.flusher.settle)
+        broker.run(broker.broker.services.logs.flusher.settle)
     assert "offline" not in caplog.text

@@ -285,7 +285,7 @@ def test_garbage_in_a_request_that_takes_turns_costs_its_connection(controlled: 
     async def story() -> None:
         (wire,) = wires(controlled, 1)
         broken = b"".join(frame_request(RequestHeader(HeartbeatRequest.API_KEY, 4, 1, "x"), [b"\x80"]))
-        refused = controlled.broker.services.refused_connections
+        refused = controlled.broker.services.node.refused_connections
         before = refused.value
         wire.connection.data_received(broken)
         while refused.value == before:

@@ -68,9 +68,9 @@ class Trio:
 
         while not is_done():
             for node in self.nodes.values():
-                if node.broker is not None and node.broker.services.controller.is_active:
+                if node.broker is not None and node.broker.services.cluster.controller.is_active:
                     assert node.process is not None
-                    controller = node.broker.services.controller
+                    controller = node.broker.services.cluster.controller
                     ask = controller.exchange_replicas([RequestedReplicas(where, to)], keeps_factor=False)
                     await self.simulation.loop.spawn(node.process, ask)
                     await asyncio.sleep(1)

@@ -39,7 +39,7 @@ async def fail_directory(simulation: Simulation, node: Node) -> None:
 
     async def write() -> None:
         with contextlib.suppress(OSError):
-            await broker.services.replicas.write_checkpoints()
+            await broker.services.logs.replicas.write_checkpoints()
 
     node.disk.faults.fail_syncs()
     simulation.loop.spawn(process, write())
@@ -78,7 +78,7 @@ def test_a_log_that_fails_does_not_make_its_broker_exit(simulation: Simulation) 
                 simulation, someone, node, lambda client: send(client, "orders", b"two"), settings=IMPATIENT
             )
         assert node.broker is not None
-        partition = node.broker.services.replicas.find("orders", 0)
+        partition = node.broker.services.logs.replicas.find("orders", 0)
         assert isinstance(partition, Replica)
         assert partition.log.failed is not None
         await asyncio.sleep(60)

@@ -16,7 +16,7 @@ SEEDS = range(1, 41)
 async def update(simulation: Simulation, node: Node, level: int, kind: UpgradeType) -> Features | Refusal:
     assert node.broker is not None
     assert node.process is not None
-    controller = node.broker.services.controller
+    controller = node.broker.services.cluster.controller
     updates = {TRANSACTION_VERSION: FeatureUpdate(level, kind)}
     return await simulation.loop.spawn(node.process, controller.update_features(updates, validate_only=False))
 
@@ -49,7 +49,7 @@ def race(seed: int) -> str:
             (task,) = raising
             outcome = await task
             assert new.broker is not None
-            image = new.broker.services.image
+            image = new.broker.services.cluster.image
             if isinstance(outcome, Refusal):
                 assert outcome.message is not None
                 assert outcome.message.endswith("Broker 2 only supports versions 0-1.")

@@ -45,7 +45,7 @@ class Trio:
         await self.nodes[node_id].start()
         await self.until(
             lambda: all(
-                node.broker is not None and node.broker.services.image.brokers[node_id].epoch > epoch
+                node.broker is not None and node.broker.services.cluster.image.brokers[node_id].epoch > epoch
                 for node in self.nodes.values()
             )
         )
@@ -58,7 +58,7 @@ class Trio:
         node = self.nodes[at]
         assert node.broker is not None
         assert node.process is not None
-        link = node.broker.services.controller_link
+        link = node.broker.services.cluster.controller_link
         assert not link.is_here
         first = await self.simulation.loop.spawn(node.process, link.allocate_producer_ids())
         assert isinstance(first, int), first

@@ -253,11 +253,11 @@ def test_a_node_s_clock_is_its_own_and_outlives_it(simulation: Simulation, node:
         await node.start()
         assert node.broker is not None
         node.clock.jump(60_000)
-        loop = node.broker.services.world.loop
+        loop = node.broker.services.node.world.loop
         assert loop.now_ms() == simulation.loop.home.clock.now_ms() + 60_000
         node.crash_machine()
         await node.start()
-        loop = node.broker.services.world.loop
+        loop = node.broker.services.node.world.loop
         assert loop.now_ms() == simulation.loop.home.clock.now_ms() + 60_000
 
     simulation.run(story(), seconds_max=PATIENCE_S)

@@ -44,7 +44,9 @@ def unknown_topic(name: str) -> Refusal:
 
 
 async def _change_topic(call: Call, name: str, change: ConfigChange, *, validate_only: bool) -> Refusal:
-    outcome = await call.services.controller.alter_topic_configs(name, change, validate_only=validate_only)
+    outcome = await call.services.cluster.controller.alter_topic_configs(
+        name, change, validate_only=validate_only
+    )
     if not isinstance(outcome, Refusal):
         return Refusal(ErrorCode.NONE)
     return unknown_topic(name) if outcome.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else outcome
@@ -57,9 +59,11 @@ async def _change_broker(call: Call, key: str, change: ConfigChange, *, validate
         configs = change(before)
         if isinstance(configs, Refusal):
             return configs
-        return services.configs.broker_refusal(key, configs) or configs
+        return services.node.configs.broker_refusal(key, configs) or configs
 
-    refusal = await services.controller.alter_broker_configs(key, checked, validate_only=validate_only)
+    refusal = await services.cluster.controller.alter_broker_configs(
+        key, checked, validate_only=validate_only
+    )
     return refusal or Refusal(ErrorCode.NONE)
 
 
@@ -72,11 +76,13 @@ async def _change_group(call: Call, group_id: str, change: ConfigChange, *, vali
         configs = change(before)
         if isinstance(configs, Refusal):
             return configs
-        return services.configs.group_refusal(configs) or configs
+        return services.node.configs.group_refusal(configs) or configs
 
-    refusal = await services.controller.alter_group_configs(group_id, checked, validate_only=validate_only)
+    refusal = await services.cluster.controller.alter_group_configs(
+        group_id, checked, validate_only=validate_only
+    )
     return refusal or Refusal(ErrorCode.NONE)
 
 
 def is_this_broker(call: Call, name: str) -> bool:
-    return name in (ALL_BROKERS, str(call.services.node_id))
+    return name in (ALL_BROKERS, str(call.services.node.node_id))

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from penstock.services.configs import Configs
     from penstock.services.coordinators.coordinators import Coordinators
     from penstock.services.flusher import Flusher
-    from penstock.services.producer_ids import ProducerIds
     from penstock.services.producing import Producing
     from penstock.services.replicas.replica_manager import ReplicaManager
     from penstock.services.replication.throttling import ReplicationThrottle
@@ -27,32 +26,52 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Services:
-    """Everything handlers share. Built once by the broker."""
+class NodeServices:
+    """What this broker is and runs on."""
 
     world: World
-    configs: "Configs"
     node_id: int
     log_dir: str
+    configs: "Configs"
+    metrics: Metrics
+    api_versions: dict[int, tuple[int, int]] = field(default_factory=dict)  # as ApiVersions lists them
+    broker_api_versions: dict[int, tuple[int, int]] = field(default_factory=dict)  # those for brokers only
+    bytes_out: Counter = field(default_factory=Counter)
+    refused_connections: Counter = field(default_factory=Counter)
+
+
+@dataclass(frozen=True)
+class LogServices:
+    """The replicas on this broker, and what reads and writes of them share."""
+
+    replicas: "ReplicaManager"
+    flusher: "Flusher"
+    leader_throttle: "ReplicationThrottle"  # limits what followers fetch from this broker
+    fetch_sessions: "FetchSessions"
+
+
+@dataclass(frozen=True)
+class ClusterServices:
+    """The metadata of the cluster, and the controller that changes it."""
+
     image: "MetadataImage"
     supported_features: "Ranges"  # by this broker; what the cluster has finalised is in the image
     controller: "Controller"
     controller_link: "ControllerLink"
     broker_registry: "BrokerRegistry | None"  # None without a cluster
-    replicas: "ReplicaManager"
-    producing: "Producing"
-    flusher: "Flusher"
-    leader_throttle: "ReplicationThrottle"  # of the copying from this broker
-    fetch_sessions: "FetchSessions"
-    producer_ids: "ProducerIds"
+    broker_view: BrokerView = field(default_factory=BrokerView)
+
+
+@dataclass(frozen=True)
+class Services:
+    """Everything handlers share: groups of services, and the doors to records. The broker builds them once."""
+
+    node: NodeServices
+    logs: LogServices
+    cluster: ClusterServices
     coordinators: "Coordinators"
     transactions: "Transactions"
-    metrics: Metrics
-    broker_view: BrokerView = field(default_factory=BrokerView)
-    api_versions: dict[int, tuple[int, int]] = field(default_factory=dict)  # as ApiVersions lists them
-    broker_api_versions: dict[int, tuple[int, int]] = field(default_factory=dict)  # those for brokers only
-    bytes_out: Counter = field(default_factory=Counter)
-    refused_connections: Counter = field(default_factory=Counter)
+    producing: "Producing"
 
 
 class ConnectedClient:

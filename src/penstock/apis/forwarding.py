@@ -23,12 +23,12 @@ def forwarding(handle: Callable[[Call, Any], Any], response: type[Message]) -> C
     """A handler that has the controller answer."""
 
     def handle_or_forward(call: Call, request: Any) -> Any:
-        if call.services.controller_link.is_here:
+        if call.services.cluster.controller_link.is_here:
             return handle(call, request)
         return Reply(forward(call, request))
 
     async def forward(call: Call, request: Any) -> Any:
-        link, loop = call.services.controller_link, call.services.world.loop
+        link, loop = call.services.cluster.controller_link, call.services.node.world.loop
         deadline_s = loop.time() + PATIENCE_S
         while not link.is_here and loop.time() < deadline_s:
             if link.can_ask:

@@ -25,7 +25,7 @@ def client_of(call: Call) -> ClientInfo:
 
 def new_uuid(call: Call) -> str:
     """A random id in the form that Java gives it, which tools print and cut."""
-    digits = call.services.world.entropy.random_bytes(16).hex()
+    digits = call.services.node.world.entropy.random_bytes(16).hex()
     return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 
 

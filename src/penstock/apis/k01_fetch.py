@@ -185,13 +185,13 @@ def _reader(call: Call, request: FetchRequest) -> _Reader:
     if follower < 0:
         reader = _CONSUMERS.get(request.isolation_level, _ANY_CONSUMER)
         return reader._replace(rack=request.rack_id) if request.rack_id and _sends_elsewhere(call) else reader
-    broker = call.services.image.brokers.get(follower)
+    broker = call.services.cluster.image.brokers.get(follower)
     current_epoch = NO_BROKER_EPOCH if broker is None else broker.epoch
     return _Reader(False, True, follower, broker_epoch, current_epoch)
 
 
 def _sends_elsewhere(call: Call) -> bool:
-    return (call.services.configs.broker[REPLICA_SELECTOR_CLASS] or "").endswith(_RACK_AWARE)
+    return (call.services.node.configs.broker[REPLICA_SELECTOR_CLASS] or "").endswith(_RACK_AWARE)
 
 
 def _begin(call: Call, request: FetchRequest, reader: _Reader) -> Fetch | ErrorCode:
@@ -208,7 +208,7 @@ def _begin(call: Call, request: FetchRequest, reader: _Reader) -> Fetch | ErrorC
                 asked.log_start_offset,
                 None if asked.high_watermark == _UNTOLD_HIGH_WATERMARK else asked.high_watermark,
             )
-    return call.services.fetch_sessions.begin(
+    return call.services.logs.fetch_sessions.begin(
         session_id=request.session_id,
         epoch=request.session_epoch,
         wanted=wanted,
@@ -219,7 +219,7 @@ def _begin(call: Call, request: FetchRequest, reader: _Reader) -> Fetch | ErrorC
         ],
         uses_topic_ids=by_id,
         follower=reader.is_follower,
-        now_ms=call.services.world.loop.now_ms(),
+        now_ms=call.services.node.world.loop.now_ms(),
     )
 
 
@@ -229,7 +229,7 @@ def _wake_all_at_times(call: Call, fetch: Fetch, reader: _Reader) -> None:
         resting = _resting(fetch)
         if resting is None:
             resting = fetch.watch = IdlePartitions(reader.node_id, fetch.wake)
-        if not resting.asks(reader, call.services.world.loop.time()):
+        if not resting.asks(reader, call.services.node.world.loop.time()):
             fetch.wake_all()
 
 
@@ -267,7 +267,7 @@ def _read_cached(
             continue  # its turn comes with a later fetch
         if is_follower and read.partition.throttles(reader.node_id):
             read.is_throttled = True
-            if call.services.leader_throttle.wait_s():
+            if call.services.logs.leader_throttle.wait_s():
                 continue  # nothing for now; it asks again
         try:
             read.records = read.partition.read_cached(
@@ -289,7 +289,7 @@ def _read_cached(
 
 def _room(call: Call, request: FetchRequest) -> int:
     """How many record bytes the answer may have, but for a first batch that is larger."""
-    broker = call.services.configs.broker
+    broker = call.services.node.configs.broker
     enough = max(broker[PENSTOCK_FETCH_ANSWER_BYTES], request.min_bytes)
     return min(request.max_bytes, broker[FETCH_MAX_BYTES], enough)
 
@@ -298,7 +298,7 @@ def _prepare(call: Call, read: _Read) -> bool:
     """Find the partition and check offset and epochs; False where there is nothing to read."""
     name, index = read.key
     wanted, reader = read.wanted, read.reader
-    partitions = call.services.replicas
+    partitions = call.services.logs.replicas
     if reader.is_follower or call.version < FOLLOWERS_SERVE_SINCE:
         found = (
             partitions.find_by_id(name, index) if isinstance(name, bytes) else partitions.find(name, index)
@@ -344,8 +344,12 @@ def _note(read: _Read, partition: Replica) -> None:
 
 def _closest(call: Call, partition: Replica, read: _Read) -> int:
     """The replica in the consumer's rack that has come furthest, if there is one and it is not this one."""
-    leadership, brokers, offset = partition.leadership, call.services.image.brokers, read.wanted.fetch_offset
-    own = brokers.get(call.services.node_id)
+    leadership, brokers, offset = (
+        partition.leadership,
+        call.services.cluster.image.brokers,
+        read.wanted.fetch_offset,
+    )
+    own = brokers.get(call.services.node.node_id)
     if leadership is None or (own is not None and own.rack == read.reader.rack):
         return NO_REPLICA
     best = (-1, NO_REPLICA)
@@ -393,7 +397,7 @@ async def _read_until_enough(
     reads: list[_Read],
     patience: _Patience,
 ) -> FetchResponse:
-    loop = call.services.world.loop
+    loop = call.services.node.world.loop
     deadline = loop.time() + request.max_wait_ms / 1000
     is_last_look = False
     while True:
@@ -428,7 +432,7 @@ async def _wait_for_more(
         return False  # it came between reading and now, when nobody waited for it yet
     present = sum(len(read.records or b"") for read in reads)
     waiting = WaitingFetch(
-        call.services.world.loop, missing_bytes=request.min_bytes - present, max_wait_ms=left_ms
+        call.services.node.world.loop, missing_bytes=request.min_bytes - present, max_wait_ms=left_ms
     )
     patience.waiting = waiting
     resting = _resting(fetch)
@@ -469,7 +473,7 @@ def _respond(call: Call, fetch: Fetch, reads: list[_Read]) -> FetchResponse:
         read = by_key[key]
         if read.records:
             if read.is_throttled:
-                call.services.leader_throttle.count(len(read.records))
+                call.services.logs.leader_throttle.count(len(read.records))
             elif read.partition is not None and not read.reader.is_follower:
                 read.partition.sent_bytes += len(read.records)
         data = _partition_data(read)

@@ -65,7 +65,7 @@ async def _answer(
     committed: bool,
     for_follower: bool,
 ) -> ListOffsetsPartitionResponse:
-    partition = call.services.replicas.find(topic, index)
+    partition = call.services.logs.replicas.find(topic, index)
     asked = several[0]
     code = (
         partition if isinstance(partition, ErrorCode) else partition.epoch_error(asked.current_leader_epoch)

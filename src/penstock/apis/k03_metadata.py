@@ -25,7 +25,7 @@ NULL_MEANS_ALL_SINCE = 1
 
 
 def handle(call: Call, request: MetadataRequest) -> MetadataResponse | Reply:
-    image = call.services.image
+    image = call.services.cluster.image
     wanted = request.topics
     if wanted is None or (call.version < NULL_MEANS_ALL_SINCE and not wanted):
         return _response(call, request, [_describe(call, topic) for topic in image.topics()])
@@ -40,9 +40,11 @@ def handle(call: Call, request: MetadataRequest) -> MetadataResponse | Reply:
 
 
 def _to_create(call: Call, request: MetadataRequest, wanted: list[MetadataRequestTopic]) -> list[str]:
-    if not (request.allow_auto_topic_creation and call.services.configs.broker[AUTO_CREATE_TOPICS_ENABLE]):
+    if not (
+        request.allow_auto_topic_creation and call.services.node.configs.broker[AUTO_CREATE_TOPICS_ENABLE]
+    ):
         return []
-    image = call.services.image
+    image = call.services.cluster.image
     return [
         topic.name
         for topic in wanted
@@ -58,7 +60,7 @@ async def _create_then_answer(
 ) -> MetadataResponse:
     refusals: dict[str, ErrorCode] = {}
     for name in missing:
-        outcome = await call.services.controller_link.create_topic(TopicSpec(name))
+        outcome = await call.services.cluster.controller_link.create_topic(TopicSpec(name))
         if isinstance(outcome, Refusal) and outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
             refusals[name] = outcome.code
     return _response(
@@ -72,7 +74,7 @@ async def _create_then_answer(
 
 
 def _answer(call: Call, wanted: MetadataRequestTopic) -> MetadataResponseTopic:
-    image = call.services.image
+    image = call.services.cluster.image
     if wanted.topic_id != ZERO_ID:
         topic = image.topic_by_id(wanted.topic_id)
         return _unknown_id(wanted.topic_id) if topic is None else _describe(call, topic)
@@ -113,8 +115,10 @@ def _describe(call: Call, topic: Topic) -> MetadataResponseTopic:
 
 def _partition(call: Call, index: int, state: PartitionState) -> MetadataResponsePartition:
     # Who hears of a dead leader as if it were one believes it for a second; who hears of none asks again soon.
-    now = call.services.world.loop.time()
-    is_led = state.leader != NO_LEADER and not call.services.broker_view.seems_dead(state.leader, now=now)
+    now = call.services.node.world.loop.time()
+    is_led = state.leader != NO_LEADER and not call.services.cluster.broker_view.seems_dead(
+        state.leader, now=now
+    )
     return MetadataResponsePartition(
         error_code=ErrorCode.NONE if is_led else ErrorCode.LEADER_NOT_AVAILABLE,
         partition_index=index,
@@ -126,8 +130,8 @@ def _partition(call: Call, index: int, state: PartitionState) -> MetadataRespons
 
 
 def _response(call: Call, request: MetadataRequest, topics: list[MetadataResponseTopic]) -> MetadataResponse:
-    services, image = call.services, call.services.image
-    now = services.world.loop.time()
+    services, image = call.services, call.services.cluster.image
+    now = services.node.world.loop.time()
     if request.include_topic_authorized_operations:
         for topic in topics:
             if topic.error_code == ErrorCode.NONE:
@@ -135,12 +139,12 @@ def _response(call: Call, request: MetadataRequest, topics: list[MetadataRespons
     response = MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=b.node_id, host=b.host, port=b.port, rack=b.rack)
-            for b in services.broker_view.addresses(image, call.client.listener, now=now)
+            for b in services.cluster.broker_view.addresses(image, call.client.listener, now=now)
         ],
         cluster_id=image.cluster_id,
         # Any broker passes on what only the controller may do, and this one answers. Another may be dead before all
         # have heard of it, and librdkafka waits a minute for a controller that it was told of, and asks no more.
-        controller_id=services.node_id,
+        controller_id=services.node.node_id,
         topics=topics,
     )
     if request.include_cluster_authorized_operations:

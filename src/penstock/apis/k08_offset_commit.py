@@ -106,8 +106,8 @@ def _sort_out(call: Call, request: OffsetCommitRequest) -> _Asked:
 
 def _find(call: Call, topic: OffsetCommitRequestTopic) -> Topic | ErrorCode:
     if call.version >= TOPIC_IDS_SINCE:
-        return call.services.image.topic_by_id(topic.topic_id) or ErrorCode.UNKNOWN_TOPIC_ID
-    return call.services.image.topic(topic.name) or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return call.services.cluster.image.topic_by_id(topic.topic_id) or ErrorCode.UNKNOWN_TOPIC_ID
+    return call.services.cluster.image.topic(topic.name) or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def _code_of(refusal: Refusal) -> ErrorCode:

@@ -111,12 +111,12 @@ async def _fetch(
 def _names(call: Call, group: OffsetFetchRequestGroup) -> list[str | None]:
     """The names of the topics asked for; None for an id that no topic has."""
     if call.version >= TOPIC_IDS_SINCE:
-        return [call.services.image.name_of(topic.topic_id) for topic in group.topics or ()]
+        return [call.services.cluster.image.name_of(topic.topic_id) for topic in group.topics or ()]
     return [topic.name for topic in group.topics or ()]
 
 
 def _ids(call: Call, names: Sequence[str] | None) -> dict[str, bytes]:
-    image = call.services.image
+    image = call.services.cluster.image
     if names is None:
         return {topic.name: topic.topic_id for topic in image.topics()}
     found = {name: image.topic(name) for name in names}
@@ -145,7 +145,7 @@ def _all_topics(call: Call, found: Sequence[CommittedOffset]) -> list[OffsetFetc
     """All there is; with ids, only what is of topics that there are."""
     answers = []
     for name, partitions in groupby(found, key=lambda one: one.topic):
-        topic = call.services.image.topic(name)
+        topic = call.services.cluster.image.topic(name)
         if topic is None and call.version >= TOPIC_IDS_SINCE:
             continue
         answers.append(

@@ -72,6 +72,8 @@ async def _leader(call: Call, coordinator: Coordinator, key: str) -> BrokerAddre
     if isinstance(topic, Refusal):
         return Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE, topic.message)
     index = coordinator.index_for(key)
-    broker = None if index is None else call.services.image.brokers.get(topic.partitions[index].leader)
+    broker = (
+        None if index is None else call.services.cluster.image.brokers.get(topic.partitions[index].leader)
+    )
     address = None if broker is None else broker.address(call.client.listener)
     return address or Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE, "The coordinator is not available.")

@@ -32,10 +32,10 @@ def handle(call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse:
     if call.version >= SOFTWARE_NAME_SINCE and not _names_are_valid(request):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
     call.client.software_name = request.client_software_name
-    features = call.services.image.features
-    served = call.services.api_versions
+    features = call.services.cluster.image.features
+    served = call.services.node.api_versions
     if is_broker(call):
-        served = dict(sorted({**served, **call.services.broker_api_versions}.items()))
+        served = dict(sorted({**served, **call.services.node.broker_api_versions}.items()))
     return ApiVersionsResponse(
         api_keys=[
             ApiVersion(api_key=key, min_version=lowest, max_version=highest)
@@ -43,7 +43,7 @@ def handle(call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse:
         ],
         supported_features=[
             SupportedFeatureKey(name=name, min_version=lowest, max_version=highest)
-            for name, (lowest, highest) in call.services.supported_features.items()
+            for name, (lowest, highest) in call.services.cluster.supported_features.items()
             # Older clients break over a version 0.
             if lowest > 0 or call.version >= VERSION_0_OF_FEATURES_SINCE
         ],

@@ -50,7 +50,7 @@ async def _create(call: Call, asked: CreatableTopic, *, validate_only: bool) -> 
         assignments=assignments,
         configs={config.name: config.value for config in asked.configs if config.value is not None},
     )
-    outcome = await call.services.controller.create_topic(new, validate_only=validate_only)
+    outcome = await call.services.cluster.controller.create_topic(new, validate_only=validate_only)
     if isinstance(outcome, Refusal):
         return _refused(asked.name, outcome)
     return _created(call, outcome, validate_only=validate_only)
@@ -65,7 +65,7 @@ def _created(call: Call, topic: Topic, *, validate_only: bool) -> CreatableTopic
             config_source=entry.source,
             is_sensitive=entry.setting.sensitive,
         )
-        for entry in call.services.configs.describe_topic(topic)
+        for entry in call.services.node.configs.describe_topic(topic)
     ]
     return CreatableTopicResult(
         name=topic.name,

@@ -36,7 +36,7 @@ async def handle(call: Call, request: DeleteTopicsRequest) -> DeleteTopicsRespon
 
 
 def _refusal(call: Call, name: str | None, topic_id: bytes, count: int) -> Refusal | None:
-    if not call.services.configs.broker[DELETE_TOPIC_ENABLE]:
+    if not call.services.node.configs.broker[DELETE_TOPIC_ENABLE]:
         return Refusal(ErrorCode.TOPIC_DELETION_DISABLED, "delete.topic.enable is false on this broker")
     if name is not None and topic_id != ZERO_ID:
         return Refusal(ErrorCode.INVALID_REQUEST, "a topic is named by its name or by its id, not by both")
@@ -48,7 +48,7 @@ def _refusal(call: Call, name: str | None, topic_id: bytes, count: int) -> Refus
 
 
 async def _delete(call: Call, name: str | None, topic_id: bytes) -> DeletableTopicResult:
-    outcome = await call.services.controller.delete_topic(name, topic_id)
+    outcome = await call.services.cluster.controller.delete_topic(name, topic_id)
     if isinstance(outcome, Refusal):
         return _refused(name, topic_id, outcome)
     return DeletableTopicResult(name=outcome.name, topic_id=outcome.topic_id)

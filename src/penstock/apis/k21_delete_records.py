@@ -43,7 +43,7 @@ def handle(call: Call, request: DeleteRecordsRequest) -> DeleteRecordsResponse |
     )
     if not waiting:
         return response
-    deadline = call.services.world.loop.time() + request.timeout_ms / 1000
+    deadline = call.services.node.world.loop.time() + request.timeout_ms / 1000
     return Reply(_when_followers_have_it(call, response, waiting, deadline), next_may_start=True)
 
 
@@ -51,14 +51,14 @@ def _delete(
     call: Call, topic: str, asked: DeleteRecordsPartition, waiting: list[_Waiting]
 ) -> DeleteRecordsPartitionResult:
     result = DeleteRecordsPartitionResult(partition_index=asked.partition_index, low_watermark=NO_OFFSET)
-    partition = call.services.replicas.find(topic, asked.partition_index)
+    partition = call.services.logs.replicas.find(topic, asked.partition_index)
     if not isinstance(partition, ErrorCode) and partition.is_internal:
         partition = ErrorCode.INVALID_TOPIC_EXCEPTION  # its coordinator would know what its log does not have
     outcome = partition if isinstance(partition, ErrorCode) else partition.delete_records(asked.offset)
     if isinstance(partition, ErrorCode) or isinstance(outcome, ErrorCode):
         result.error_code = outcome
         return result
-    result.low_watermark = partition.low_watermark(call.services.image.alive())
+    result.low_watermark = partition.low_watermark(call.services.cluster.image.alive())
     if result.low_watermark < outcome:
         waiting.append(_Waiting(partition, outcome, result))
     return result
@@ -73,9 +73,9 @@ async def _when_followers_have_it(
 
 
 async def _wait(call: Call, waiting: _Waiting, deadline: float) -> ErrorCode:
-    (partition, start_offset, result), loop = waiting, call.services.world.loop
+    (partition, start_offset, result), loop = waiting, call.services.node.world.loop
     while partition.log.failed is None and partition.is_leader:
-        result.low_watermark = partition.low_watermark(call.services.image.alive())
+        result.low_watermark = partition.low_watermark(call.services.cluster.image.alive())
         if result.low_watermark >= start_offset:
             return ErrorCode.NONE
         left_s = deadline - loop.time()

@@ -20,14 +20,14 @@ FENCED_SINCE = 4  # before, PRODUCER_FENCED was not known
 
 
 async def handle(call: Call, request: InitProducerIdRequest) -> InitProducerIdResponse:
-    settings = call.services.configs.broker
+    settings = call.services.node.configs.broker
     if call.version >= TWO_PHASE_SINCE and not settings[TRANSACTION_TWO_PHASE_COMMIT_ENABLE]:
         return _refuse(call, ErrorCode.UNSUPPORTED_VERSION)
     current = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
     is_half = NO_PRODUCER_ID in current and current != NO_IDENTITY
     if request.transactional_id == "" or is_half:
         return _refuse(call, ErrorCode.INVALID_REQUEST)
-    producer_id = await call.services.producer_ids.take()
+    producer_id = await call.services.transactions.producer_ids.take()
     if isinstance(producer_id, Refusal):
         return _refuse(call, producer_id.code)
     if request.transactional_id is None:

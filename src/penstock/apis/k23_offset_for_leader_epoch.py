@@ -33,7 +33,7 @@ def handle(call: Call, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderE
 
 
 def _answer(call: Call, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
-    partition = call.services.replicas.find(topic, asked.partition)
+    partition = call.services.logs.replicas.find(topic, asked.partition)
     if isinstance(partition, ErrorCode):
         return EpochEndOffset(partition=asked.partition, error_code=partition)
     code = partition.epoch_error(asked.current_leader_epoch)
@@ -44,7 +44,9 @@ def _answer(call: Call, topic: str, asked: OffsetForLeaderPartition) -> EpochEnd
 
 
 def _report(call: Call, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
-    found = report_of(call.services.replicas, topic, asked.partition, leader_epoch=asked.current_leader_epoch)
+    found = report_of(
+        call.services.logs.replicas, topic, asked.partition, leader_epoch=asked.current_leader_epoch
+    )
     if isinstance(found, ErrorCode):
         return EpochEndOffset(partition=asked.partition, error_code=found)
     return EpochEndOffset(

@@ -96,7 +96,7 @@ async def _ask(
 
 
 def _exists(call: Call, where: TopicPartition) -> bool:
-    topic = call.services.image.topic(where.topic)
+    topic = call.services.cluster.image.topic(where.topic)
     return topic is not None and 0 <= where.partition < len(topic.partitions)
 
 

@@ -42,7 +42,7 @@ def handle(call: Call, request: EndTxnRequest) -> EndTxnResponse | Reply:
 
 
 async def _end_with_another_producer_id(call: Call, request: EndTxnRequest) -> EndTxnResponse:
-    spare_producer_id = await call.services.producer_ids.take()
+    spare_producer_id = await call.services.transactions.producer_ids.take()
     if isinstance(spare_producer_id, Refusal):
         return EndTxnResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
     answer = _ask(call, request, spare_producer_id=spare_producer_id)

@@ -37,7 +37,7 @@ def handle(call: Call, request: WriteTxnMarkersRequest) -> Reply:
 
 async def _answer(call: Call, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
     services = call.services
-    pacer = Pacer(services.world.loop, slice_ms=services.configs.broker[PENSTOCK_LOOP_SLICE_MS])
+    pacer = Pacer(services.node.world.loop, slice_ms=services.node.configs.broker[PENSTOCK_LOOP_SLICE_MS])
     outcomes: deque[ErrorCode | asyncio.Future[ErrorCode]] = deque()
     for asked in request.markers:
         for topic in asked.topics:

@@ -63,7 +63,7 @@ async def handle(call: Call, request: TxnOffsetCommitRequest) -> TxnOffsetCommit
 
 
 def _offset(call: Call, topic: str, partition: TxnOffsetCommitRequestPartition) -> OffsetToCommit:
-    known = call.services.image.topic(topic)
+    known = call.services.cluster.image.topic(topic)
     return OffsetToCommit(
         topic,
         partition.partition_index,
@@ -75,7 +75,7 @@ def _offset(call: Call, topic: str, partition: TxnOffsetCommitRequestPartition) 
 
 
 def _exists(call: Call, offset: OffsetToCommit) -> bool:
-    topic = call.services.image.topic(offset.topic)
+    topic = call.services.cluster.image.topic(offset.topic)
     return topic is not None and 0 <= offset.partition < len(topic.partitions)
 
 
@@ -84,7 +84,9 @@ async def _commit(call: Call, request: TxnOffsetCommitRequest, commit: OffsetCom
     groups = call.services.coordinators.groups
     index = groups.index_for(commit.group_id)
     partition = (
-        ErrorCode.NOT_COORDINATOR if index is None else call.services.replicas.find(CONSUMER_OFFSETS, index)
+        ErrorCode.NOT_COORDINATOR
+        if index is None
+        else call.services.logs.replicas.find(CONSUMER_OFFSETS, index)
     )
     if isinstance(partition, ErrorCode):
         return [ErrorCode.NOT_COORDINATOR] * len(commit.offsets)

@@ -44,9 +44,9 @@ def _describe(
 
 def _entries(call: Call, resource: DescribeConfigsResource) -> list[ConfigEntry] | Refusal:
     name = resource.resource_name
-    configs = call.services.configs
+    configs = call.services.node.configs
     if resource.resource_type == TOPIC:
-        topic = call.services.image.topic(name)
+        topic = call.services.cluster.image.topic(name)
         return unknown_topic(name) if topic is None else configs.describe_topic(topic)
     if resource.resource_type == GROUP:
         return configs.describe_group(name) if name else Refusal(ErrorCode.INVALID_REQUEST, _NO_GROUP)
@@ -55,7 +55,7 @@ def _entries(call: Call, resource: DescribeConfigsResource) -> list[ConfigEntry]
     if not is_this_broker(call, name):
         return Refusal(
             ErrorCode.INVALID_REQUEST,
-            f"Unexpected broker id, expected {call.services.node_id} or empty string, but received {name}",
+            f"Unexpected broker id, expected {call.services.node.node_id} or empty string, but received {name}",
         )
     return configs.describe_broker(name)
 

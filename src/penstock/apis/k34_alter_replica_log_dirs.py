@@ -28,9 +28,9 @@ def handle(call: Call, request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDi
 
 
 def _outcome(call: Call, path: str, topic: str, index: int) -> ErrorCode:
-    if path != call.services.log_dir:
+    if path != call.services.node.log_dir:
         return ErrorCode.LOG_DIR_NOT_FOUND
-    found = call.services.replicas.find_replica(topic, index)
+    found = call.services.logs.replicas.find_replica(topic, index)
     if found is ErrorCode.NOT_LEADER_OR_FOLLOWER:
         return ErrorCode.REPLICA_NOT_AVAILABLE
     return found if isinstance(found, ErrorCode) else ErrorCode.NONE

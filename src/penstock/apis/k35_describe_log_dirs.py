@@ -27,9 +27,9 @@ LOW_PRIORITY = True
 def handle(call: Call, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
     services = call.services
     wanted = _wanted(call, request)
-    usage = services.world.disk.usage()
+    usage = services.node.world.disk.usage()
     result = DescribeLogDirsResult(
-        log_dir=services.log_dir,
+        log_dir=services.node.log_dir,
         topics=_topics(wanted, lambda partition: partition.log.size),
         total_bytes=usage.total,
         usable_bytes=usage.usable,
@@ -54,7 +54,7 @@ def _topics(partitions: Sequence[Replica], size_of: Callable[[Replica], int]) ->
 
 
 def _wanted(call: Call, request: DescribeLogDirsRequest) -> list[Replica]:
-    partitions = call.services.replicas
+    partitions = call.services.logs.replicas
     if request.topics is None:
         return list(partitions.all())
     wanted = {

@@ -33,7 +33,7 @@ async def _grow(
     assignments = None
     if asked.assignments is not None:
         assignments = [tuple(assignment.broker_ids) for assignment in asked.assignments]
-    outcome = await call.services.controller.create_partitions(
+    outcome = await call.services.cluster.controller.create_partitions(
         asked.name, asked.count, assignments, validate_only=validate_only
     )
     return _result(asked, outcome if isinstance(outcome, Refusal) else Refusal(ErrorCode.NONE))

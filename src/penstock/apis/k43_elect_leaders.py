@@ -25,7 +25,9 @@ async def handle(call: Call, request: ElectLeadersRequest) -> ElectLeadersRespon
             for topic in request.topic_partitions
             for number in topic.partitions
         ]
-    moves = await call.services.controller.elect_leaders(partitions, unclean=request.election_type == UNCLEAN)
+    moves = await call.services.cluster.controller.elect_leaders(
+        partitions, unclean=request.election_type == UNCLEAN
+    )
     if isinstance(moves, Refusal):
         return ElectLeadersResponse(error_code=moves.code, replica_election_results=[])
     results: dict[str, ReplicaElectionResult] = {}

@@ -27,7 +27,7 @@ async def handle(
         for topic in request.topics
         for each in topic.partitions
     ]
-    outcomes = await call.services.controller.exchange_replicas(
+    outcomes = await call.services.cluster.controller.exchange_replicas(
         asked_for, keeps_factor=not request.allow_replication_factor_change
     )
     if isinstance(outcomes, Refusal):

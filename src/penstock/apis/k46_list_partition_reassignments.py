@@ -17,7 +17,7 @@ ANSWERED_BY_CONTROLLER = ListPartitionReassignmentsResponse
 
 def handle(call: Call, request: ListPartitionReassignmentsRequest) -> ListPartitionReassignmentsResponse:
     if (
-        not call.services.controller.is_active
+        not call.services.cluster.controller.is_active
     ):  # and knows less, perhaps: no answer rather than that all is done
         return ListPartitionReassignmentsResponse(
             error_code=NOT_CONTROLLER.code, error_message=NOT_CONTROLLER.message, topics=[]
@@ -26,7 +26,7 @@ def handle(call: Call, request: ListPartitionReassignmentsRequest) -> ListPartit
     if request.topics is not None:
         wanted = {(topic.name, number) for topic in request.topics for number in topic.partition_indexes}
     answers: dict[str, OngoingTopicReassignment] = {}
-    for where, state in exchanges_under_way(call.services.image).items():
+    for where, state in exchanges_under_way(call.services.cluster.image).items():
         if wanted is not None and tuple(where) not in wanted:
             continue
         answer = answers.setdefault(where.topic, OngoingTopicReassignment(name=where.topic, partitions=[]))

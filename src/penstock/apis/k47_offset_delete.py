@@ -16,7 +16,7 @@ VERSIONS = (0, 0)
 
 
 async def handle(call: Call, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
-    image = call.services.image
+    image = call.services.cluster.image
     known = [
         (topic.name, partition.partition_index)
         for topic in request.topics

@@ -23,7 +23,7 @@ async def handle(call: Call, request: AlterPartitionRequest) -> AlterPartitionRe
         for topic in request.topics
         for asked in topic.partitions
     }
-    verdicts = await call.services.controller.alter_partitions(
+    verdicts = await call.services.cluster.controller.alter_partitions(
         request.broker_id, proposals, broker_epoch=request.broker_epoch
     )
     if isinstance(verdicts, Refusal):

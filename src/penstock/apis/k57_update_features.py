@@ -36,7 +36,7 @@ async def handle(call: Call, request: UpdateFeaturesRequest) -> UpdateFeaturesRe
 def _in_newest_words(call: Call, request: UpdateFeaturesRequest) -> UpdateFeaturesRequest:
     if call.version >= TYPES_SINCE:
         return request
-    lowers = call.services.image.features.level
+    lowers = call.services.cluster.image.features.level
     return UpdateFeaturesRequest(
         timeout_ms=request.timeout_ms,
         feature_updates=[
@@ -57,7 +57,9 @@ async def _update(call: Call, request: UpdateFeaturesRequest) -> UpdateFeaturesR
         update.feature: FeatureUpdate(update.max_version_level, update.upgrade_type)
         for update in request.feature_updates
     }
-    outcome = await call.services.controller.update_features(updates, validate_only=request.validate_only)
+    outcome = await call.services.cluster.controller.update_features(
+        updates, validate_only=request.validate_only
+    )
     if isinstance(outcome, Refusal):
         return UpdateFeaturesResponse(error_code=outcome.code, error_message=outcome.message)
     return UpdateFeaturesResponse()

@@ -18,7 +18,7 @@ CONTROLLERS = 2
 
 
 def handle(call: Call, request: DescribeClusterRequest) -> DescribeClusterResponse:
-    image = call.services.image
+    image = call.services.cluster.image
     if request.endpoint_type != BROKERS:
         code = (
             ErrorCode.MISMATCHED_ENDPOINT_TYPE

@@ -28,7 +28,7 @@ def handle(call: Call, request: DescribeProducersRequest) -> DescribeProducersRe
 
 
 def _describe(call: Call, topic: str, index: int) -> PartitionResponse:
-    partition = call.services.replicas.find(topic, index)
+    partition = call.services.logs.replicas.find(topic, index)
     if isinstance(partition, ErrorCode):
         words = f"There is no partition {index} of topic {topic} that this broker leads."
         return PartitionResponse(partition_index=index, error_code=partition, error_message=words)

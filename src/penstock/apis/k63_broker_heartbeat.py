@@ -14,10 +14,12 @@ BROKERS_ONLY = True
 
 async def handle(call: Call, request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
     services = call.services
-    broker = services.image.brokers.get(request.broker_id)
-    if not services.controller.is_active or services.broker_registry is None:
+    broker = services.cluster.image.brokers.get(request.broker_id)
+    if not services.cluster.controller.is_active or services.cluster.broker_registry is None:
         return BrokerHeartbeatResponse(error_code=ErrorCode.NOT_CONTROLLER)
     if broker is None or broker.epoch != request.broker_epoch:
         return BrokerHeartbeatResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
-    left = await services.broker_registry.hand_over(request.broker_id) if request.want_shut_down else 1
+    left = (
+        await services.cluster.broker_registry.hand_over(request.broker_id) if request.want_shut_down else 1
+    )
     return BrokerHeartbeatResponse(is_caught_up=True, is_fenced=broker.fenced, should_shut_down=left == 0)

@@ -14,10 +14,10 @@ BROKERS_ONLY = True
 
 
 async def handle(call: Call, request: AllocateProducerIdsRequest) -> AllocateProducerIdsResponse:
-    broker = call.services.image.brokers.get(request.broker_id)
+    broker = call.services.cluster.image.brokers.get(request.broker_id)
     if broker is None or broker.epoch != request.broker_epoch:
         return AllocateProducerIdsResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
-    first = await call.services.controller.allocate_producer_ids()
+    first = await call.services.cluster.controller.allocate_producer_ids()
     if isinstance(first, Refusal):
         return AllocateProducerIdsResponse(error_code=first.code)
     return AllocateProducerIdsResponse(producer_id_start=first, producer_id_len=PRODUCER_ID_BLOCK)

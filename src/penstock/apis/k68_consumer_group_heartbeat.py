@@ -23,7 +23,7 @@ LOW_PRIORITY = True
 
 
 def handle(call: Call, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse | Reply:
-    if call.services.image.features.level(GROUP_VERSION) == 0:
+    if call.services.cluster.image.features.level(GROUP_VERSION) == 0:
         return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     heartbeat = _heartbeat(call, request)
     answer = call.services.coordinators.groups.ask_at_once(
@@ -67,6 +67,6 @@ def _heartbeat(call: Call, request: ConsumerGroupHeartbeatRequest) -> ConsumerHe
         owned=None
         if owned is None
         else assignment_of((TopicId(topic.topic_id), topic.partitions) for topic in owned),
-        new_member_id=format_id(TopicId(call.services.world.entropy.random_bytes(16))),
+        new_member_id=format_id(TopicId(call.services.node.world.entropy.random_bytes(16))),
         version=call.version,
     )

@@ -26,7 +26,7 @@ CONSUMER = 1
 
 
 async def handle(call: Call, request: ConsumerGroupDescribeRequest) -> ConsumerGroupDescribeResponse:
-    if call.services.image.features.level(GROUP_VERSION) == 0:
+    if call.services.cluster.image.features.level(GROUP_VERSION) == 0:
         return ConsumerGroupDescribeResponse(
             groups=[
                 DescribedGroup(group_id=group_id, error_code=ErrorCode.UNSUPPORTED_VERSION)
@@ -75,7 +75,7 @@ def _member(call: Call, member: DescribedConsumer) -> Member:
 
 def _assignment(call: Call, assignment: assignments.Assignment) -> Assignment:
     """With the topics' names, and so without those that have been deleted."""
-    names = ((topic_id, call.services.image.name_of(topic_id)) for topic_id in sorted(assignment))
+    names = ((topic_id, call.services.cluster.image.name_of(topic_id)) for topic_id in sorted(assignment))
     return Assignment(
         topic_partitions=[
             TopicPartitions(topic_id=topic_id, topic_name=name, partitions=sorted(assignment[topic_id]))

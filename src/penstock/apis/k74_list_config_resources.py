@@ -26,7 +26,7 @@ def handle(call: Call, request: ListConfigResourcesRequest) -> ListConfigResourc
     wanted = request.resource_types or list(_ALL)
     if any(kind not in _ALL for kind in wanted):
         return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
-    image = call.services.image
+    image = call.services.cluster.image
     found = []
     if TOPIC in wanted:
         found += [ConfigResource(resource_name=t.name, resource_type=TOPIC) for t in image.topics()]

@@ -22,11 +22,11 @@ LOW_PRIORITY = True
 def handle(call: Call, request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
     if not _cursor_is_valid(request):
         return DescribeTopicPartitionsResponse(topics=[_invalid(topic.name) for topic in request.topics])
-    limit = call.services.configs.broker[MAX_REQUEST_PARTITION_SIZE_LIMIT]
+    limit = call.services.node.configs.broker[MAX_REQUEST_PARTITION_SIZE_LIMIT]
     room = min(max(request.response_partition_limit, 1), limit)
     response = DescribeTopicPartitionsResponse()
     for name in _names(call, request):
-        topic = call.services.image.topic(name)
+        topic = call.services.cluster.image.topic(name)
         if topic is None:
             response.topics.append(_unknown(name))
             continue
@@ -62,7 +62,7 @@ def _names(call: Call, request: DescribeTopicPartitionsRequest) -> list[str]:
     if request.topics:
         names = sorted({topic.name for topic in request.topics})
     else:
-        names = [topic.name for topic in call.services.image.topics()]
+        names = [topic.name for topic in call.services.cluster.image.topics()]
     if request.cursor is None:
         return names
     return [name for name in names if name >= request.cursor.topic_name]

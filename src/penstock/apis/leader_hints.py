@@ -25,13 +25,15 @@ def hint(call: Call, code: int, topic: bytes | str, index: int) -> Hint | None:
     if code not in _HINTED:
         return None
     services = call.services
-    image = services.image
+    image = services.cluster.image
     found = image.topic_by_id(topic) if isinstance(topic, bytes) else image.topic(topic)
     if found is None or not 0 <= index < len(found.partitions):
         return None
     state = found.partitions[index]
     broker = image.brokers.get(state.leader)  # there is none with the id -1
-    if broker is None or services.broker_view.seems_dead(state.leader, now=services.world.loop.time()):
+    if broker is None or services.cluster.broker_view.seems_dead(
+        state.leader, now=services.node.world.loop.time()
+    ):
         return None
     address = broker.address(call.client.listener)
     return None if address is None else Hint(address, state.leader_epoch)

@@ -50,20 +50,24 @@ class Background:
 
     def __init__(self, services: Services, directory: DataDirectory, connections: Connections) -> None:
         self._services = services
-        self._loop = services.world.loop
+        self._loop = services.node.world.loop
         self._directory = directory
         self._connections = connections
         self._compactor = Compactor(
-            services.world, services.configs, services.replicas, directory, services.metrics
+            services.node.world,
+            services.node.configs,
+            services.logs.replicas,
+            directory,
+            services.node.metrics,
         )
         self._tasks: list[asyncio.Task[None]] = []
-        self._delay_s = services.metrics.histogram(
+        self._delay_s = services.node.metrics.histogram(
             "penstock_loop_delay_seconds", "How much later than asked for the event loop ran a timer."
         )
 
     @property
     def _settings(self) -> Settings:
-        return self._services.configs.broker
+        return self._services.node.configs.broker
 
     def start(self) -> None:
         for chore in self._chores():
@@ -121,13 +125,13 @@ class Background:
             for partition in some:
                 since_ms = partition.unflushed_since_ms
                 if since_ms is not None and now_ms - since_ms >= partition.topic_rules.flush_ms:
-                    self._services.flusher.request(partition)
+                    self._services.logs.flusher.request(partition)
 
     async def expire_segments(self) -> None:
         """Delete what retention wants gone, after the new starts of all those logs are written down."""
         expired: list[tuple[Replica, int]] = []
         async for partition in self._paced():
-            if not partition.log.failed and await self._services.world.work.run(
+            if not partition.log.failed and await self._services.node.world.work.run(
                 partition.has_expired_segments
             ):
                 new_start = partition.expire()
@@ -139,7 +143,7 @@ class Background:
             partition.delete_segments_below(new_start)
 
     async def _write_down_starts(self, expired: list[tuple[Replica, int]]) -> None:
-        partitions = self._services.replicas
+        partitions = self._services.logs.replicas
         try:
             await partitions.write_start_offsets()
         except OSError as error:
@@ -147,7 +151,9 @@ class Background:
                 raise
             # What would make room must not wait for room: the indexes of what goes anyway make some.
             for partition, new_start in expired:
-                await self._services.world.work.run(partial(partition.log.remove_indexes_below, new_start))
+                await self._services.node.world.work.run(
+                    partial(partition.log.remove_indexes_below, new_start)
+                )
             await partitions.write_start_offsets()
 
     async def remove_deleted(self) -> None:
@@ -156,12 +162,12 @@ class Background:
         async for some in self._some_at_a_time():
             for partition in some:
                 for removal in partition.log.due_removals(now_ms):
-                    await self._services.world.work.run(partial(removal.run, partition.disk))
-        await self._services.replicas.remove_doomed()
+                    await self._services.node.world.work.run(partial(removal.run, partition.disk))
+        await self._services.logs.replicas.remove_doomed()
 
     async def write_checkpoints(self) -> None:
         """Write down up to where each log is synced, and where it starts."""
-        await self._services.replicas.write_checkpoints()
+        await self._services.logs.replicas.write_checkpoints()
 
     async def expire_producers(self) -> None:
         limit_ms = self._settings[PRODUCER_ID_EXPIRATION_MS]
@@ -182,14 +188,14 @@ class Background:
 
     async def _paced(self) -> AsyncIterator[Replica]:
         pacer = Pacer(self._loop, slice_ms=self._settings[PENSTOCK_LOOP_SLICE_MS])
-        for partition in list(self._services.replicas.all()):
+        for partition in list(self._services.logs.replicas.all()):
             yield partition
             await pacer.pause()
 
     async def _some_at_a_time(self) -> AsyncIterator[list[Replica]]:
         """For what takes less than a microsecond each: with thousands of partitions, pausing is most of the work."""
         pacer = Pacer(self._loop, slice_ms=self._settings[PENSTOCK_LOOP_SLICE_MS])
-        partitions = list(self._services.replicas.all())
+        partitions = list(self._services.logs.replicas.all())
         for begin in range(0, len(partitions), _AT_A_TIME):
             yield partitions[begin : begin + _AT_A_TIME]
             await pacer.pause()

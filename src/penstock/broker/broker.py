@@ -5,21 +5,12 @@ import logging
 from collections.abc import Callable
 
 from penstock.apis import ApiTable
-from penstock.apis.context import Services
+from penstock.apis.context import ClusterServices, Services
 from penstock.base.broker_settings import (
     BROKER_RACK,
-    DEFAULT_REPLICATION_FACTOR,
-    MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS,
     NODE_ID,
-    NUM_PARTITIONS,
     PENSTOCK_DRAIN_TIMEOUT_MS,
-    PENSTOCK_FETCH_SESSION_PARTITIONS_MAX,
-    PENSTOCK_LOOP_SLICE_MS,
     PENSTOCK_METRICS_LISTEN,
-    PENSTOCK_PARTITIONS_MAX,
-    PENSTOCK_QUEUED_SYNCS_MAX,
-    PENSTOCK_SYNC_WHOLE_FILE_SYSTEM_FROM,
-    PENSTOCK_WORK_THREADS,
     advertised,
     bound,
 )
@@ -27,7 +18,6 @@ from penstock.base.cluster_settings import (
     CONTROLLED_SHUTDOWN_ENABLE,
     INITIAL_BROKER_REGISTRATION_TIMEOUT_MS,
     INTER_BROKER_LISTENER_NAME,
-    LEADER_REPLICATION_THROTTLED_RATE,
     PENSTOCK_FEATURE_LEVELS_MAX,
     PENSTOCK_SHUTDOWN_NOTICE_MS,
     PENSTOCK_SHUTDOWN_TIMEOUT_MS,
@@ -43,6 +33,7 @@ from penstock.broker.connections import Connections
 from penstock.broker.http import HttpConnections
 from penstock.broker.leaving import ShutdownDeadline
 from penstock.broker.listening import listen_error
+from penstock.broker.service_groups import build_controller, build_logs, build_node, build_services
 from penstock.cluster.features import refusal_to_join, unsupported
 from penstock.cluster.image import load_image, set_up
 from penstock.cluster.metadata import BrokerRegistration as BrokerMetadata
@@ -57,18 +48,10 @@ from penstock.controller.failure_detector.view import BrokerView
 from penstock.controller.link import ControllerLink
 from penstock.controller.majority_elections import MajorityElections
 from penstock.controller.metadata_writer import MetadataWriter
-from penstock.core.fetch_sessions import FetchSessions
 from penstock.services.configs import Configs
-from penstock.services.coordinators.coordinators import Coordinators
-from penstock.services.flusher import Flusher
 from penstock.services.metadata_publisher import BrokerMetadataPublisher
 from penstock.services.metrics import Metrics
-from penstock.services.producer_ids import ProducerIds
-from penstock.services.producing import Producing
-from penstock.services.replicas.replica_manager import ReplicaManager
 from penstock.services.replication.replication import Replication
-from penstock.services.replication.throttling import ReplicationThrottle
-from penstock.services.transactions.transactions import Transactions
 from penstock.storage.data_directory import DataDirectory
 from penstock.world import World
 from penstock.world.loop import Server
@@ -107,7 +90,7 @@ class Broker:
         self._broker_view = BrokerView()
         self._replication: Replication | None = None
         self._balancer: Balancer | None = None
-        self._appointments: MajorityElections | None = None
+        self._majority_elections: MajorityElections | None = None
         self._servers: list[Server] = []
         self._connections: Connections | None = None
         self._http: HttpConnections | None = None
@@ -133,18 +116,20 @@ class Broker:
         services = await self._assemble()
         self._services = services
         self._publisher.on_brokers.append(services.transactions.brokers_changed)
-        self._publisher.on_brokers.append(services.replicas.brokers_changed)
+        self._publisher.on_brokers.append(services.logs.replicas.brokers_changed)
         self._publisher.on_brokers.append(
-            lambda: self._broker_view.brokers_changed(services.image, now=self._world.loop.time())
+            lambda: self._broker_view.brokers_changed(services.cluster.image, now=self._world.loop.time())
         )
-        apis = ApiTable(services.metrics)
-        services.api_versions.update(apis.advertised(self._static))
-        services.broker_api_versions.update(apis.between_brokers)
+        apis = ApiTable(services.node.metrics)
+        services.node.api_versions.update(apis.advertised(self._static))
+        services.node.broker_api_versions.update(apis.between_brokers)
         if self._member is None and not self._directory.was_closed_cleanly:
-            await services.controller.begin_new_leader_epochs()
-        await services.replicas.load([self._publisher.permitted(topic) for topic in services.image.topics()])
+            await services.cluster.controller.begin_new_leader_epochs()
+        await services.logs.replicas.load(
+            [self._publisher.permitted(topic) for topic in services.cluster.image.topics()]
+        )
         # What a crash left unsynced is below the high watermark before anybody asks for it.
-        await services.flusher.settle()
+        await services.logs.flusher.settle()
         connections = Connections(services, apis)
         self._connections = connections
         if self._member is not None:
@@ -153,7 +138,7 @@ class Broker:
         self._background = Background(services, self._directory, connections)
         try:
             await self._listen(connections)
-            await self._listen_http(services.metrics)
+            await self._listen_http(services.node.metrics)
         except BaseException:
             self._close_servers()
             await self._close_data()  # all of it was read: the next start need not look again
@@ -181,7 +166,7 @@ class Broker:
             features=self._supported,
         )
         if self._member is None:
-            self.services.image.apply_broker(own)
+            self.services.cluster.image.apply_broker(own)
         else:
             await self._member.join(own, timeout_ms=settings[INITIAL_BROKER_REGISTRATION_TIMEOUT_MS])
             assert self._connections is not None
@@ -194,108 +179,55 @@ class Broker:
 
     async def _assemble(self) -> Services:
         world, settings = self._world, self._static
-        node_id = settings[NODE_ID]
         image = MetadataImage(self._directory.meta.cluster_id)
-        configs = Configs(settings, image, node_id=node_id)
-        metrics = Metrics()
-        flusher = Flusher(
-            world,
-            lanes=settings[PENSTOCK_WORK_THREADS],
-            queue_max=settings[PENSTOCK_QUEUED_SYNCS_MAX],
-            whole_from=settings[PENSTOCK_SYNC_WHOLE_FILE_SYSTEM_FROM],
+        node = build_node(world, settings, image, log_dir=self._log_dir)
+        logs = build_logs(node, self._directory, settings, image)
+        publisher = self._publisher = BrokerMetadataPublisher(
+            image, logs.replicas, node.configs, node_id=node.node_id
         )
-        replicas = ReplicaManager(
-            world,
-            self._directory,
-            flusher,
-            configs,
-            node_id=node_id,
-            slice_ms=settings[PENSTOCK_LOOP_SLICE_MS],
-            metrics=metrics,
-            deletions=image.deletions,
-        )
-        publisher = self._publisher = BrokerMetadataPublisher(image, replicas, configs, node_id=node_id)
         loader = MetadataLoader(world, image, publisher)
         await set_up(
             world.store, image.cluster_id, shared=self._sessions is not None, supported=self._supported
         )
-        controller = Controller(
-            world,
-            image,
-            configs,
-            default_partition_count=settings[NUM_PARTITIONS],
-            default_replication_factor=settings[DEFAULT_REPLICATION_FACTOR],
-            partition_count_max=settings[PENSTOCK_PARTITIONS_MAX],
-        )
-        link = await self._find_controller(image, loader, publisher, controller, configs)
+        controller = build_controller(node, settings, image)
+        link = await self._find_controller(image, loader, publisher, controller, node.configs)
         problems = unsupported(image.features, self._supported)
         if problems:
             await world.work.run(self._directory.leave_as_found)
             raise refusal_to_join(problems)
-        await replicas.set_data_version(image.features.level(PENSTOCK_VERSION))
-        configs.reload()
-        coordinators = Coordinators(world, image, link, replicas, configs)
-        publisher.on_topic.append(coordinators.leadership_changed)
-        if self._member is not None:
-            self._replication = Replication(
-                world, image, replicas, self._peers, configs, link, node_id=node_id
-            )
-            self._balancer = Balancer(
-                world, image, controller, configs, replicas, self._peers, node_id=node_id
-            )
-            self._appointments = MajorityElections(
-                world,
-                image,
-                controller,
-                self._member.broker_registry,
-                replicas,
-                self._peers,
-                node_id=node_id,
-            )
-            publisher.on_topic.append(self._appointments.topic_changed)
-            publisher.on_brokers.append(self._appointments.look)
-            controller.on_active = self._appointments.look
-        transactions = Transactions(
-            world,
-            image,
-            replicas,
-            coordinators.transactions,
-            coordinators.groups,
-            node_id=node_id,
-            slice_ms=settings[PENSTOCK_LOOP_SLICE_MS],
-        )
-        metrics.gauge("penstock_topics", "Topics in the cluster.", lambda: image.topic_count)
-        metrics.gauge("penstock_partitions", "Partitions in the cluster.", lambda: image.partition_count)
-        return Services(
-            world=world,
-            configs=configs,
-            node_id=node_id,
-            log_dir=self._log_dir,
+        await logs.replicas.set_data_version(image.features.level(PENSTOCK_VERSION))
+        node.configs.reload()
+        cluster = ClusterServices(
             image=image,
             supported_features=self._supported,
             controller=controller,
             controller_link=link,
             broker_registry=None if self._member is None else self._member.broker_registry,
-            replicas=replicas,
-            producing=Producing(world, replicas, flusher, transactions.verifier),
-            flusher=flusher,
-            leader_throttle=ReplicationThrottle(world, configs, LEADER_REPLICATION_THROTTLED_RATE),
-            fetch_sessions=FetchSessions(
-                slots=settings[MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS],
-                partitions_max=settings[PENSTOCK_FETCH_SESSION_PARTITIONS_MAX],
-                random_below=world.entropy.random_below,
-            ),
-            producer_ids=ProducerIds(link),
-            coordinators=coordinators,
-            transactions=transactions,
-            metrics=metrics,
             broker_view=self._broker_view,
-            bytes_out=metrics.counter("penstock_sent_bytes_total", "Bytes of answers."),
-            refused_connections=metrics.counter(
-                "penstock_refused_connections_total",
-                "Connections closed for what they sent, or over a limit.",
-            ),
         )
+        services = build_services(node, logs, cluster, settings)
+        publisher.on_topic.append(services.coordinators.leadership_changed)
+        if self._member is not None:
+            self._build_cluster_work(services, self._member)
+        node.metrics.gauge("penstock_topics", "Topics in the cluster.", lambda: image.topic_count)
+        node.metrics.gauge("penstock_partitions", "Partitions in the cluster.", lambda: image.partition_count)
+        return services
+
+    def _build_cluster_work(self, services: Services, member: ClusterMember) -> None:
+        """What only a broker of a cluster does: replicate, balance, elect leaders by majority."""
+        world, node_id, configs = self._world, services.node.node_id, services.node.configs
+        image, controller = services.cluster.image, services.cluster.controller
+        replicas = services.logs.replicas
+        self._replication = Replication(
+            world, image, replicas, self._peers, configs, services.cluster.controller_link, node_id=node_id
+        )
+        self._balancer = Balancer(world, image, controller, configs, replicas, self._peers, node_id=node_id)
+        elections = self._majority_elections = MajorityElections(
+            world, image, controller, member.broker_registry, replicas, self._peers, node_id=node_id
+        )
+        self._publisher.on_topic.append(elections.topic_changed)
+        self._publisher.on_brokers.append(elections.look)
+        controller.on_active = elections.look
 
     async def _find_controller(
         self,
@@ -367,7 +299,7 @@ class Broker:
 
     def _what_is_wrong(self) -> str | None:
         """Why this broker does not serve, or not all that it should."""
-        return self._problem or self.services.replicas.room.problem()
+        return self._problem or self.services.logs.replicas.room.problem()
 
     async def _bind(
         self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int, *, option: str
@@ -415,8 +347,8 @@ class Broker:
                 await self._background.stop()
             if self._replication is not None:
                 await self._replication.stop()
-            if self._appointments is not None:
-                await self._appointments.stop()
+            if self._majority_elections is not None:
+                await self._majority_elections.stop()
             if self._member is not None:
                 await self._member.stop()
             if self._services is not None:
@@ -437,8 +369,8 @@ class Broker:
         """Let others lead. Clients learn that from an answer; one that loses its only connection instead may not look
         for another leader for a second (librdkafka does so at the next tick of a timer).
         """
-        partitions = () if self._services is None else self._services.replicas.all()
-        has_heirs = any(each.is_leader and len(each.state.isr) > 1 for each in partitions)
+        replicas = () if self._services is None else self._services.logs.replicas.all()
+        has_heirs = any(each.is_leader and len(each.state.isr) > 1 for each in replicas)
         await member.leave()
         if has_heirs:
             await self._world.loop.sleep(self._static[PENSTOCK_SHUTDOWN_NOTICE_MS] / 1000)
@@ -476,9 +408,9 @@ class Broker:
     async def _close_data(self) -> None:
         await self._world.store.close()  # changes of metadata that still come are refused
         if self._services is not None:
-            await self._services.controller.settle()
-            await self._services.flusher.settle()
-            await self._services.replicas.close_cleanly()
+            await self._services.cluster.controller.settle()
+            await self._services.logs.flusher.settle()
+            await self._services.logs.replicas.close_cleanly()
 
     def _close_servers(self) -> None:
         for server in self._servers:

@@ -81,7 +81,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         on_lost: Callable[["ServerConnection"], None],
     ) -> None:
         self._services = services
-        self._loop = services.world.loop
+        self._loop = services.node.world.loop
         self._apis = apis
         self.arrivals = Arrivals(
             memory, request_bytes_max=request_bytes_max, buffers=buffers, wake=self._got_memory
@@ -510,7 +510,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             return
         assert self._transport is not None
         self._unsent, self._unsent_bytes = [], 0
-        self._services.bytes_out.add(count)
+        self._services.node.bytes_out.add(count)
         if len(unsent) == 1:
             self._transport.write(unsent[0])
         elif count <= GATHERED_BYTES_MAX:
@@ -531,7 +531,7 @@ class ServerConnection(asyncio.BufferedProtocol):
                 self.client.port,
                 exc_info=error,
             )
-        self._services.refused_connections.add()
+        self._services.node.refused_connections.add()
         self.abort()
 
     def abort(self) -> None:

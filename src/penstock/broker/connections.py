@@ -43,7 +43,7 @@ class Connections:
         self._apis = apis
         self._open: dict[ServerConnection, None] = {}
         self._per_address: Counter[str] = Counter()
-        settings = services.configs.broker
+        settings = services.node.configs.broker
         self._memory = RequestMemory(
             settings[QUEUED_MAX_REQUEST_BYTES],
             progress_timeout_s=settings[PENSTOCK_REQUEST_PROGRESS_TIMEOUT_MS] / 1000,
@@ -52,36 +52,36 @@ class Connections:
             ServerConnection, None
         ] = {}  # whose clients do not take their answers, for longest first
         self._progress_timer: Timer | None = None  # while requests wait for memory
-        self._lines = ScarceLines(log, services.world.loop.time)
-        self.lease_guard = LeaseGuard(services.world.loop, end_connections=self.abort_all)
-        self._buffers = LargeBuffers(services.world.loop)
-        self._turns = Turns(services.world.loop, slice_ms=settings[PENSTOCK_LOOP_SLICE_MS])
-        self._pipelined = Turns(services.world.loop, slice_ms=TURN_MS_MAX)
-        self._reading = Turns(services.world.loop, slice_ms=0.0)  # one connection per turn of the loop
-        services.metrics.gauge(
+        self._lines = ScarceLines(log, services.node.world.loop.time)
+        self.lease_guard = LeaseGuard(services.node.world.loop, end_connections=self.abort_all)
+        self._buffers = LargeBuffers(services.node.world.loop)
+        self._turns = Turns(services.node.world.loop, slice_ms=settings[PENSTOCK_LOOP_SLICE_MS])
+        self._pipelined = Turns(services.node.world.loop, slice_ms=TURN_MS_MAX)
+        self._reading = Turns(services.node.world.loop, slice_ms=0.0)  # one connection per turn of the loop
+        services.node.metrics.gauge(
             "penstock_patient_requests",
             "Requests and answers that wait for their turn.",
             lambda: len(self._turns),
         )
-        services.metrics.gauge(
+        services.node.metrics.gauge(
             "penstock_request_bytes", "Bytes of requests that arrive or wait.", lambda: self._memory.held
         )
-        services.metrics.gauge(
+        services.node.metrics.gauge(
             "penstock_requests_waiting_for_memory",
             "Requests that are not read on before others have given back their memory.",
             lambda: self._memory.waiting_count,
         )
-        self._ended_without_progress = services.metrics.counter(
+        self._ended_without_progress = services.node.metrics.counter(
             "penstock_requests_without_progress_total",
             "Connections closed since their requests held memory that others waited for, and made no progress.",
         )
-        services.metrics.gauge(
+        services.node.metrics.gauge(
             "penstock_connections", "Connections that are open now.", lambda: len(self._open)
         )
 
     @property
     def _settings(self) -> Settings:
-        return self._services.configs.broker
+        return self._services.node.configs.broker
 
     def make(self, listener: str) -> ServerConnection:
         """A protocol for one more connection; whether it may stay is decided when its address is known."""
@@ -118,7 +118,7 @@ class Connections:
             self._lines.warn(
                 "connection from %s:%s refused: %s", connection.client.host, connection.client.port, reason
             )
-            self._services.refused_connections.add()
+            self._services.node.refused_connections.add()
             return False
         self._open[connection] = None
         self._per_address[host] += 1
@@ -163,13 +163,13 @@ class Connections:
 
     def _judge_progress_soon(self) -> None:
         if self._progress_timer is None:
-            loop = self._services.world.loop
+            loop = self._services.node.world.loop
             self._progress_timer = loop.call_later(_PROGRESS_LOOK_S, self._judge_progress)
 
     def _judge_progress(self) -> None:
         """While requests wait for memory: close connections that have some and make too little progress."""
         self._progress_timer = None
-        guilty = set(self._memory.without_progress(self._services.world.loop.time()))
+        guilty = set(self._memory.without_progress(self._services.node.world.loop.time()))
         for connection in [each for each in self._open if each.arrivals.memory in guilty]:
             self._ended_without_progress.add()
             connection.give_up(
@@ -183,7 +183,7 @@ class Connections:
 
     def close_idle(self) -> None:
         """Close connections that have asked for nothing for too long, or stopped in the middle of asking."""
-        now = self._services.world.loop.time()
+        now = self._services.node.world.loop.time()
         idle_ms = self._settings[CONNECTIONS_MAX_IDLE_MS]
         arrival_ms = self._settings[PENSTOCK_REQUEST_ARRIVAL_TIMEOUT_MS]
         for connection in list(self._open):
@@ -195,10 +195,10 @@ class Connections:
 
     async def drain(self, *, timeout_ms: int) -> None:
         """Answer what is under way, for at most `timeout_ms`, then close everything."""
-        loop = self._services.world.loop
+        loop = self._services.node.world.loop
         timer = loop.call_later(timeout_ms / 1000, self.abort_all)
         drains = [loop.create_task(connection.drain()) for connection in list(self._open)]
-        self._services.replicas.end_waiting_fetches()
+        self._services.logs.replicas.end_waiting_fetches()
         await asyncio.gather(*drains)
         timer.cancel()
         if self._progress_timer is not None:

@@ -158,7 +158,7 @@ async def _serve(arguments: argparse.Namespace, settings: Settings, started_at: 
         VERSION,
         broker.bootstrap_servers,
         settings[NODE_ID],
-        broker.services.image.cluster_id,
+        broker.services.cluster.image.cluster_id,
         data_directory(settings),
         round((time.monotonic() - started_at) * 1000),
     )

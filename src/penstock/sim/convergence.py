@@ -48,12 +48,12 @@ def _controllers(store: SharedStore, services: dict[int, Services]) -> Iterator[
         yield "there is no controller"
         return
     elected = json.loads(content)["node_id"]
-    active = [node_id for node_id, each in services.items() if each.controller.is_active]
+    active = [node_id for node_id, each in services.items() if each.cluster.controller.is_active]
     if active != [elected]:
         yield f"broker {elected} was elected, and {active or 'nobody'} acts as the controller"
     for node_id, each in services.items():
-        if each.image.controller_id != elected:
-            yield f"broker {node_id} takes {each.image.controller_id} for the controller, not {elected}"
+        if each.cluster.image.controller_id != elected:
+            yield f"broker {node_id} takes {each.cluster.image.controller_id} for the controller, not {elected}"
 
 
 def _registrations(store: SharedStore, services: dict[int, Services]) -> Iterator[str]:
@@ -69,7 +69,7 @@ def _offline(services: dict[int, Services]) -> dict[tuple[str, int], list[int]]:
     """The partitions whose logs have failed, and where."""
     found: dict[tuple[str, int], list[int]] = {}
     for node_id, each in services.items():
-        for partition in each.replicas.all():
+        for partition in each.logs.replicas.all():
             if partition.log.failed is not None:
                 found.setdefault((partition.topic, partition.index), []).append(node_id)
     return found
@@ -109,7 +109,7 @@ def _misplaced(store: SharedStore, topics: list[Topic], services: dict[int, Serv
             if state.leader in drained and not drained.issuperset(state.replicas):
                 yield f"{topic.name}-{index} is led by a drained broker: {state}"
     for node_id, each in services.items():
-        for partition in each.replicas.all():
+        for partition in each.logs.replicas.all():
             if node_id not in replicas.get((partition.topic, partition.index), ()):
                 yield f"broker {node_id} holds {partition.topic}-{partition.index}, which is elsewhere"
     brokers = [BrokerFact(node_id, is_leaving=node_id in drained) for node_id in services]
@@ -119,7 +119,7 @@ def _misplaced(store: SharedStore, topics: list[Topic], services: dict[int, Serv
 
 
 def _image(store: SharedStore, topics: list[Topic], services: Services) -> Iterator[str]:
-    image, name = services.image, f"broker {services.node_id}"
+    image, name = services.cluster.image, f"broker {services.node.node_id}"
     known = {topic.name: topic for topic in image.topics()}
     for topic in topics:
         if known.pop(topic.name, None) != topic:
@@ -151,7 +151,7 @@ def _unlike(topic: Topic, nodes: Sequence[Node]) -> Iterator[str]:
 def _content(node: Node, topic: str, index: int) -> bytes | None:
     """All that a replica's log holds; None if there is no replica."""
     assert node.broker is not None
-    partition = node.broker.services.replicas.find_replica(topic, index)
+    partition = node.broker.services.logs.replicas.find_replica(topic, index)
     if not isinstance(partition, Replica):
         return None
     segments = partition.log.segments

@@ -47,7 +47,8 @@ def leftover_partition_directories(node: Node) -> list[str]:
     """Directories of partitions that the node has no replica of, though their topic id is known."""
     assert node.broker is not None
     held = {
-        TopicPartition(partition.topic, partition.index) for partition in node.broker.services.replicas.all()
+        TopicPartition(partition.topic, partition.index)
+        for partition in node.broker.services.logs.replicas.all()
     }
     disk = node.disk
     foreign = {directory for directory, _ in disk.foreign}

@@ -140,11 +140,11 @@ def new_coordinator(
     """Another kind of coordinator on a running broker."""
     services = broker.services
     coordinator: Coordinator[CountingShard] = Coordinator(
-        services.world,
-        services.image,
-        creator or services.controller,
-        services.replicas,
-        services.configs,
+        services.node.world,
+        services.cluster.image,
+        creator or services.cluster.controller,
+        services.logs.replicas,
+        services.node.configs,
         topic=InternalTopic(
             TOPIC,
             3,
@@ -158,4 +158,4 @@ def new_coordinator(
 
 
 def partition_of(broker: Broker, index: int) -> Any:
-    return broker.services.replicas.find(TOPIC, index)
+    return broker.services.logs.replicas.find(TOPIC, index)

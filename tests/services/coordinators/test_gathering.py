@@ -136,7 +136,7 @@ def test_with_a_linger_time_the_first_decision_is_gathered_too() -> None:
             groups = controlled.broker.services.coordinators.groups
             assert not isinstance(await groups.topic(), Refusal)
             await groups.ask("g", lambda shard, now_ms: shard.commit_offsets(_commit(0), now_ms))
-            partition = controlled.broker.services.replicas.find(CONSUMER_OFFSETS, groups.index_for("g"))
+            partition = controlled.broker.services.logs.replicas.find(CONSUMER_OFFSETS, groups.index_for("g"))
             first = groups.ask_at_once("g", lambda shard, now_ms: shard.commit_offsets(_commit(1), now_ms))
             second = groups.ask_at_once("g", lambda shard, now_ms: shard.commit_offsets(_commit(2), now_ms))
             assert partition.log.end_offset == 1
@@ -218,7 +218,7 @@ def test_a_marker_comes_behind_what_was_gathered(controlled: ControlledBroker) -
         written = services.transactions.markers.append(marker, where, version=0, timeout_ms=60_000)
         assert written is ErrorCode.NONE
         assert await asyncio.gather(*later) == [(ErrorCode.NONE,)] * 2
-        log = services.replicas.find(*where).log
+        log = services.logs.replicas.find(*where).log
         data = log.read(0, max_bytes=1 << 16, upto_offset=log.end_offset, cached_only=False)
         assert [header.is_control for _, header in headers(data)] == [False, False, False, True]
         fetched = await groups.ask("g", lambda shard, _: shard.fetch_offsets(FetchOffsets(group_id="g")))

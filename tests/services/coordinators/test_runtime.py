@@ -96,7 +96,7 @@ def test_without_the_internal_topic_there_is_no_coordinator(controlled: Controll
         coordinator = new_coordinator(controlled.broker)
         assert await coordinator.ask("a", add("a")) == NOT_COORDINATOR
         assert await coordinator.ask_all(get("a")) == []
-        assert controlled.broker.services.image.topic(TOPIC) is None
+        assert controlled.broker.services.cluster.image.topic(TOPIC) is None
 
     controlled.run(story)
 
@@ -305,7 +305,7 @@ def test_a_deleted_topic_takes_its_coordinator_along(controlled: ControlledBroke
     async def story() -> None:
         coordinator = await started(controlled)
         assert await coordinator.ask("a", add("a")) == 1
-        await controlled.broker.services.controller.delete_topic(TOPIC)
+        await controlled.broker.services.cluster.controller.delete_topic(TOPIC)
         assert await coordinator.ask("a", get("a")) == NOT_COORDINATOR
         assert not isinstance(await coordinator.topic(), Refusal)
         assert await coordinator.ask("a", get("a")) == Refusal(ErrorCode.GROUP_ID_NOT_FOUND)
@@ -430,9 +430,9 @@ def test_a_wall_clock_that_jumps_does_not_make_anything_due(
             return shard.add_for("a", now_ms, 3_600_000)
 
         await coordinator.ask_partition(0, note)
-        wall_ms = controlled.broker.services.world.loop.now_ms()
+        wall_ms = controlled.broker.services.node.world.loop.now_ms()
         monkeypatch.setattr(
-            controlled.broker.services.world.loop, "now_ms", lambda: wall_ms + 7_200_000, raising=False
+            controlled.broker.services.node.world.loop, "now_ms", lambda: wall_ms + 7_200_000, raising=False
         )
         await coordinator.ask_partition(0, note)
         assert times[1] - times[0] < 3_600_000
@@ -681,7 +681,7 @@ def test_who_is_still_to_be_answered_when_the_instance_is_dropped_looks_for_the_
 
 def lead(controlled: ControlledBroker, index: int, leader: int) -> None:
     """Say that another broker leads a partition from now on, or this one again."""
-    partition = controlled.broker.services.replicas.find_replica(TOPIC, index)
+    partition = controlled.broker.services.logs.replicas.find_replica(TOPIC, index)
     assert not isinstance(partition, ErrorCode)
     state = partition.state
     partition.change(
@@ -696,7 +696,7 @@ def lead(controlled: ControlledBroker, index: int, leader: int) -> None:
 
 def lose_members(controlled: ControlledBroker, index: int) -> None:
     """Say that a partition has two replicas, and only this one in sync."""
-    partition = controlled.broker.services.replicas.find_replica(TOPIC, index)
+    partition = controlled.broker.services.logs.replicas.find_replica(TOPIC, index)
     assert not isinstance(partition, ErrorCode)
     state = partition.state
     partition.change(
@@ -731,7 +731,7 @@ def test_a_shard_that_comes_is_loaded_without_being_asked(controlled: Controlled
         again.on_loaded = lambda instance: loaded.put_nowait(instance.shard)
         again.start()
         assert {(await loaded.get()).index, (await loaded.get()).index} == {1, 2}
-        lead(controlled, 0, controlled.broker.services.node_id)
+        lead(controlled, 0, controlled.broker.services.node.node_id)
         again.leadership_changed()
         assert (await loaded.get()).counts == {"a": 1}
         await again.stop()
@@ -759,7 +759,7 @@ def test_a_load_that_another_leadership_overtakes_is_begun_again(
         monkeypatch.undo()
         lead(controlled, 0, OTHER_NODE)
         again.leadership_changed()
-        lead(controlled, 0, controlled.broker.services.node_id)
+        lead(controlled, 0, controlled.broker.services.node.node_id)
         again.leadership_changed()
         assert await asyncio.gather(asking, again.ask_partition(0, get("a"))) == [NOT_COORDINATOR, 1]
         await again.stop()

@@ -12,29 +12,22 @@ from contextlib import asynccontextmanager
 from typing import Any, cast
 
 from penstock.apis import ApiTable
-from penstock.apis.context import Services
-from penstock.base.broker_settings import PENSTOCK_LOOP_SLICE_MS
-from penstock.base.cluster_settings import LEADER_REPLICATION_THROTTLED_RATE
+from penstock.apis.context import ClusterServices
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.base.features import SUPPORTED
 from penstock.base.ids import TopicIdPartition
 from penstock.base.load_settings import load_broker_settings
 from penstock.broker.connections import Connections
+from penstock.broker.service_groups import build_controller, build_logs, build_node, build_services
 from penstock.client.addresses import Address
 from penstock.client.connection import Connection, ConnectionLimits, open_connection
 from penstock.cluster.metadata import BrokerRegistration, MetadataImage, PartitionState, Topic
 from penstock.cluster.peers import Peers
-from penstock.core.fetch_sessions import FetchSessions
+from penstock.controller.link import ControllerLink
 from penstock.core.isr_proposals import Proposal, Proposals, Verdict, Verdicts
 from penstock.records.batch import headers
-from penstock.services.configs import Configs
-from penstock.services.flusher import Flusher
-from penstock.services.metrics import Metrics
-from penstock.services.producing import Producing
 from penstock.services.replicas.replica import Replica
-from penstock.services.replicas.replica_manager import ReplicaManager
 from penstock.services.replication.replication import Replication
-from penstock.services.replication.throttling import ReplicationThrottle
 from penstock.storage.data_directory import DataDirectory
 from penstock.wire.messages.fetch import FetchRequest, FetchResponse
 from penstock.wire.messages.produce import ProduceRequest, ProduceResponse
@@ -83,46 +76,27 @@ class Node:
         self.loop = RealLoop()
         self.work = RealWork(threads=2)
         self.controller = controller
-        self._settings = load_broker_settings(file=settings, file_name="settings")
+        self._settings = load_broker_settings(file={"node.id": node_id, **settings}, file_name="settings")
         self.image = MetadataImage("a-cluster")
         entropy = RealEntropy()
         self.directory = DataDirectory.open(disk, node_id=node_id, entropy=entropy)
         self.world = World(self.loop, disk, cast(Any, None), self.work, entropy)
-        self.configs = Configs(self._settings, self.image, node_id=node_id)
-        self.flusher = Flusher(self.world, lanes=2, queue_max=1000, whole_from=0)
-        self.replicas = ReplicaManager(
-            self.world,
-            self.directory,
-            self.flusher,
-            self.configs,
-            node_id=node_id,
-            slice_ms=self._settings[PENSTOCK_LOOP_SLICE_MS],
-        )
-        metrics = Metrics()
-        self.services = Services(
-            world=self.world,
-            configs=self.configs,
-            node_id=node_id,
-            log_dir="memory",
-            image=self.image,
-            controller=cast(Any, None),
-            controller_link=cast(Any, None),
-            broker_registry=None,
-            replicas=self.replicas,
-            producing=Producing(self.world, self.replicas, self.flusher, cast(Any, None)),
-            flusher=self.flusher,
-            leader_throttle=ReplicationThrottle(self.world, self.configs, LEADER_REPLICATION_THROTTLED_RATE),
-            fetch_sessions=FetchSessions(slots=100, partitions_max=1000, random_below=entropy.random_below),
-            producer_ids=cast(Any, None),
-            coordinators=cast(Any, None),
-            transactions=cast(Any, None),
-            metrics=metrics,
-            supported_features=SUPPORTED,
-        )
-        apis = ApiTable(metrics)
-        self.services.api_versions.update(apis.advertised(self._settings))
-        self.connections = Connections(self.services, apis)
+        node = build_node(self.world, self._settings, self.image, log_dir="memory")
+        logs = build_logs(node, self.directory, self._settings, self.image)
+        self.configs, self.flusher, self.replicas = node.configs, logs.flusher, logs.replicas
         self.peers = Peers(self.world, self.image, node_id=node_id)
+        own_controller = build_controller(node, self._settings, self.image)  # never active
+        cluster = ClusterServices(
+            image=self.image,
+            supported_features=SUPPORTED,
+            controller=own_controller,
+            controller_link=ControllerLink(self.image, own_controller, self.peers, node_id=node_id),
+            broker_registry=None,
+        )
+        self.services = build_services(node, logs, cluster, self._settings)
+        apis = ApiTable(node.metrics)
+        self.services.node.api_versions.update(apis.advertised(self._settings))
+        self.connections = Connections(self.services, apis)
         self.replication = Replication(
             self.world, self.image, self.replicas, self.peers, self.configs, controller, node_id=node_id
         )

@@ -184,7 +184,7 @@ def test_followers_that_come_and_go_leave_no_sentinels() -> None:
 async def restart_session(cluster: Cluster, node: Node) -> None:
     """The follower has something of an answer that it cannot take, and begins another session."""
     (following,) = node.replication._fetchers.values()
-    sessions = cluster[1].services.fetch_sessions
+    sessions = cluster[1].services.logs.fetch_sessions
     before = set(sessions._sessions)
     following._session.restart()
     await cluster.until(lambda: bool(set(sessions._sessions) - before))

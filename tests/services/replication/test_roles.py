@@ -140,7 +140,7 @@ def test_nobody_is_told_of_a_leader_that_seems_dead() -> None:
         await cluster.controller.create(led_by(1, 2))
         await cluster.controller.elect(2)
         services = cluster[1].services
-        services.broker_view.doubt(2, now=services.world.loop.time())
+        services.cluster.broker_view.doubt(2, now=services.node.world.loop.time())
         await refused_hints(cluster[1])
 
     tell(story)

@@ -72,7 +72,7 @@ class Pair:
         known = BrokerMetadata(node_id, None, addresses, fenced=fenced, peer_listener=listener.name)
 
         async def apply() -> None:
-            self.services(to).image.apply_broker(known)
+            self.services(to).cluster.image.apply_broker(known)
             self.services(to).transactions.brokers_changed()
 
         self.brokers[to].run(apply)
@@ -123,8 +123,8 @@ class Pair:
         services = self.services(node_id)
 
         async def apply() -> None:
-            await services.replicas.topic_deleted(topic)
-            services.image.apply_topic_deleted(topic.name)
+            await services.logs.replicas.topic_deleted(topic)
+            services.cluster.image.apply_topic_deleted(topic.name)
             services.coordinators.leadership_changed(topic)
 
         self.brokers[node_id].run(apply)
@@ -139,13 +139,13 @@ class Pair:
         services = self.services(node_id)
 
         async def apply() -> None:
-            if services.image.topic(topic.name) is None:
-                await services.replicas.topic_created(topic)
+            if services.cluster.image.topic(topic.name) is None:
+                await services.logs.replicas.topic_created(topic)
             else:
-                await services.replicas.topic_changed(topic)
+                await services.logs.replicas.topic_changed(topic)
             for index, batches in (copied or {}).items():
                 _append(services, topic.name, index, batches)
-            services.image.apply_topic(topic)
+            services.cluster.image.apply_topic(topic)
             services.coordinators.leadership_changed(topic)
 
         self.brokers[node_id].run(apply)
@@ -154,7 +154,7 @@ class Pair:
         """What a leader's log has."""
 
         async def read() -> list[bytes]:
-            partition = self.services(node_id).replicas.find(name, index)
+            partition = self.services(node_id).logs.replicas.find(name, index)
             assert not isinstance(partition, ErrorCode)
             log = partition.log
             data = log.read(
@@ -172,7 +172,7 @@ class Pair:
 
 def _append(services: Services, name: str, index: int, batches: Sequence[bytes]) -> None:
     """Put what an earlier leader had into the log of the next."""
-    partition = services.replicas.find(name, index)
+    partition = services.logs.replicas.find(name, index)
     assert not isinstance(partition, ErrorCode)
     for batch in batches:
         if read_header(batch).base_offset >= partition.log.end_offset:

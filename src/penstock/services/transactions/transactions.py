@@ -5,6 +5,7 @@ from penstock.cluster.peers import Peers
 from penstock.core.groups.shard import GroupShard
 from penstock.core.transactions.shard import TransactionShard
 from penstock.services.coordinators.coordinator import Coordinator
+from penstock.services.producer_ids import ProducerIds
 from penstock.services.replicas.replica_manager import ReplicaManager
 from penstock.services.transactions.marker_writer import MarkerWriter
 from penstock.services.transactions.markers import Markers
@@ -15,7 +16,7 @@ from penstock.world import World
 
 
 class Transactions:
-    """Markers in partitions, their writer, and who asks the coordinator for partitions."""
+    """Producer ids, markers in partitions, their writer, and who asks the coordinator for partitions."""
 
     def __init__(
         self,
@@ -24,6 +25,7 @@ class Transactions:
         replicas: ReplicaManager,
         coordinator: Coordinator[TransactionShard],
         groups: Coordinator[GroupShard],
+        producer_ids: ProducerIds,
         *,
         node_id: int,
         slice_ms: float,
@@ -33,6 +35,7 @@ class Transactions:
         questioned, marked = self._peers
         self._remote_coordinators = RemoteCoordinators(world, questioned)
         self._remote_markers = RemoteMarkers(world, marked)
+        self.producer_ids = producer_ids
         self.markers = Markers(world, replicas, groups)
         self.marker_writer = MarkerWriter(
             world,
