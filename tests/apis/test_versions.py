@@ -298,3 +298,9 @@ def test_a_request_that_ends_early_closes_the_connection(client: RawClient, requ
     body = b"".join(encode(request_, version))[:-1]
     client.socket.sendall(b"".join(frame_request(RequestHeader(request_.API_KEY, version, 1, "raw"), [body])))
     assert client.is_closed_by_broker()
+
+
+def test_what_waits_for_records_or_replicas_ends_with_its_connection():
+    table = ApiTable(Metrics())
+    for key in (0, 1):  # Produce, Fetch
+        assert table._apis[key].cancel_on_disconnect

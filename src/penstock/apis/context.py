@@ -18,10 +18,11 @@ if TYPE_CHECKING:
     from penstock.core.fetch_sessions import FetchSessions
     from penstock.services.configs import Configs
     from penstock.services.coordinators.coordinators import Coordinators
+    from penstock.services.fetching.consumer_fetches import ConsumerFetches
+    from penstock.services.fetching.follower_fetches import FollowerFetches
     from penstock.services.flusher import Flusher
     from penstock.services.producing import Producing
     from penstock.services.replicas.replica_manager import ReplicaManager
-    from penstock.services.replication.throttling import ReplicationThrottle
     from penstock.services.transactions.transactions import Transactions
 
 
@@ -46,7 +47,6 @@ class LogServices:
 
     replicas: "ReplicaManager"
     flusher: "Flusher"
-    leader_throttle: "ReplicationThrottle"  # limits what followers fetch from this broker
     fetch_sessions: "FetchSessions"
 
 
@@ -72,6 +72,8 @@ class Services:
     coordinators: "Coordinators"
     transactions: "Transactions"
     producing: "Producing"
+    consumer_fetches: "ConsumerFetches"
+    follower_fetches: "FollowerFetches"
 
 
 class ConnectedClient:

@@ -31,6 +31,7 @@ from penstock.wire.messages.produce import (
 REQUEST = ProduceRequest
 VERSIONS = (3, 13)
 ADVERTISED_FROM = 0
+CANCEL_ON_DISCONNECT = True
 
 ZSTD_SINCE = 7
 HINTS_SINCE = 10  # of who leads

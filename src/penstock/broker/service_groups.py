@@ -24,6 +24,8 @@ from penstock.controller.controller import Controller
 from penstock.core.fetch_sessions import FetchSessions
 from penstock.services.configs import Configs
 from penstock.services.coordinators.coordinators import Coordinators
+from penstock.services.fetching.consumer_fetches import ConsumerFetches
+from penstock.services.fetching.follower_fetches import FollowerFetches
 from penstock.services.flusher import Flusher
 from penstock.services.metrics import Metrics
 from penstock.services.producer_ids import ProducerIds
@@ -76,7 +78,6 @@ def build_logs(
             deletions=image.deletions,
         ),
         flusher=flusher,
-        leader_throttle=ReplicationThrottle(world, node.configs, LEADER_REPLICATION_THROTTLED_RATE),
         fetch_sessions=FetchSessions(
             slots=settings[MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS],
             partitions_max=settings[PENSTOCK_FETCH_SESSION_PARTITIONS_MAX],
@@ -113,5 +114,19 @@ def build_services(
         node_id=node.node_id,
         slice_ms=settings[PENSTOCK_LOOP_SLICE_MS],
     )
-    producing = Producing(world, logs.replicas, logs.flusher, transactions.verifier)
-    return Services(node, logs, cluster, coordinators, transactions, producing)
+    return Services(
+        node,
+        logs,
+        cluster,
+        coordinators,
+        transactions,
+        Producing(world, logs.replicas, logs.flusher, transactions.verifier),
+        ConsumerFetches(world, image, logs.replicas, node.configs, node_id=node.node_id),
+        FollowerFetches(
+            world,
+            image,
+            logs.replicas,
+            node.configs,
+            ReplicationThrottle(world, node.configs, LEADER_REPLICATION_THROTTLED_RATE),
+        ),
+    )

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.core.fetch_sessions import IncrementalFetch, PartitionKey
-from penstock.services import idle_partitions
+from penstock.services.fetching import idle_partitions
 from penstock.services.replication import fetcher
 from tests.raw_client import batch_of
 from tests.services.replication.cluster import TOPIC, Cluster, Node, led_by
@@ -113,7 +113,7 @@ def test_a_follower_whose_partition_rested_for_long_does_not_lag_when_something_
         assert follower is not None
         rested_ms = follower.caught_up_ms
         (sentinel,) = sentinels_at(cluster[1])
-        await cluster.until(lambda: sentinel._resting._asked_ms > rested_ms + LAG_MS)
+        await cluster.until(lambda: sentinel._idle._asked_ms > rested_ms + LAG_MS)
         cluster[1].replica().append(memoryview(batch_of(b"x")), now_ms=1_000)
         assert follower.caught_up_ms > rested_ms + LAG_MS
 

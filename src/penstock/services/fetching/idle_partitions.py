@@ -1,8 +1,9 @@
-"""Partitions of a follower's session at which nothing happens: they are looked at when something does.
+"""Idle partitions of a follower's fetch session: a fetch skips them until something happens there.
 
-A follower asks again twice a second. To look at a thousand quiet partitions each time would be most of what an idle
-broker does, and with one busy partition among them it would be done for every batch. So a partition of which a follower
-has everything, and has been told everything, rests; a sentinel where its fetches wait hears of whatever happens.
+A follower fetches twice a second. To look at a thousand idle partitions each time would be most of what an idle broker
+does; with one busy partition among them it would be done for every batch. So a partition of which a follower has
+everything, and has been told everything, is idle: a sentinel among the partition's delayed fetches notices the next
+append, high watermark or change of role, and has the session look at the partition again.
 """
 
 from collections.abc import Callable
@@ -17,7 +18,7 @@ LOOK_AT_ALL_S: Final = 10.0
 
 
 class IdlePartitions:
-    """Those of one session: the watch that `core.fetch_sessions` speaks of."""
+    """The idle partitions of one session: the watch of `core.fetch_sessions`."""
 
     __slots__ = ("_asked_ms", "_follower", "_looked_at_all_s", "_sentinels", "_wake", "_who", "waiting")
 
@@ -28,10 +29,10 @@ class IdlePartitions:
         self._asked_ms = 0
         self._looked_at_all_s = 0.0
         self._sentinels: dict[PartitionKey, _Sentinel] = {}
-        self.waiting: WaitingFetch | None = None  # the fetch that waits now
+        self.waiting: WaitingFetch | None = None  # the session's delayed fetch
 
     def asks(self, who: object, now_s: float) -> bool:
-        """The follower asks, in this life of it; False if everything is to be looked at."""
+        """Note that the follower fetches, under its broker epoch; False if every partition has to be looked at."""
         self._asked_ms = int(now_s * 1000)
         if who == self._who and now_s - self._looked_at_all_s < LOOK_AT_ALL_S:
             return True
@@ -39,40 +40,40 @@ class IdlePartitions:
         return False
 
     def add(self, key: PartitionKey, partition: Replica) -> None:
-        """A partition rests from now on."""
+        """Watch a partition that is idle from now on."""
         found = self._sentinels.get(key)
         if found is None or found.partition is not partition:
             sentinel = self._sentinels[key] = _Sentinel(self, key, partition)
             partition.follower_fetches.add(sentinel)
 
     def happened(self, sentinel: "_Sentinel") -> WaitingFetch | None:
-        """Something happened at a partition; the fetch that has to hear of it."""
+        """Have the session look at a partition again; the delayed fetch that has to be told, if there is one."""
         sentinel.leave()
         if self._sentinels.get(sentinel.key) is sentinel:
             del self._sentinels[sentinel.key]
-            # Until then it had asked for what is behind the end, and there was nothing.
+            # Up to its last fetch the follower had asked for the log end offset, and so was caught up.
             sentinel.partition.follower_asked(self._follower, at_ms=self._asked_ms)
             self._wake(sentinel.key)
         return self.waiting
 
     def recheck(self, sentinel: "_Sentinel") -> None:
-        """A partition is to be looked at when the follower asks the next time; until then its sentinel stays."""
+        """Have the follower's next fetch look at a partition; its sentinel stays until then."""
         self._wake(sentinel.key)
 
     def end(self) -> None:
-        """The session is over."""
+        """Remove the sentinels of a session that is over."""
         for sentinel in self._sentinels.values():
             sentinel.leave()
         self._sentinels.clear()
 
 
 class _Sentinel:
-    """Stands where a partition's followers wait, once."""
+    """Stands among the delayed follower fetches of an idle partition, until something happens there."""
 
-    __slots__ = ("_resting", "key", "partition")
+    __slots__ = ("_idle", "key", "partition")
 
-    def __init__(self, resting: IdlePartitions, key: PartitionKey, partition: Replica) -> None:
-        self._resting = resting
+    def __init__(self, idle: IdlePartitions, key: PartitionKey, partition: Replica) -> None:
+        self._idle = idle
         self.key = key
         self.partition = partition
 
@@ -80,19 +81,19 @@ class _Sentinel:
         self.partition.follower_fetches.discard(self)
 
     def bytes_came(self, count: int) -> None:
-        waiting = self._resting.happened(self)
+        waiting = self._idle.happened(self)
         if waiting is not None:
             waiting.bytes_came(count)
 
     def high_watermark_moved(self) -> None:
-        waiting = self._resting.happened(self)
+        waiting = self._idle.happened(self)
         if waiting is not None:
             waiting.high_watermark_moved()
 
     def end(self) -> None:
-        waiting = self._resting.happened(self)
+        waiting = self._idle.happened(self)
         if waiting is not None:
             waiting.end()
 
     def recheck(self) -> None:
-        self._resting.recheck(self)
+        self._idle.recheck(self)

@@ -1,0 +1,192 @@
+"""Followers' fetches: a follower says how far it is, and reads up to the leader's log end offset.
+
+Where a follower fetches says which offsets its log has; that is noted once per request, by a call of its own, before
+anything is read: the response tells what follows from it. A follower is told within milliseconds when the high
+watermark moves. Its next request releases a delayed fetch; it sends one when it has something new to ask.
+
+A follower's session has all partitions that follow one leader. Those at which nothing happens are idle: a fetch skips
+them (`idle_partitions`).
+"""
+
+from typing import Final, NamedTuple
+
+from penstock.base.errors import ErrorCode
+from penstock.cluster.metadata import MetadataImage
+from penstock.core.fetch_sessions import Answer, Fetch, IncrementalFetch, PartitionKey
+from penstock.services.configs import Configs
+from penstock.services.fetching.delayed_fetch import DelayedFetch
+from penstock.services.fetching.idle_partitions import IdlePartitions
+from penstock.services.fetching.partition_read import FetchBounds, PartitionRead
+from penstock.services.replicas.replica_manager import ReplicaManager
+from penstock.services.replication.throttling import ReplicationThrottle
+from penstock.services.waiting import FetchWaiters, WaitingFetch
+from penstock.world import World
+
+NO_BROKER_EPOCH: Final = -1
+
+
+class FollowerIdentity(NamedTuple):
+    """The broker that fetches as a follower."""
+
+    node_id: int
+    broker_epoch: int = NO_BROKER_EPOCH  # as it says
+    registered_epoch: int = NO_BROKER_EPOCH  # as the metadata has it
+
+
+class FollowerAnswer(NamedTuple):
+    """What a follower's session answers, and what was read."""
+
+    answer: Answer
+    reads: list[PartitionRead]
+
+
+class FollowerFetches:
+    """Serves the fetches of followers of this broker's partitions."""
+
+    def __init__(
+        self,
+        world: World,
+        image: MetadataImage,
+        replicas: ReplicaManager,
+        configs: Configs,
+        throttle: ReplicationThrottle,
+    ) -> None:
+        self.loop = world.loop
+        self.replicas = replicas
+        self.configs = configs
+        self.throttle = throttle  # of what followers copy from this broker
+        self._image = image
+
+    def fetch(
+        self, session: Fetch, limits: FetchBounds, *, node_id: int, broker_epoch: int
+    ) -> "FollowerAnswer | FollowerFetch":
+        """Note how far a follower is, and read what it lacks; the answer, or a fetch to await for it."""
+        broker = self._image.brokers.get(node_id)
+        registered_epoch = NO_BROKER_EPOCH if broker is None else broker.epoch
+        follower = FollowerIdentity(node_id, broker_epoch, registered_epoch)
+        fetch = FollowerFetch(self, session, limits, follower)
+        return fetch.complete() if fetch.is_complete_at_once() else fetch
+
+
+class FollowerFetch(DelayedFetch[FollowerAnswer]):
+    """One fetch of a follower."""
+
+    __slots__ = ("_follower", "_idle", "_service", "_session")
+
+    def __init__(
+        self, service: FollowerFetches, session: Fetch, limits: FetchBounds, follower: FollowerIdentity
+    ) -> None:
+        super().__init__(service.loop, limits, service.configs.broker)
+        self._service = service
+        self._session = session
+        self._follower = follower
+        self._idle = self._idle_partitions()
+
+    def _idle_partitions(self) -> IdlePartitions | None:
+        """The idle partitions of the session. It looks at all again after a while, and after the follower's restart."""
+        session = self._session
+        if not isinstance(session, IncrementalFetch):
+            return None
+        idle = session.watch
+        if idle is None:
+            idle = session.watch = IdlePartitions(self._follower.node_id, session.wake)
+        assert isinstance(idle, IdlePartitions)
+        if not idle.asks(self._follower, self._loop.time()):
+            session.wake_all()
+        return idle
+
+    def is_complete_at_once(self) -> bool:
+        reads = self._look()
+        self._note_progress(reads)
+        self._read(reads)
+        return all(read.records is not None for read in reads) and self._is_enough()
+
+    def _note_progress(self, reads: list[PartitionRead]) -> None:
+        """Tell the leaders of the partitions how far this follower is."""
+        for read in reads:
+            if read.partition is not None and not read.must_be_told:
+                read.partition.note_follower(
+                    self._follower.node_id,
+                    offset=read.target.fetch_offset,
+                    start_offset=read.target.log_start_offset,
+                    broker_epoch=self._follower.broker_epoch,
+                )
+
+    def complete(self) -> FollowerAnswer:
+        for read in self.reads:
+            read.complete()
+            if read.records and read.is_throttled:
+                self._service.throttle.count(len(read.records))
+        answer = self._session.finish({read.key: read.outcome() for read in self.reads})
+        if answer.error is ErrorCode.NONE:
+            self._skip_idle(answer.included)
+        return FollowerAnswer(answer, self.reads)
+
+    def _skip_idle(self, included: list[PartitionKey]) -> None:
+        """Skip from now on the partitions of which the follower has everything, and was told nothing."""
+        idle, session = self._idle, self._session
+        if idle is None:
+            return
+        assert isinstance(session, IncrementalFetch)
+        told = frozenset(included)
+        for read in self.reads:
+            partition = read.partition
+            if partition is None or read.key in told:
+                continue
+            if partition.has_everything(self._follower.node_id, offset=read.target.fetch_offset):
+                session.rest(read.key)
+                idle.add(read.key, partition)
+
+    def _look(self) -> list[PartitionRead]:
+        return [self._check(PartitionRead(key, target)) for key, target in self._session.partitions()]
+
+    def _check(self, read: PartitionRead) -> PartitionRead:
+        """Find the partition that this broker leads, and check the follower, its offset and its epochs."""
+        topic, index = read.key
+        replicas = self._service.replicas
+        found = replicas.find_by_id(topic, index) if isinstance(topic, bytes) else replicas.find(topic, index)
+        if isinstance(found, ErrorCode):
+            read.error = found
+            return read
+        read.partition = found
+        read.aborted = None
+        read.error = found.fetch_error(read.target.current_leader_epoch)
+        if read.error is ErrorCode.NONE:
+            read.error = found.follower_refusal(
+                self._follower.node_id,
+                broker_epoch=self._follower.broker_epoch,
+                current_epoch=self._follower.registered_epoch,
+            )
+        if read.error is ErrorCode.NONE:
+            read.check_position()
+        read.known_high_watermark = self._session.known_high_watermark(read.key)
+        return read
+
+    def _limit_offset(self, read: PartitionRead) -> int:
+        assert read.partition is not None
+        return read.partition.log.end_offset
+
+    def _is_throttled(self, read: PartitionRead) -> bool:
+        assert read.partition is not None
+        read.is_throttled = read.partition.throttles(self._follower.node_id)
+        return read.is_throttled and self._service.throttle.wait_s() > 0
+
+    def _waiters(self, read: PartitionRead) -> FetchWaiters:
+        assert read.partition is not None
+        return read.partition.follower_fetches
+
+    @property
+    def _has_more_partitions(self) -> bool:
+        return len(self._session) != len(self.reads)
+
+    @property
+    def _is_about_something(self) -> bool:
+        return bool(self.reads) or self._session.rests
+
+    def _began_waiting(self, waiting: WaitingFetch) -> None:
+        if self._idle is not None:
+            self._idle.waiting = waiting
+
+    def _ended_waiting(self, waiting: WaitingFetch) -> None:
+        if self._idle is not None and self._idle.waiting is waiting:
+            self._idle.waiting = None
