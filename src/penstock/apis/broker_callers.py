@@ -15,7 +15,7 @@ from penstock.wire.messages import response_type
 
 def is_broker(call: Call) -> bool:
     """Whether a broker of this cluster sent the request."""
-    return call.client.broker is not None or is_peer(call.header.client_id)
+    return call.client.broker is not None or is_peer(call.client_id)
 
 
 def brokers_only(handle: Callable[[Call, Any], Any], api_key: int) -> Callable[[Call, Any], Any]:

@@ -31,7 +31,7 @@ def telling(name: str, handle: Handler) -> Handler:
                 call.version,
                 call.client.host,
                 call.client.port,
-                call.header.client_id,
+                call.client_id,
                 ", ".join(codes),
             )
         return answer

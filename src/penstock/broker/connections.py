@@ -22,7 +22,8 @@ from penstock.base.broker_settings import (
 )
 from penstock.base.errors import PeerError
 from penstock.base.settings import Settings
-from penstock.broker.connection import TURN_MS_MAX, ServerConnection
+from penstock.broker.channel import TURN_MS_MAX, ChannelLimits
+from penstock.broker.connection import ServerConnection, Shared, SharedTurns
 from penstock.broker.lease_guard import LeaseGuard
 from penstock.broker.request_memory import RequestMemory
 from penstock.broker.scarce_lines import ScarceLines
@@ -52,16 +53,19 @@ class Connections:
             ServerConnection, None
         ] = {}  # whose clients do not take their answers, for longest first
         self._progress_timer: Timer | None = None  # while requests wait for memory
-        self._lines = ScarceLines(log, services.node.world.loop.time)
-        self.lease_guard = LeaseGuard(services.node.world.loop, end_connections=self.abort_all)
-        self._buffers = LargeBuffers(services.node.world.loop)
-        self._turns = Turns(services.node.world.loop, slice_ms=settings[PENSTOCK_LOOP_SLICE_MS])
-        self._pipelined = Turns(services.node.world.loop, slice_ms=TURN_MS_MAX)
-        self._reading = Turns(services.node.world.loop, slice_ms=0.0)  # one connection per turn of the loop
+        loop = services.node.world.loop
+        self._lines = ScarceLines(log, loop.time)
+        self.lease_guard = LeaseGuard(loop, end_connections=self.abort_all)
+        self._turns = SharedTurns(
+            low_priority=Turns(loop, slice_ms=settings[PENSTOCK_LOOP_SLICE_MS]),
+            pipelined=Turns(loop, slice_ms=TURN_MS_MAX),
+            reading=Turns(loop, slice_ms=0.0),  # one connection per iteration of the event loop
+        )
+        self._shared = Shared(self._memory, LargeBuffers(loop), self._turns, self.lease_guard, self._lines)
         services.node.metrics.gauge(
             "penstock_patient_requests",
             "Requests and answers that wait for their turn.",
-            lambda: len(self._turns),
+            lambda: len(self._turns.low_priority),
         )
         services.node.metrics.gauge(
             "penstock_request_bytes", "Bytes of requests that arrive or wait.", lambda: self._memory.held
@@ -89,25 +93,18 @@ class Connections:
         return ServerConnection(
             self._services,
             self._apis,
+            self._shared,
+            self,
             listener=listener,
-            request_bytes_max=settings[SOCKET_REQUEST_MAX_BYTES],
-            in_flight_max=settings[PENSTOCK_CONNECTION_INFLIGHT_REQUESTS_MAX],
-            unsent_bytes_max=settings[PENSTOCK_CONNECTION_UNSENT_BYTES_MAX],
-            elements_max=settings[PENSTOCK_REQUEST_ELEMENTS_MAX],
-            memory=self._memory,
-            buffers=self._buffers,
-            turns=self._turns,
-            pipelined=self._pipelined,
-            reading=self._reading,
-            lease_guard=self.lease_guard,
-            lines=self._lines,
-            on_made=self._admit,
-            on_waiting=self._judge_progress_soon,
-            on_unsent=self._bound_unsent,
-            on_lost=self._forget,
+            limits=ChannelLimits(
+                request_bytes_max=settings[SOCKET_REQUEST_MAX_BYTES],
+                in_flight_max=settings[PENSTOCK_CONNECTION_INFLIGHT_REQUESTS_MAX],
+                unsent_bytes_max=settings[PENSTOCK_CONNECTION_UNSENT_BYTES_MAX],
+                elements_max=settings[PENSTOCK_REQUEST_ELEMENTS_MAX],
+            ),
         )
 
-    def _admit(self, connection: ServerConnection) -> bool:
+    def admit(self, connection: ServerConnection) -> bool:
         host = connection.client.host
         reason = None
         if len(self._open) >= self._settings[MAX_CONNECTIONS]:
@@ -131,7 +128,7 @@ class Connections:
         )
         return True
 
-    def _bound_unsent(self, connection: ServerConnection) -> None:
+    def unsent_changed(self, connection: ServerConnection) -> None:
         """A client takes its answers no longer, or again. Where all of them leave too much, the longest go."""
         self._unsent.pop(connection, None)
         if not connection.unsent_bytes:
@@ -150,7 +147,7 @@ class Connections:
                 )
             )
 
-    def _forget(self, connection: ServerConnection) -> None:
+    def forget(self, connection: ServerConnection) -> None:
         self._unsent.pop(connection, None)
         if connection not in self._open:
             return
@@ -161,7 +158,7 @@ class Connections:
         if not self._per_address[host]:
             del self._per_address[host]
 
-    def _judge_progress_soon(self) -> None:
+    def memory_awaited(self) -> None:
         if self._progress_timer is None:
             loop = self._services.node.world.loop
             self._progress_timer = loop.call_later(_PROGRESS_LOOK_S, self._judge_progress)
@@ -170,16 +167,16 @@ class Connections:
         """While requests wait for memory: close connections that have some and make too little progress."""
         self._progress_timer = None
         guilty = set(self._memory.without_progress(self._services.node.world.loop.time()))
-        for connection in [each for each in self._open if each.arrivals.memory in guilty]:
+        for connection in [each for each in self._open if each.channel.memory in guilty]:
             self._ended_without_progress.add()
             connection.give_up(
                 PeerError(
                     f"too little progress while {self._memory.waiting_count} others wait for its memory "
-                    f"(queued.max.request.bytes): {connection.arrivals.progress}"
+                    f"(queued.max.request.bytes): {connection.channel.progress}"
                 )
             )
         if self._memory.waiting_count:
-            self._judge_progress_soon()
+            self.memory_awaited()
 
     def close_idle(self) -> None:
         """Close connections that have asked for nothing for too long, or stopped in the middle of asking."""
