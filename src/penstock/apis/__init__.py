@@ -29,9 +29,9 @@ from typing import Any, NamedTuple
 from penstock.apis import unserved
 from penstock.apis.broker_callers import brokers_only
 from penstock.apis.context import Call
+from penstock.apis.error_logging import logging_errors
 from penstock.apis.forwarding import forwarding
 from penstock.apis.reply import Reply
-from penstock.apis.telling import telling
 from penstock.base.errors import PeerError
 from penstock.base.settings import Setting, Settings
 from penstock.schema.codec import reader_of, writer_of
@@ -190,7 +190,7 @@ def _discover(metrics: Metrics) -> list[ServedApi]:
                 versions=module.VERSIONS,
                 advertised_from=getattr(module, "ADVERTISED_FROM", module.VERSIONS[0]),
                 request=module.REQUEST,
-                handle=telling(name, _handler(int(match[1]), module)),
+                handle=logging_errors(name, _handler(int(match[1]), module)),
                 handle_unsupported=getattr(module, "handle_unsupported", None),
                 cancel_on_disconnect=getattr(module, "CANCEL_ON_DISCONNECT", False),
                 low_priority=getattr(module, "LOW_PRIORITY", False),

@@ -15,9 +15,9 @@ from penstock.base.errors import PeerError
 from penstock.broker.channel import GATHERED_BYTES_MAX, ChannelLimits, KafkaChannel
 from penstock.broker.channel_states import ChannelState
 from penstock.broker.lease_guard import LeaseGuard
+from penstock.broker.rate_limited_log import RateLimitedLog
 from penstock.broker.request import Request
 from penstock.broker.request_memory import RequestMemory
-from penstock.broker.scarce_lines import ScarceLines
 from penstock.broker.turns import Turns
 from penstock.schema.codec import UNREADABLE, unreadable
 from penstock.world.large_buffers import LargeBuffers
@@ -44,7 +44,7 @@ class Shared(NamedTuple):
     buffers: LargeBuffers
     turns: SharedTurns
     lease_guard: LeaseGuard
-    lines: ScarceLines
+    warnings: RateLimitedLog  # that peers cause
 
 
 class ConnectionOwner(Protocol):
@@ -371,7 +371,7 @@ class ServerConnection(asyncio.BufferedProtocol):
     def give_up(self, error: Exception) -> None:
         """Close the connection after a peer's fault, which costs one line in the log, or after a fault of ours."""
         if isinstance(error, PeerError):
-            self._shared.lines.warn(
+            self._shared.warnings.warn(
                 "connection from %s:%s closed: %s", self.client.host, self.client.port, error
             )
         else:

@@ -1,4 +1,4 @@
-"""All connections of a broker: how many there may be, which have been idle too long, and their common end."""
+"""All connections of a broker: limits their number, closes those that are idle, and drains them at shutdown."""
 
 import asyncio
 import logging
@@ -25,19 +25,19 @@ from penstock.base.settings import Settings
 from penstock.broker.channel import TURN_MS_MAX, ChannelLimits
 from penstock.broker.connection import ServerConnection, Shared, SharedTurns
 from penstock.broker.lease_guard import LeaseGuard
+from penstock.broker.rate_limited_log import RateLimitedLog
 from penstock.broker.request_memory import RequestMemory
-from penstock.broker.scarce_lines import ScarceLines
 from penstock.broker.turns import Turns
 from penstock.world.large_buffers import LargeBuffers
 from penstock.world.loop import Timer
 
 log = logging.getLogger("penstock.connection")
 
-_PROGRESS_LOOK_S = 0.25  # how often progress is judged while requests wait for memory
+_PROGRESS_LOOK_S = 0.25  # how often progress is checked while requests wait for memory
 
 
 class Connections:
-    """Makes connections, counts them, and lets them go."""
+    """Makes connections, counts them, and closes them."""
 
     def __init__(self, services: Services, apis: ApiTable) -> None:
         self._services = services
@@ -51,20 +51,20 @@ class Connections:
         )
         self._unsent: dict[
             ServerConnection, None
-        ] = {}  # whose clients do not take their answers, for longest first
+        ] = {}  # whose clients do not read their responses, the longest first
         self._progress_timer: Timer | None = None  # while requests wait for memory
         loop = services.node.world.loop
-        self._lines = ScarceLines(log, loop.time)
+        self._warnings = RateLimitedLog(log, loop.time)
         self.lease_guard = LeaseGuard(loop, end_connections=self.abort_all)
         self._turns = SharedTurns(
             low_priority=Turns(loop, slice_ms=settings[PENSTOCK_LOOP_SLICE_MS]),
             pipelined=Turns(loop, slice_ms=TURN_MS_MAX),
             reading=Turns(loop, slice_ms=0.0),  # one connection per iteration of the event loop
         )
-        self._shared = Shared(self._memory, LargeBuffers(loop), self._turns, self.lease_guard, self._lines)
+        self._shared = Shared(self._memory, LargeBuffers(loop), self._turns, self.lease_guard, self._warnings)
         services.node.metrics.gauge(
             "penstock_patient_requests",
-            "Requests and answers that wait for their turn.",
+            "Requests and responses of low priority that wait for their turn.",
             lambda: len(self._turns.low_priority),
         )
         services.node.metrics.gauge(
@@ -72,7 +72,7 @@ class Connections:
         )
         services.node.metrics.gauge(
             "penstock_requests_waiting_for_memory",
-            "Requests that are not read on before others have given back their memory.",
+            "Requests that are not read on before memory is given back by others.",
             lambda: self._memory.waiting_count,
         )
         self._ended_without_progress = services.node.metrics.counter(
@@ -112,7 +112,7 @@ class Connections:
         elif self._per_address[host] >= self._settings[MAX_CONNECTIONS_PER_IP]:
             reason = f"max.connections.per.ip={self._settings[MAX_CONNECTIONS_PER_IP]} is reached"
         if reason is not None:
-            self._lines.warn(
+            self._warnings.warn(
                 "connection from %s:%s refused: %s", connection.client.host, connection.client.port, reason
             )
             self._services.node.refused_connections.add()
@@ -129,7 +129,7 @@ class Connections:
         return True
 
     def unsent_changed(self, connection: ServerConnection) -> None:
-        """A client takes its answers no longer, or again. Where all of them leave too much, the longest go."""
+        """A client stopped reading its responses, or reads again. Above the common limit, the longest are closed."""
         self._unsent.pop(connection, None)
         if not connection.unsent_bytes:
             return
@@ -164,10 +164,10 @@ class Connections:
             self._progress_timer = loop.call_later(_PROGRESS_LOOK_S, self._judge_progress)
 
     def _judge_progress(self) -> None:
-        """While requests wait for memory: close connections that have some and make too little progress."""
+        """While requests wait for memory: close connections that hold some and make too little progress."""
         self._progress_timer = None
-        guilty = set(self._memory.without_progress(self._services.node.world.loop.time()))
-        for connection in [each for each in self._open if each.channel.memory in guilty]:
+        too_slow = set(self._memory.without_progress(self._services.node.world.loop.time()))
+        for connection in [each for each in self._open if each.channel.memory in too_slow]:
             self._ended_without_progress.add()
             connection.give_up(
                 PeerError(
@@ -179,7 +179,7 @@ class Connections:
             self.memory_awaited()
 
     def close_idle(self) -> None:
-        """Close connections that have asked for nothing for too long, or stopped in the middle of asking."""
+        """Close connections without a request for too long, and those whose request has stopped in the middle."""
         now = self._services.node.world.loop.time()
         idle_ms = self._settings[CONNECTIONS_MAX_IDLE_MS]
         arrival_ms = self._settings[PENSTOCK_REQUEST_ARRIVAL_TIMEOUT_MS]
@@ -191,7 +191,7 @@ class Connections:
                 connection.close_when_idle()
 
     async def drain(self, *, timeout_ms: int) -> None:
-        """Answer what is under way, for at most `timeout_ms`, then close everything."""
+        """Answer the requests in flight, for at most `timeout_ms`, then close all connections."""
         loop = self._services.node.world.loop
         timer = loop.call_later(timeout_ms / 1000, self.abort_all)
         drains = [loop.create_task(connection.drain()) for connection in list(self._open)]
@@ -203,7 +203,6 @@ class Connections:
         self.abort_all()
 
     def abort_all(self) -> None:
-        """Close everything at once, and with it what clients have sent and given up, and a network still has on its
-        way."""
+        """Close all connections at once. Requests that are still in the network are lost with them."""
         for connection in list(self._open):
             connection.abort()

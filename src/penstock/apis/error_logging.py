@@ -1,6 +1,6 @@
-"""For `penstock serve --verbose`: a handler that logs which error codes its answers hold.
+"""For `penstock serve --verbose`: logs the error codes in the responses of handlers.
 
-It is put around handlers when they are assembled, and only where debug lines are logged: else it costs nothing.
+Handlers are wrapped when the API table is made, and only if debug lines are logged: else this costs nothing.
 """
 
 import logging
@@ -17,13 +17,13 @@ log = logging.getLogger("penstock.requests")
 Handler = Callable[[Call, Any], Any]
 
 
-def telling(name: str, handle: Handler) -> Handler:
-    """The handler itself, or, where debug lines are logged, one that tells what it refuses."""
+def logging_errors(name: str, handle: Handler) -> Handler:
+    """The handler itself, or, if debug lines are logged, one that logs the error codes of its responses."""
     if not log.isEnabledFor(logging.DEBUG):
         return handle
 
-    def tell(call: Call, answer: Any) -> Any:
-        codes = sorted({ErrorCode(code).name for code in _error_codes(answer) if code in _KNOWN})
+    def log_errors(call: Call, response: Any) -> Any:
+        codes = sorted({ErrorCode(code).name for code in _error_codes(response) if code in _KNOWN})
         if codes:
             log.debug(
                 "%s v%d of %s:%s (client id %r) answered with %s",
@@ -34,30 +34,30 @@ def telling(name: str, handle: Handler) -> Handler:
                 call.client_id,
                 ", ".join(codes),
             )
-        return answer
+        return response
 
-    def handle_and_tell(call: Call, request: Any) -> Any:
+    def handle_and_log(call: Call, request: Any) -> Any:
         outcome = handle(call, request)
         if not isinstance(outcome, Reply):
-            return tell(call, outcome)
+            return log_errors(call, outcome)
         respond = outcome.respond
-        outcome.respond = lambda result: tell(call, result if respond is None else respond(result))
+        outcome.respond = lambda result: log_errors(call, result if respond is None else respond(result))
         return outcome
 
-    return handle_and_tell
+    return handle_and_log
 
 
 _KNOWN = frozenset(code.value for code in ErrorCode if code is not ErrorCode.NONE)
 
 
-def _error_codes(answer: Any) -> Iterator[int]:
-    """Of an answer and all that it holds."""
-    if isinstance(answer, list | tuple):
-        for each in answer:
+def _error_codes(part: Any) -> Iterator[int]:
+    """All error codes in a response, or in a part of one."""
+    if isinstance(part, list | tuple):
+        for each in part:
             yield from _error_codes(each)
-    elif isinstance(answer, Struct):
-        for field in answer.FIELDS:
-            value = getattr(answer, field)
+    elif isinstance(part, Struct):
+        for field in part.FIELDS:
+            value = getattr(part, field)
             if field == "error_code":
                 yield value
             else:
