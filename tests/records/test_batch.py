@@ -130,10 +130,12 @@ def test_the_crc_of_an_incomplete_batch_does_not_hold():
 
 def test_placing_changes_offset_and_epoch_and_copies_nothing():
     batch = a_batch()
-    start, rest = place(memoryview(batch), base_offset=1234, leader_epoch=56)
+    told, (start, rest) = place(memoryview(batch), read_header(batch), base_offset=1234, leader_epoch=56)
+    assert isinstance(rest, memoryview)
     assert rest.obj is batch
     placed = start + rest
     header = read_header(placed)
+    assert told == header
     assert header == read_header(batch)._replace(base_offset=1234, leader_epoch=56)
     assert crc_holds(placed, 0, header)
     assert [record.offset for record in read_records(placed, limit=1_000)] == [1234, 1235, 1236]
@@ -141,7 +143,7 @@ def test_placing_changes_offset_and_epoch_and_copies_nothing():
 
 def test_placing_leaves_out_what_a_request_carries_after_the_batch():
     batch = a_batch()
-    start, rest = place(memoryview(batch + b"tail"), base_offset=0, leader_epoch=-1)
+    _, (start, rest) = place(memoryview(batch + b"tail"), read_header(batch), base_offset=0, leader_epoch=-1)
     assert start + rest == batch
 
 

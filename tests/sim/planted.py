@@ -40,15 +40,15 @@ from penstock.storage import (
     meta_properties,
     recovery,
     retention,
+    segment_lookup,
 )
-from penstock.storage import log as log_module
 from penstock.storage.compaction_rules import CleaningRules, OffsetMap
 from penstock.storage.data_directory import DataDirectory
-from penstock.storage.index import SegmentIndex
 from penstock.storage.log import Log
+from penstock.storage.offset_index import OffsetIndex
 from penstock.storage.partition_directories import partition_of
-from penstock.storage.segment import Segment
 from penstock.storage.sync_plan import SyncPlan, UnsyncedFiles
+from penstock.storage.time_index import TimeIndex
 
 SEEDS_MAX = 2_000
 
@@ -151,13 +151,13 @@ def torn_tail_accepted(patch: pytest.MonkeyPatch) -> None:
 @planted_for(loses_power)
 def index_trusted_after_a_crash(patch: pytest.MonkeyPatch) -> None:
     """The indexes say where a log ends, whether it was closed cleanly or not."""
-    genuine_open, genuine_trust = recovery.open_log, recovery._Opening.trust_everything
+    genuine_open, genuine_trust = recovery.load_log, recovery._Opening.trust_everything
 
     def trust(self: Any, indexed: Any) -> bool:
         return genuine_trust(self, indexed) or self.opened.end_offset > 0
 
     patch.setattr(
-        log_module, "open_log", lambda *words, **more: genuine_open(*words, **{**more, "clean": True})
+        recovery, "load_log", lambda *words, **more: genuine_open(*words, **{**more, "clean": True})
     )
     patch.setattr(recovery._Opening, "trust_everything", trust)
 
@@ -321,7 +321,7 @@ def start_not_written_before_compaction(patch: pytest.MonkeyPatch) -> None:
 @planted_for(is_killed_and_loses_power)
 def partition_metadata_not_synced_again(patch: pytest.MonkeyPatch) -> None:
     """A partition's id stays in the page cache if who created the partition died before its first sync."""
-    genuine = recovery.open_log
+    genuine = recovery.load_log
 
     def forgetful(*words: Any, **more: Any) -> Any:
         opened = genuine(*words, **more)
@@ -332,7 +332,7 @@ def partition_metadata_not_synced_again(patch: pytest.MonkeyPatch) -> None:
         ]
         return opened
 
-    patch.setattr(log_module, "open_log", forgetful)
+    patch.setattr(recovery, "load_log", forgetful)
 
 
 @planted_for(ends_in_a_crash)
@@ -351,8 +351,9 @@ def served_before_it_is_synced(patch: pytest.MonkeyPatch) -> None:
 @planted_for(flips_bits_of_indexes)
 def damaged_index_hides_records(patch: pytest.MonkeyPatch) -> None:
     """A reader is led behind what it asked for by an index with a flipped bit, and takes it for a gap."""
-    patch.setattr(Segment, "_begins_behind", lambda self, position, offset, *, cached_only: False)
-    patch.setattr(SegmentIndex, "_require_sense", lambda self, loaded: None)
+    patch.setattr(segment_lookup, "begins_behind", lambda *_, **__: False)
+    patch.setattr(OffsetIndex, "require_order", lambda self, loaded: None)
+    patch.setattr(TimeIndex, "require_order", lambda self, loaded: None)
 
 
 @planted

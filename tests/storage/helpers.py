@@ -9,6 +9,7 @@ from penstock.records.compression import Codec
 from penstock.records.control import Marker
 from penstock.records.producer import AbortedTransaction, ProducerEntry
 from penstock.records.record import Record
+from penstock.storage import log_factory
 from penstock.storage.log import Log, LogConfig, PlacedBatch, RecoveryReport
 from penstock.world.disk import Disk
 
@@ -99,7 +100,7 @@ def delete_old_segments(log: Log, now_ms: int, *, high_watermark: int | None = N
 def create_log(
     disk: Disk, config: LogConfig | None = None, producers: RememberedProducers | None = None
 ) -> Log:
-    return Log.create(
+    return log_factory.create_log(
         disk,
         PATH,
         topic_id=TOPIC_ID,
@@ -118,7 +119,7 @@ def open_log(
     log_start_offset: int = 0,
     clean: bool = False,
 ) -> tuple[Log, RecoveryReport]:
-    return Log.open(
+    return log_factory.open_log(
         disk,
         PATH,
         config=config or LogConfig(),

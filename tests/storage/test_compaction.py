@@ -255,9 +255,9 @@ def test_readers_of_the_old_segments_can_finish(disk: MemoryDisk, log: Log) -> N
     old = log.segments[0]
     run_compaction(log, disk)
     assert old.read_at(0, end=old.size, max_bytes=1, whole_first_batch=True, cached_only=False)
-    assert log.due_removals(NOW_MS) == []
-    for removal in log.due_removals(NOW_MS + COMPACTED.file_delete_delay_ms):
-        removal.run(disk)
+    assert log.due_deletions(NOW_MS) == []
+    for deletion in log.due_deletions(NOW_MS + COMPACTED.file_delete_delay_ms):
+        deletion.run(disk)
     assert not [name for name in disk.list(PATH) if name.endswith(".deleted")]
 
 
@@ -473,8 +473,8 @@ def test_a_crash_at_any_step_of_the_swap_leaves_the_same_table(is_machine: bool,
             run_compaction(log, disk)
             finished = True
             machine.faults.call_off_strike()
-            for removal in log.due_removals(NOW_MS + COMPACTED.file_delete_delay_ms):
-                removal.run(disk)
+            for deletion in log.due_deletions(NOW_MS + COMPACTED.file_delete_delay_ms):
+                deletion.run(disk)
         except Revoked:
             finished = False
             crashes += 1

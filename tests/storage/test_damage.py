@@ -10,8 +10,8 @@ import pytest
 from penstock.records.batch import HEADER_SIZE, headers
 from penstock.sim.bit_rot import is_detectable
 from penstock.storage import file_names
+from penstock.storage.damage import BatchesDamaged
 from penstock.storage.errors import CorruptionError
-from penstock.storage.findings import BatchesDamaged
 from penstock.storage.log import Log, LogConfig
 from penstock.world.memory_disk import MemoryDisk
 from penstock.world.real_disk import RealDisk

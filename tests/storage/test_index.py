@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from penstock.records.producer import EarlierBatch, ProducerEntry
 from penstock.sim.disk import SimDisk
-from penstock.storage import file_names
-from penstock.storage.index import IndexCache, SegmentIndex
+from penstock.storage.index_cache import IndexCache
 from penstock.storage.leader_epoch_checkpoint import decode_epochs
 from penstock.storage.producer_snapshots import decode_snapshot, encode_snapshot
+from penstock.storage.segment_index import SegmentIndex
 from penstock.world.disk import read_file
 from penstock.world.memory_disk import MemoryDisk
 
@@ -29,17 +29,17 @@ def disk() -> MemoryDisk:
 
 def test_entries_lie_in_the_files_as_kafka_writes_them(disk: MemoryDisk) -> None:
     index = SegmentIndex(disk, "p", BASE)
-    index.add(last_offset=BASE + 7, position=4100)
-    index.add_time(1_700_000_000_123, offset=BASE + 5)
-    index.add(last_offset=BASE + 70_000, position=1 << 30)
-    index.add_time((1 << 40) + 17, offset=BASE + 6)
-    index.add_time(1_700_000_000_124, offset=BASE + 70_000)
+    index.offsets.add(last_offset=BASE + 7, position=4100)
+    index.times.add(1_700_000_000_123, offset=BASE + 5)
+    index.offsets.add(last_offset=BASE + 70_000, position=1 << 30)
+    index.times.add((1 << 40) + 17, offset=BASE + 6)
+    index.times.add(1_700_000_000_124, offset=BASE + 70_000)
     index.write()
-    assert read_file(disk, index.path(file_names.INDEX)) == struct.pack(">4i", 7, 4100, 70_000, 1 << 30)
-    assert read_file(disk, index.path(file_names.TIME_INDEX)) == struct.pack(
+    assert read_file(disk, index.offsets.path) == struct.pack(">4i", 7, 4100, 70_000, 1 << 30)
+    assert read_file(disk, index.times.path) == struct.pack(
         ">qiqi", 1_700_000_000_123, 5, 1_700_000_000_124, 70_000
     )
-    assert index.path(file_names.INDEX) == "p/00000001099511627776.index"
+    assert index.offsets.path == "p/00000001099511627776.index"
 
 
 @given(
@@ -57,11 +57,11 @@ def test_the_floor_is_the_last_entry_not_behind_the_offset(
     for number, (offset_gap, position_gap) in enumerate(gaps):
         offset, position = entries[-1][0] + offset_gap, entries[-1][1] + position_gap
         entries.append((offset, position))
-        index.add(last_offset=BASE + offset, position=position)
+        index.offsets.add(last_offset=BASE + offset, position=position)
         if number < len(written) and written[number]:
             index.write()
     for found in (index, _reread(disk, index)):
-        position, following = found.floor(BASE + asked) or (-1, None)
+        position, following = found.offsets.floor(BASE + asked) or (-1, None)
         for (offset, at), (next_offset, next_at) in pairwise([*entries, (1 << 30, -1)]):
             if offset <= asked < next_offset:
                 assert position == at
@@ -76,19 +76,19 @@ def _reread(disk: MemoryDisk, index: SegmentIndex) -> SegmentIndex:
 def test_a_cut_reaches_into_the_files(disk: MemoryDisk) -> None:
     index = SegmentIndex(disk, "p", 0)
     for number in range(1, 11):
-        index.add(last_offset=number * 10, position=number * 100)
-        index.add_time(number * 1000, offset=number * 10)
+        index.offsets.add(last_offset=number * 10, position=number * 100)
+        index.times.add(number * 1000, offset=number * 10)
         if number == 6:
             index.write()
     index.truncate_to(80)
-    assert (index.offset_entries, index.time_entries, index.last_time().timestamp) == (7, 7, 7000)
+    assert (index.offsets.entry_count, index.times.entry_count, index.times.last().timestamp) == (7, 7, 7000)
     index.truncate_to(45)
-    assert (index.offset_entries, index.time_entries, index.last_time().timestamp) == (4, 4, 4000)
-    assert disk.size(index.path(file_names.INDEX)) == 32
-    index.add(last_offset=50, position=500)
+    assert (index.offsets.entry_count, index.times.entry_count, index.times.last().timestamp) == (4, 4, 4000)
+    assert disk.size(index.offsets.path) == 32
+    index.offsets.add(last_offset=50, position=500)
     index.write()
-    assert index.floor(55) == (500, None)
-    assert index.last_position() == 500
+    assert index.offsets.floor(55) == (500, None)
+    assert index.offsets.last_position() == 500
 
 
 def test_what_is_loaded_is_forgotten_when_there_is_too_much_of_it(disk: MemoryDisk) -> None:
@@ -97,27 +97,29 @@ def test_what_is_loaded_is_forgotten_when_there_is_too_much_of_it(disk: MemoryDi
     for base in (0, 1000, 2000):
         index = SegmentIndex(disk, "p", base, cache=cache)
         for number in range(1, 11):
-            index.add(last_offset=base + number, position=number)
+            index.offsets.add(last_offset=base + number, position=number)
         index.write()
         indexes.append(SegmentIndex(disk, "p", base, in_files=True, cache=cache))
     for index in indexes:
-        assert index.floor(indexes.index(index) * 1000 + 5) == (5, 6)
+        assert index.offsets.floor(indexes.index(index) * 1000 + 5) == (5, 6)
     assert cache.bytes_loaded <= 200
-    assert [index.is_loaded for index in indexes] == [False, True, True]
-    assert indexes[0].floor(5) == (5, 6)
-    assert [index.is_loaded for index in indexes] == [True, False, True], "the least recently used one goes"
+    assert [index.offsets.is_loaded for index in indexes] == [False, True, True]
+    assert indexes[0].offsets.floor(5) == (5, 6)
+    assert [index.offsets.is_loaded for index in indexes] == [True, False, True], (
+        "the least recently used one goes"
+    )
 
 
 def test_loading_waits_for_nothing_if_told_so() -> None:
     disk = SimDisk(Random(0)).mount()
     disk.make_dir("p")
     index = SegmentIndex(disk, "p", 0)
-    index.add(last_offset=5, position=50)
+    index.offsets.add(last_offset=5, position=50)
     index.write()
     disk.faults.nothing_is_cached = True
-    assert index.floor(6, cached_only=True) is None
-    assert index.floor(6) == (50, None)
-    assert index.floor(6, cached_only=True) == (50, None)
+    assert index.offsets.floor(6, cached_only=True) is None
+    assert index.offsets.floor(6) == (50, None)
+    assert index.offsets.floor(6, cached_only=True) == (50, None)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from peers import tools
 from penstock.records.compression import Codec
 from penstock.storage import file_names
 from penstock.storage.log import Log, LogConfig
+from penstock.storage.log_factory import create_log, open_log
 from penstock.world.real_disk import RealDisk
 from tests.storage.compacting import run_compaction
 from tests.storage.helpers import (
@@ -27,7 +28,7 @@ DUMP = "org.apache.kafka.tools.DumpLogSegments"
 
 def write(disk: RealDisk, path: str, config: LogConfig, *, count: int = 200) -> tuple[Log, int]:
     """A log with all codecs, some producers, timestamps that go back and forth, and deletions."""
-    log = Log.create(
+    log = create_log(
         disk, path, topic_id=TOPIC_ID, config=config, producers=RememberedProducers(), now_ms=NOW_MS
     )
     records = 0
@@ -53,7 +54,7 @@ def write(disk: RealDisk, path: str, config: LogConfig, *, count: int = 200) -> 
 
 
 def recover(disk: RealDisk, path: str, config: LogConfig) -> Log:
-    log, _ = Log.open(
+    log, _ = open_log(
         disk,
         path,
         config=config,
@@ -87,8 +88,8 @@ def test_kafka_accepts_ordinary_compacted_and_recovered_logs(tmp_path: Path) -> 
     result = run_compaction(cleaned, disk)
     assert result is not None
     assert result.records_removed
-    for removal in cleaned.due_removals(NOW_MS + 1_000_000):
-        removal.run(disk)
+    for deletion in cleaned.due_deletions(NOW_MS + 1_000_000):
+        deletion.run(disk)
     close_cleanly(cleaned, disk)
 
     torn, torn_records = write(disk, "recovered-0", config)

@@ -11,6 +11,7 @@ import pytest
 from penstock.base.errors import StorageError
 from penstock.records.batch import headers, read_header
 from penstock.sim.disk import SimDisk
+from penstock.storage import log_factory
 from penstock.storage.errors import LogFailedError, NoRoomError
 from penstock.storage.log import Log, LogConfig
 from penstock.world.disk import Disk
@@ -252,8 +253,8 @@ def test_segments_removed_while_a_sync_is_under_way_do_not_fail_it(disk: Disk) -
         append(log, batch(number, size=100))
     plan = log.unsynced()
     delete_old_segments(log, NOW_MS)
-    for removal in log.due_removals(NOW_MS):
-        removal.run(disk)
+    for deletion in log.due_deletions(NOW_MS):
+        deletion.run(disk)
     plan.run(disk)
     log.synced(plan)
     assert log.recovery_point == 5
@@ -342,8 +343,8 @@ def test_readers_in_other_threads_see_whole_batches_while_the_log_moves_on(tmp_p
         readable_upto = log.end_offset
         if number % 50 == 0:
             delete_old_segments(log, NOW_MS)
-            for removal in log.due_removals(NOW_MS):
-                removal.run(disk)
+            for deletion in log.due_deletions(NOW_MS):
+                deletion.run(disk)
     stop.set()
     for thread in threads:
         thread.join()
@@ -407,7 +408,7 @@ def test_many_logs_need_little_memory_and_few_open_files(tmp_path: Path) -> None
     tracemalloc.start()
     logs = []
     for number in range(count):
-        log = Log.create(
+        log = log_factory.create_log(
             disk,
             f"t-{number}",
             topic_id=TOPIC_ID,

@@ -16,6 +16,7 @@ from penstock.records.record import read_records
 from penstock.sim.disk import SimDisk
 from penstock.storage.errors import CorruptionError
 from penstock.storage.log import Log, LogConfig, SyncPlan
+from penstock.storage.truncation import end_after_truncation
 from tests.storage.helpers import (
     NOW_MS,
     PATH,
@@ -141,7 +142,7 @@ class LogAgainstAList(RuleBasedStateMachine):
     def truncate(self, where: float) -> None:
         first = self.log.start_offset
         offset = first + int((self.end - first) * where)
-        end = self.log.end_after_cut(offset)
+        end = end_after_truncation(self.log, offset)
         self.checkpoint = min(self.checkpoint, end)  # goes down before the cut
         self.start_checkpoint = min(self.start_checkpoint, end)
         self.log.truncate_to(offset)
@@ -167,8 +168,8 @@ class LogAgainstAList(RuleBasedStateMachine):
         )
         self.forget_before(self.log.segments[0].base_offset)
         if remove:
-            for removal in self.log.due_removals(self.clock_ms + self.config.file_delete_delay_ms):
-                removal.run(self.disk)
+            for deletion in self.log.due_deletions(self.clock_ms + self.config.file_delete_delay_ms):
+                deletion.run(self.disk)
 
     def forget_before(self, offset: int) -> None:
         self.batches = [data for data in self.batches if read_header(data).base_offset >= offset]

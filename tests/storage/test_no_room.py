@@ -155,7 +155,7 @@ def test_any_other_error_at_the_leader_epochs_is_final(disk: RefusingDisk) -> No
     log = create_log(disk)
     append(log, batch(0))
     disk.refused, disk.number = ("leader-epoch-checkpoint.tmp",), errno.EIO
-    with pytest.raises(StorageError, match="leader epochs"):
+    with pytest.raises(StorageError, match="leader epoch checkpoint"):
         log.unsynced()
     assert log.failed is not None
 

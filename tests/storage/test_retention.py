@@ -113,10 +113,10 @@ def test_files_are_removed_after_the_delay(disk: MemoryDisk) -> None:
     log = filled(disk, LogConfig(retention_ms=1000, file_delete_delay_ms=500))
     delete_old_segments(log, NOW_MS + 3000)
     assert len([name for name in disk.list(PATH) if name.endswith(".log.deleted")]) == 2
-    assert log.due_removals(NOW_MS + 3499) == []
-    for removal in log.due_removals(NOW_MS + 3500):
-        removal.run(disk)
-    assert log.due_removals(NOW_MS + 9999) == []
+    assert log.due_deletions(NOW_MS + 3499) == []
+    for deletion in log.due_deletions(NOW_MS + 3500):
+        deletion.run(disk)
+    assert log.due_deletions(NOW_MS + 9999) == []
     assert not [name for name in disk.list(PATH) if name.endswith(".deleted")]
     assert sorted(name for name in disk.list(PATH) if name.endswith(".snapshot")) == [
         f"{offset:020d}.snapshot" for offset in (2, 3, 4)

@@ -8,7 +8,7 @@ from penstock.records.builder import build_batch
 from penstock.records.control import Marker, MarkerType, build_marker
 from penstock.records.producer import AbortedTransaction
 from penstock.records.record import Record
-from penstock.storage.log import Log, LogConfig, PlacedBatch
+from penstock.storage.log import Log, LogConfig
 from penstock.storage.transaction_index import ENTRY_SIZE, TransactionIndex
 from penstock.world.disk import Disk
 from penstock.world.memory_disk import MemoryDisk
@@ -48,9 +48,8 @@ class TransactionalLog:
 
     def _append(self, batch: bytes) -> int:
         offset = self.log.end_offset
-        placed = read_header(batch).placed(base_offset=offset, leader_epoch=0)
-        buffers = place(memoryview(batch), base_offset=offset, leader_epoch=0)
-        self.log.append([PlacedBatch(placed, buffers)], now_ms=NOW_MS)
+        placed = place(memoryview(batch), read_header(batch), base_offset=offset, leader_epoch=0)
+        self.log.append([placed], now_ms=NOW_MS)
         return offset
 
     def reopen(self, *, clean: bool, recovery_point: int | None = None) -> None:
@@ -169,7 +168,7 @@ def test_an_index_that_outlived_its_markers_is_cut_where_the_log_ends(
     end_offset, segment = written.log.end_offset, written.log.segments[-1]
     size = segment.size
     written.mark(ABORT, 1)
-    segment.write_aborted()
+    segment.write_transaction_index()
     segment.file.truncate(size)  # the device has the index, and not the marker
     written.reopen(clean=False, recovery_point=end_offset)
     assert (written.log.end_offset, written.aborted()) == (end_offset, [])
@@ -229,8 +228,8 @@ def test_deleting_segments_deletes_their_entries(written: TransactionalLog, disk
     many_transactions(written)
     written.log.config = LogConfig(segment_bytes=400, retention_bytes=0, file_delete_delay_ms=0)
     delete_old_segments(written.log, NOW_MS)
-    for removal in written.log.due_removals(NOW_MS + 1):
-        removal.run(disk)
+    for deletion in written.log.due_deletions(NOW_MS + 1):
+        deletion.run(disk)
     start = written.log.start_offset
     assert start > 10
     assert all(entry.last_offset >= start for entry in written.aborted())

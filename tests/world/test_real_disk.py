@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.world.real_disk import OWN_TAIL_BYTES_MAX, RealDisk
+from penstock.world.real_disk import RealDisk
+from penstock.world.real_file import OWN_TAIL_BYTES_MAX
 from tests.world.disk_contract import DiskContract, filled
 
 

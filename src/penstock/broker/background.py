@@ -161,8 +161,8 @@ class Background:
         now_ms = self._loop.now_ms()
         async for some in self._some_at_a_time():
             for partition in some:
-                for removal in partition.log.due_removals(now_ms):
-                    await self._services.node.world.work.run(partial(removal.run, partition.disk))
+                for deletion in partition.log.due_deletions(now_ms):
+                    await self._services.node.world.work.run(partial(deletion.run, partition.disk))
         await self._services.logs.replicas.remove_doomed()
 
     async def write_checkpoints(self) -> None:

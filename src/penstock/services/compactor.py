@@ -17,6 +17,7 @@ from penstock.services.metrics import Metrics
 from penstock.services.replicas.replica import Replica
 from penstock.services.replicas.replica_manager import ReplicaManager
 from penstock.storage.compaction import CompactionResult, DirtyRange, cleanable, compact
+from penstock.storage.damage_handling import note_damage
 from penstock.storage.data_directory import DataDirectory
 from penstock.storage.errors import DamagedBatchError, NoRoomError
 from penstock.world import World
@@ -66,7 +67,7 @@ class Compactor:
             except DamagedBatchError as error:
                 # A segment that is known to be damaged is left alone, until it is mended.
                 try:
-                    await self._world.work.run(partial(partition.log.note_damage, error))
+                    await self._world.work.run(partial(note_damage, partition.log, error))
                 except StorageError as problem:
                     self._give_up(partition, problem)
                 continue

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from penstock.base.errors import StorageError
 from penstock.services.metrics import Metrics
-from penstock.storage.findings import Finding, IndexRebuilt
+from penstock.storage.damage import Finding, IndexRebuilt
 from penstock.world import World
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from penstock.services.metrics import Metrics
+from penstock.storage.room_probe import has_room_for
 from penstock.world import World
 
 if TYPE_CHECKING:
@@ -78,7 +79,8 @@ class Room:
             while self._lacking:
                 await self._world.loop.sleep(_LOOK_EVERY_S)
                 for partition, size in list(self._lacking.items()):
-                    has_room = await self._world.work.run(partial(partition.log.has_room_for, size))
+                    probe = partial(has_room_for, partition.log.disk, partition.log.path, size)
+                    has_room = await self._world.work.run(probe)
                     if has_room and self._lacking.get(partition) == size:
                         partition.found_room()
         finally:

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from penstock.base.buffers import Buffer
 from penstock.base.errors import StorageError
-from penstock.records.batch import HEADER_SIZE, BatchHeader, crc_holds, read_header
+from penstock.records.batch import HEADER_SIZE, BatchHeader, PlacedBatch, crc_holds, read_header
 from penstock.records.control import read_marker
 from penstock.records.errors import CorruptBatchError
 from penstock.records.producer import AbortedTransaction
@@ -31,10 +31,11 @@ from penstock.storage import file_names
 from penstock.storage.batch_scan import RELATIVE_OFFSET_MAX
 from penstock.storage.cleaned_transactions import CleanedTransactions
 from penstock.storage.compaction_rules import CleaningRules, OffsetMap, Survivors
+from penstock.storage.damage_handling import with_repair
 from penstock.storage.errors import CorruptionError, DamagedBatchError, NoRoomError
-from penstock.storage.index import OFFSET_ENTRY_SIZE
 from penstock.storage.log import Log
-from penstock.storage.segment import PlacedBatch, Segment
+from penstock.storage.offset_index import OFFSET_ENTRY_SIZE
+from penstock.storage.segment import Segment
 from penstock.storage.segment_swap import discard, swap_in
 from penstock.world.disk import Disk, found_no_room
 from penstock.world.pacing import Pacer
@@ -84,7 +85,7 @@ def cleanable(log: Log, *, cleaner_offset: int, upto_offset: int, now_ms: int) -
         if following.base_offset <= first_offset:
             clean_bytes += segment.size
             continue
-        is_settled = log.repairing(segment.largest_time).timestamp <= now_ms - config.min_compaction_lag_ms
+        is_settled = with_repair(log, segment.largest_time).timestamp <= now_ms - config.min_compaction_lag_ms
         if following.base_offset > upto_offset or segment.damage or not is_settled:
             break
         dirty_bytes += segment.size
@@ -131,7 +132,7 @@ class _Run:
         self._work = work
         self._pacer = pacer
         self._now_ms = now_ms
-        self._cuts = log.cuts
+        self._truncations = log.truncations
         self._transactions = CleanedTransactions(())
         self._start_offset = log.start_offset
         self._is_marked = False
@@ -142,7 +143,7 @@ class _Run:
         self._transactions = self._transactions_from(log.start_offset, dirty.end_offset)
         rules = CleaningRules(
             offsets,
-            log.producer_entries(),
+            log.producers.entries(),
             now_ms=self._now_ms,
             delete_retention_ms=log.config.delete_retention_ms,
         )
@@ -156,7 +157,7 @@ class _Run:
             if not self._is_current(group):
                 return None
             await self._clean_group(group, rules, result)
-        return result if self._log.failed is None and log.cuts == self._cuts else None
+        return result if self._log.failed is None and log.truncations == self._truncations else None
 
     def _transactions_from(self, first_offset: int, end_offset: int) -> CleanedTransactions:
         aborted = self._log.aborted_transactions(from_offset=first_offset, upto_offset=end_offset)
@@ -166,7 +167,11 @@ class _Run:
     def _is_current(self, group: Sequence[Segment]) -> bool:
         """Whether the segments are still in the log as they were."""
         log = self._log
-        return log.failed is None and log.cuts == self._cuts and all(not old.deleted for old in group)
+        return (
+            log.failed is None
+            and log.truncations == self._truncations
+            and all(not old.deleted for old in group)
+        )
 
     # ---- the newest offset of each key
 
@@ -245,7 +250,7 @@ class _Run:
         for segment, following in pairwise(segments):
             if segment.base_offset >= end_offset:
                 break
-            segment_index_bytes = segment.index.offset_entries * OFFSET_ENTRY_SIZE
+            segment_index_bytes = segment.index.offsets.entry_count * OFFSET_ENTRY_SIZE
             fits = (
                 size + segment.size <= config.segment_bytes
                 and index_bytes + segment_index_bytes <= config.segment_index_bytes
@@ -300,7 +305,7 @@ class _Run:
 
     async def _position_of(self, segment: Segment, offset: int) -> int:
         look = partial(segment.position_of, offset)
-        position = await self._work.run(lambda: self._log.repairing(look))
+        position = await self._work.run(lambda: with_repair(self._log, look))
         assert position is not None
         return position
 
@@ -329,7 +334,7 @@ class _Run:
     ) -> bytes | None:
         is_empty, aborted = self._end_transaction(header, batch, self._transactions)
         if aborted is not None:
-            cleaned.aborted.add(aborted)
+            cleaned.transaction_index.add(aborted)
         record = next(read_records(batch, limit=self._log.config.decompressed_size_max), None)
         return None if record is None else rules.rewrite_marker(header, record, is_empty=is_empty)
 
@@ -337,7 +342,7 @@ class _Run:
         if not batch:
             return
         placed = PlacedBatch(read_header(batch), (batch,))
-        cleaned.size = cleaned.write([placed], self._log.config)
+        cleaned.size = cleaned.append([placed], self._log.config)
 
     # ---- the swap
 

@@ -5,16 +5,14 @@ Readers come here when something is wrong already. All of it may block, and may 
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from penstock.records.batch import BatchHeader
 from penstock.storage.batch_scan import RELATIVE_OFFSET_MAX, Expected, Invalid, Valid, headers, scan
+from penstock.storage.damage import Damage
 from penstock.storage.errors import DamagedBatchError
-from penstock.storage.index import NO_TIMESTAMP, TimeEntry
-from penstock.storage.segment import Damage, Segment
-
-if TYPE_CHECKING:
-    from penstock.storage.log import Log
+from penstock.storage.segment import Segment
+from penstock.storage.time_index import NO_TIMESTAMP, TimeEntry
 
 
 def checked_batches(segment: Segment) -> Iterator[tuple[int, BatchHeader]]:
@@ -35,7 +33,7 @@ def rebuild_index(segment: Segment, *, interval_bytes: int) -> None:
 
     Every batch is checked: what damaged the one file may have damaged the other. DamagedBatchError: it has.
     """
-    rebuilt = segment.index.empty_copy()
+    rebuilt = segment.empty_index()
     largest = TimeEntry(NO_TIMESTAMP, segment.base_offset)
     behind_damage = {damage.end for damage in segment.damage}
     since = 0
@@ -43,12 +41,12 @@ def rebuild_index(segment: Segment, *, interval_bytes: int) -> None:
         if header.max_timestamp > largest.timestamp and header.record_count:
             largest = TimeEntry(header.max_timestamp, header.last_offset)
         if since > interval_bytes or (position and position in behind_damage):
-            rebuilt.add(last_offset=header.last_offset, position=position)
-            rebuilt.add_time(largest.timestamp, offset=largest.offset)
+            rebuilt.offsets.add(last_offset=header.last_offset, position=position)
+            rebuilt.times.add(largest.timestamp, offset=largest.offset)
             since = 0
         since += header.size
     if not segment.is_growing:
-        rebuilt.add_time(largest.timestamp, offset=largest.offset)
+        rebuilt.times.add(largest.timestamp, offset=largest.offset)
     segment.index.take_over(rebuilt)
 
 
@@ -92,13 +90,3 @@ def find_damage(segment: Segment, position: int, *, limit_offset: int) -> NewDam
     # Where all that follows is sound, whoever found damage there was led astray by this one.
     others = [known for known in segment.damage if known.position < position or not is_all]
     return NewDamage(damage, tuple(sorted((*others, damage), key=lambda each: each.position)))
-
-
-def examine(log: "Log", segment: Segment) -> None:
-    """Look for all damage that a segment has, so that the log knows of it."""
-    log.repairing(lambda: _pass_over(segment))
-
-
-def _pass_over(segment: Segment) -> None:
-    for _ in checked_batches(segment):
-        pass

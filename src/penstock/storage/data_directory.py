@@ -19,7 +19,7 @@ from contextlib import suppress
 from penstock.base.errors import StorageError, UserError
 from penstock.base.features import PENSTOCK_VERSION, SUPPORTED
 from penstock.base.ids import TopicId, TopicPartition
-from penstock.storage import offset_checkpoints
+from penstock.storage import log_factory, offset_checkpoints, truncation
 from penstock.storage.errors import NoRoomError
 from penstock.storage.file_names import PARTITION_METADATA
 from penstock.storage.log import Log, ProducerMemory, RecoveryReport
@@ -153,7 +153,7 @@ class DataDirectory:
         """A new, empty log, of a partition that is forgotten. Where that fails, nothing of it is left."""
         assert not self.remembers(partition), "it would be measured by its predecessor's offsets"
         try:
-            return Log.create(
+            return log_factory.create_log(
                 self.disk,
                 str(partition),
                 topic_id=topic_id,
@@ -174,7 +174,7 @@ class DataDirectory:
         self, partition: TopicPartition, *, config: LogConfig, producers: ProducerMemory, now_ms: int
     ) -> tuple[Log, RecoveryReport]:
         """The log that is there, recovered after a crash. May block."""
-        return Log.open(
+        return log_factory.open_log(
             self.disk,
             str(partition),
             config=config,
@@ -261,7 +261,7 @@ class DataDirectory:
 
     def truncate(self, partition: TopicPartition, log: Log, offset: int) -> None:
         """Cut a log's end, so that a crash at any moment finds no recovery point or start above it. May block."""
-        self._lower(partition, log.end_after_cut(offset))
+        self._lower(partition, truncation.end_after_truncation(log, offset))
         log.truncate_to(offset)
 
     def truncate_fully(self, partition: TopicPartition, log: Log, start_offset: int, *, now_ms: int) -> None:

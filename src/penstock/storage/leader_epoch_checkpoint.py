@@ -10,6 +10,9 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import NamedTuple
 
+from penstock.storage import file_names
+from penstock.world.disk import Disk, File
+
 UNKNOWN_EPOCH = -1
 UNKNOWN_OFFSET = -1
 
@@ -98,6 +101,21 @@ class LeaderEpochs:
         lines = ["0", str(len(self._entries))]
         lines += [f"{epoch} {start_offset}" for epoch, start_offset in self._entries]
         return ("\n".join(lines) + "\n").encode("ascii")
+
+
+def write_epochs(disk: Disk, directory: str, epochs: LeaderEpochs) -> File:
+    """Replace the checkpoint file. Returns it open: it has to be synced, then closed."""
+    path = f"{directory}/{file_names.LEADER_EPOCHS}"
+    disk.remove(path + ".tmp")
+    file = disk.open(path + ".tmp", create=True)
+    try:
+        file.append([epochs.encode()])
+        disk.rename(path + ".tmp", path)
+    except OSError:
+        file.close()
+        raise
+    epochs.changed = False
+    return file
 
 
 def decode_epochs(content: bytes) -> LeaderEpochs | None:

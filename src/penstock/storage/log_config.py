@@ -1,6 +1,6 @@
 """The settings a log works by, as plain values. Names, defaults and validation for users live in `base`."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 _DAY_MS = 86_400_000
 _INT64_MAX = (1 << 63) - 1
@@ -29,7 +29,8 @@ class LogConfig:
         False  # whether what a power cut left behind a hole is given up, not kept as damage
     )
 
-    @property
-    def roll_ms(self) -> int:
-        """After how long a compacted log rolls: what has to be compacted in time has to be closed in time."""
-        return min(self.segment_ms, self.max_compaction_lag_ms)
+    roll_ms: int = field(init=False)  # a compacted log rolls in time for `max.compaction.lag.ms`, too
+
+    def __post_init__(self) -> None:
+        roll_ms = min(self.segment_ms, self.max_compaction_lag_ms) if self.compact else self.segment_ms
+        object.__setattr__(self, "roll_ms", roll_ms)

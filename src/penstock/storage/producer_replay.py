@@ -14,7 +14,7 @@ def replay_segment(segment: Segment, producers: ProducerMemory, *, from_offset: 
 
     Raises CorruptionError where batches that were trusted make no sense.
     """
-    segment.aborted.truncate_to(from_offset)
+    segment.transaction_index.truncate_to(from_offset)
     for position, header in segment.undamaged_headers():
         if header.has_producer and header.base_offset >= from_offset:
             replay_found(segment, position, header, producers)
@@ -38,4 +38,4 @@ def replay_control(segment: Segment, batch: Buffer, header: BatchHeader, produce
     if marker is not None:
         aborted = producers.replay_marker(header, marker)
         if aborted is not None:
-            segment.aborted.add(aborted)
+            segment.transaction_index.add(aborted)

@@ -30,15 +30,17 @@ from dataclasses import dataclass, field
 from penstock.base.ids import TopicId
 from penstock.storage import file_names, temporary_files
 from penstock.storage.batch_scan import headers
+from penstock.storage.damage import Damage
 from penstock.storage.errors import CorruptionError
-from penstock.storage.index import NO_TIMESTAMP, SegmentIndex, TimeEntry
 from penstock.storage.leader_epoch_checkpoint import LeaderEpochs, decode_epochs
 from penstock.storage.log_config import LogConfig
 from penstock.storage.partition_directories import read_topic_id
 from penstock.storage.producer_replay import replay_found
 from penstock.storage.producer_snapshots import ProducerMemory, ProducerSnapshots
 from penstock.storage.recovery_scan import RecoveryScan
-from penstock.storage.segment import Damage, Segment
+from penstock.storage.segment import Segment
+from penstock.storage.segment_index import SegmentIndex
+from penstock.storage.time_index import NO_TIMESTAMP, TimeEntry
 from penstock.storage.transaction_index import TransactionIndex
 from penstock.world.disk import Disk, File, read_file
 
@@ -99,7 +101,7 @@ class OpenedLog:
     report: RecoveryReport
 
 
-def open_log(
+def load_log(
     disk: Disk,
     path: str,
     *,
@@ -160,7 +162,7 @@ def _closed_segment(disk: Disk, path: str, base_offset: int, found: temporary_fi
     has_sum = base_offset in found.aborted_sums
     if base_offset in found.aborted or has_sum:
         sum_path = segment.path(file_names.TRANSACTION_INDEX_SUM) if has_sum else None
-        segment.aborted = TransactionIndex.load(
+        segment.transaction_index = TransactionIndex.load(
             disk, segment.path(file_names.TRANSACTION_INDEX), sum_path=sum_path
         )
     return segment
@@ -212,7 +214,7 @@ class _Opening:
                 active.note(header, at, self.config)
                 next_offset = header.next_offset
             return next_offset
-        position = active.index.last_position()
+        position = active.index.offsets.last_position()
         max_time = active.largest_time()
         if not 0 <= position < active.size:
             raise CorruptionError(f"{active.path(file_names.INDEX)} points behind the end of its segment")
@@ -300,19 +302,19 @@ class _Opening:
         epochs_from = self._read_epochs(known_upto)
         opened.snapshots.drop_behind(known_upto)
         opened.snapshots.drop_strays({segment.base_offset for segment in opened.segments})
-        broken = [segment.base_offset for segment in opened.segments if segment.aborted.is_broken]
+        broken = [segment.base_offset for segment in opened.segments if segment.transaction_index.is_broken]
         self.report.rebuilt_aborted |= bool(broken)
         producers_from = opened.snapshots.restore(producers, upto_offset=min(broken, default=known_upto))
         start = min(epochs_from, producers_from)
         ends = [segment.base_offset for segment in opened.segments[1:]] + [opened.end_offset]
         # The device may have kept what its index says of markers, and not the markers.
-        opened.segments[-1].aborted.truncate_to(opened.end_offset)
+        opened.segments[-1].transaction_index.truncate_to(opened.end_offset)
         for segment, end_offset in zip(opened.segments, ends, strict=True):
             if end_offset <= start:
                 continue
             if segment is not opened.segments[0] and segment.base_offset > producers_from:
                 opened.unsynced_files += opened.snapshots.take(segment.base_offset, producers.entries())
-            segment.aborted.truncate_to(producers_from)
+            segment.transaction_index.truncate_to(producers_from)
             try:
                 for position, header in segment.undamaged_headers():
                     if header.base_offset >= epochs_from:
@@ -324,7 +326,7 @@ class _Opening:
         if not epochs_from:
             opened.epochs.unsafe_from = None  # the next start, too, finds that the file says nothing
         for segment in opened.segments[:-1]:
-            opened.unsynced_files += segment.write_aborted()
+            opened.unsynced_files += segment.write_transaction_index()
         return None
 
     def _read_epochs(self, known_upto: int) -> int:

@@ -8,10 +8,12 @@ from typing import NamedTuple
 from penstock.records.batch import BatchHeader, crc_holds
 from penstock.storage import file_names
 from penstock.storage.batch_scan import RELATIVE_OFFSET_MAX, Expected, Invalid, headers, scan
+from penstock.storage.damage import Damage
 from penstock.storage.errors import CorruptionError
-from penstock.storage.index import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
 from penstock.storage.log_config import LogConfig
-from penstock.storage.segment import Damage, Segment
+from penstock.storage.offset_index import OFFSET_ENTRY_SIZE
+from penstock.storage.segment import Segment
+from penstock.storage.time_index import TIME_ENTRY_SIZE
 from penstock.world.disk import Disk, File
 
 _OFFSET_MAX = (1 << 63) - 1
@@ -94,7 +96,7 @@ class RecoveryScan:
         try:
             self._require_possible_index(segment, following)
             next_offset, leader_epoch = self._next_offset, self._leader_epoch
-            for at, header in headers(segment.file, segment.index.last_position(), end=segment.size):
+            for at, header in headers(segment.file, segment.index.offsets.last_position(), end=segment.size):
                 next_offset, leader_epoch = header.next_offset, max(leader_epoch, header.leader_epoch)
                 self._require_indexed(segment, at, header)
             if next_offset > following:
@@ -115,21 +117,21 @@ class RecoveryScan:
         ):
             if self._disk.size(segment.path(kind)) % entry_size:
                 raise CorruptionError(f"{segment.path(kind)} does not hold whole entries")
-        position = segment.index.last_position()
-        if (segment.index.offset_entries and position <= 0) or position > segment.size:
+        position = segment.index.offsets.last_position()
+        if (segment.index.offsets.entry_count and position <= 0) or position > segment.size:
             raise CorruptionError(f"{segment.path(file_names.INDEX)} points outside of its segment")
         if (
             not segment.base_offset
-            <= segment.index.last_time().offset
+            <= segment.index.times.last().offset
             < max(following, segment.base_offset + 1)
         ):
             raise CorruptionError(f"{segment.path(file_names.TIME_INDEX)} points outside of its segment")
 
     def _require_indexed(self, segment: Segment, position: int, header: BatchHeader) -> None:
         """A batch behind the last entries of both indexes must be one they could leave out."""
-        if not segment.index.offset_entries and position > self._config.index_interval_bytes:
+        if not segment.index.offsets.entry_count and position > self._config.index_interval_bytes:
             raise CorruptionError(f"{segment.path(file_names.INDEX)} has lost its entries")
-        if header.max_timestamp > segment.index.last_time().timestamp and header.record_count:
+        if header.max_timestamp > segment.index.times.last().timestamp and header.record_count:
             raise CorruptionError(f"{segment.path(file_names.TIME_INDEX)} has lost its last entry")
 
     def _check(self, segment: Segment, following: int | None) -> None:

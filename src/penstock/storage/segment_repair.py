@@ -7,10 +7,11 @@ cut off: as long as no replica has what is missing, everything else stays as it 
 from collections.abc import Mapping
 
 from penstock.storage import file_names
+from penstock.storage.damage import Damage
 from penstock.storage.damage_scan import checked_batches
 from penstock.storage.errors import DamagedBatchError
 from penstock.storage.log import Log
-from penstock.storage.segment import Damage, Segment
+from penstock.storage.segment import Segment
 from penstock.storage.segment_swap import discard, swap_in
 from penstock.storage.transaction_index import TransactionIndex
 from penstock.world.disk import Disk, File
@@ -26,12 +27,12 @@ async def repair_segment(
 
     False if the segment is not the same any more, or has more damage. OSError: the log is as before.
     """
-    cuts, size, damage = log.cuts, segment.size, segment.damage
+    truncations, size, damage = log.truncations, segment.size, segment.damage
     if set(sound) != set(damage):
         return False
 
     def is_current() -> bool:
-        return log.failed is None and log.cuts == cuts and not segment.deleted
+        return log.failed is None and log.truncations == truncations and not segment.deleted
 
     def before_swap() -> None:
         if log.config.compact:
@@ -79,7 +80,7 @@ def _write(
     mended.size = mended.file.size
     for at, header in checked_batches(mended):
         mended.note(header, at, log.config)
-    mended.aborted = TransactionIndex.copy_of(segment.aborted)
+    mended.transaction_index = TransactionIndex.copy_of(segment.transaction_index)
 
 
 def _copy(source: File, target: File, start: int, end: int) -> None:

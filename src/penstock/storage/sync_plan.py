@@ -1,7 +1,7 @@
-"""What of a log is not on the device yet, and the plan that puts it there.
+"""Which files and names of a log are not synced yet, and the plan to sync them.
 
-A plan is made on the loop, carried out off it, and handed back. What is written while it is under way is not in it;
-`name_changes` and `generation` tell what it did and did not cover.
+A plan is made on the event loop, run in a worker thread, and handed back. It does not cover what is written while it
+runs; `name_changes` and `truncations` tell what it covers.
 """
 
 import errno
@@ -22,7 +22,7 @@ class SyncPlan(NamedTuple):
     target_offset: int
     files: tuple[File, ...]
     directories: tuple[str, ...]
-    generation: int  # of the log's content: a cut begins a new one
+    truncations: int  # of the log before the plan was made: a later one makes the plan void
     name_changes: int  # files created or renamed before the plan was made
     epoch_changes: int = NOT_COVERED  # of the leader epochs, before their file was last written
 
@@ -42,7 +42,7 @@ class SyncPlan(NamedTuple):
 class UnsyncedFiles:
     """The files and names of one log that still have to be synced, beside its active segment."""
 
-    __slots__ = ("_directories", "_files", "_name_changes", "_path", "_segments", "generation")
+    __slots__ = ("_directories", "_files", "_name_changes", "_path", "_segments")
 
     def __init__(
         self, path: str, *, segments: list[Segment], files: list[File], directories: tuple[str, ...]
@@ -54,7 +54,6 @@ class UnsyncedFiles:
         self._files = files  # indexes, snapshots and the like: ours to close once they are synced
         self._directories = directories
         self._name_changes = 0
-        self.generation = 0
 
     def add_segment(self, segment: Segment) -> None:
         self.note_names_changed()
@@ -72,16 +71,16 @@ class UnsyncedFiles:
         if self._path not in self._directories:
             self._directories = (*self._directories, self._path)
 
-    def plan(self, target_offset: int, active: Sequence[File], *, epoch_changes: int) -> SyncPlan:
+    def plan(
+        self, target_offset: int, active: Sequence[File], *, truncations: int, epoch_changes: int
+    ) -> SyncPlan:
         files = (*(segment.file for _, segment in self._segments), *active, *self._files)
         return SyncPlan(
-            target_offset, files, self._directories, self.generation, self._name_changes, epoch_changes
+            target_offset, files, self._directories, truncations, self._name_changes, epoch_changes
         )
 
-    def done(self, plan: SyncPlan) -> bool:
-        """Forget what the plan has put on the device; False if the log was cut since, and nothing counts."""
-        if plan.generation != self.generation:
-            return False
+    def done(self, plan: SyncPlan) -> None:
+        """Forget the files and names that the plan has synced."""
         self._segments = [known for known in self._segments if known[0] > plan.name_changes]
         done = set(map(id, plan.files))
         for file in self._files:
@@ -90,7 +89,6 @@ class UnsyncedFiles:
         self._files = [file for file in self._files if id(file) not in done]
         if plan.name_changes == self._name_changes:
             self._directories = ()
-        return True
 
     def close(self) -> None:
         for file in self._files:

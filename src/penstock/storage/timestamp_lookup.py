@@ -11,8 +11,8 @@ from penstock.records.batch import BatchHeader, crc_holds
 from penstock.records.errors import CorruptBatchError
 from penstock.records.record import Record, read_records
 from penstock.storage.errors import CorruptionError, DamagedBatchError
-from penstock.storage.index import NO_TIMESTAMP
 from penstock.storage.segment import Segment
+from penstock.storage.time_index import NO_TIMESTAMP
 
 if TYPE_CHECKING:
     from penstock.storage.log import Log

@@ -1,132 +1,22 @@
 """The disk of the machine, below one directory.
 
-Appends are one `writev`; the page cache takes them. `read_cached` asks the kernel to answer from the page
-cache alone (`RWF_NOWAIT`). Where the system or the file system cannot be asked, it answers from the last MiB
-of what this process appended itself, which the page cache has unless memory is very short, and None else.
+How files are appended to, read and synced is in `real_file`.
 
 Leaves out: Windows, and memory-mapped files (reading one that was truncated kills the process).
 """
 
-import ctypes
 import errno
 import fcntl
 import os
 import shutil
 import stat
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from penstock.base.buffers import Buffer
-from penstock.world.descriptors import DescriptorCache, Inode
 from penstock.world.disk import DiskUsage
-from penstock.world.real_sync import sync_content, sync_directory, sync_file_system
+from penstock.world.real_file import DescriptorCache, Inode, RealFile
+from penstock.world.real_sync import sync_directory, sync_file_system
 
-OWN_TAIL_BYTES_MAX = 1 << 20
-_BUFFERS_PER_WRITE_MAX = os.sysconf("SC_IOV_MAX")
-_UNANSWERABLE = (errno.EOPNOTSUPP, errno.ENOSYS)
 _NEW_FILE = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL
-
-
-class RealFile:
-    """A handle; the descriptor behind it comes and goes."""
-
-    __slots__ = ("_cache", "_disk", "_inode")
-
-    def __init__(self, disk: "RealDisk", cache: DescriptorCache, inode: Inode) -> None:
-        self._disk = disk
-        self._cache = cache
-        self._inode = inode
-
-    @property
-    def path(self) -> str:
-        return self._inode.path
-
-    @property
-    def size(self) -> int:
-        return self._inode.size
-
-    def append(self, data: Sequence[Buffer]) -> None:
-        inode = self._inode
-        expected = sum(map(len, data))
-        descriptor = self._cache.pin(inode)
-        try:
-            if inode.append_error is not None:
-                raise _again(inode.append_error, inode)
-            try:
-                written = os.writev(descriptor, data) if len(data) <= _BUFFERS_PER_WRITE_MAX else 0
-                if written != expected:
-                    _write_rest(descriptor, data, written)
-            except OSError as error:
-                _cut_back(descriptor, inode, error)
-                raise
-            inode.size += expected
-        finally:
-            self._cache.unpin(inode)
-
-    def read_cached(self, position: int, count: int) -> Buffer | None:
-        inode = self._inode
-        count = min(
-            count, inode.size - position
-        )  # a buffer is made for what there is, not for what was asked
-        if count <= 0:
-            return b""
-        if not self._disk.can_ask_page_cache:
-            own = position >= max(inode.own_from, inode.size - OWN_TAIL_BYTES_MAX)
-            return self.read(position, count) if own else None
-        buffer = _new_buffer(count)
-        descriptor = self._cache.pin(inode)
-        try:
-            found = os.preadv(descriptor, [buffer], position, os.RWF_NOWAIT)
-        except BlockingIOError:
-            return None
-        except OSError as error:
-            if error.errno not in _UNANSWERABLE:
-                raise
-            self._disk.can_ask_page_cache = False
-            return None
-        finally:
-            self._cache.unpin(inode)
-        return buffer if found == count else None
-
-    def read(self, position: int, count: int) -> bytes:
-        inode = self._inode
-        count = min(count, inode.size - position)
-        descriptor = self._cache.pin(inode)
-        try:
-            data = os.pread(descriptor, max(count, 0), position)
-            if 0 < len(data) < count:
-                data = _read_rest(descriptor, data, position, count)
-            return data
-        finally:
-            self._cache.unpin(inode)
-
-    def truncate(self, size: int) -> None:
-        inode = self._inode
-        assert 0 <= size <= inode.size, f"{inode.path} has {inode.size} bytes; cannot be cut to {size}"
-        descriptor = self._cache.pin(inode)
-        try:
-            os.ftruncate(descriptor, size)
-            inode.size = size
-            inode.own_from = min(inode.own_from, size)
-        finally:
-            self._cache.unpin(inode)
-
-    def sync(self) -> None:
-        inode = self._inode
-        if inode.sync_error is not None:
-            raise _again(inode.sync_error, inode)
-        descriptor = self._cache.pin(inode)
-        try:
-            sync_content(descriptor)
-        except OSError as error:
-            # The kernel may have dropped the pages it could not write: a second try would succeed and lie.
-            inode.sync_error = error
-            raise
-        finally:
-            self._cache.unpin(inode)
-
-    def close(self) -> None:
-        self._inode = self._disk.forget(self._inode)
 
 
 class RealLock:
@@ -283,56 +173,3 @@ class RealDisk:
         below = path + "/"
         directories = [known for known in self._inodes if known == path or known.startswith(below)]
         return [inode for directory in directories for inode in self._inodes.pop(directory).values()]
-
-
-def _again(error: OSError, inode: Inode) -> OSError:
-    return OSError(error.errno, error.strerror, inode.path)
-
-
-def _write_rest(descriptor: int, data: Sequence[Buffer], written: int) -> None:
-    """Write what is left of `data` after its first `written` bytes."""
-    left = [memoryview(buffer) for buffer in data if len(buffer)]
-    while True:
-        while left and written >= len(left[0]):
-            written -= len(left.pop(0))
-        if not left:
-            return
-        left[0] = left[0][written:]
-        written = os.writev(descriptor, left[:_BUFFERS_PER_WRITE_MAX])
-
-
-def _cut_back(descriptor: int, inode: Inode, error: OSError) -> None:
-    """Take off whatever a failed append has left behind the end."""
-    try:
-        os.ftruncate(descriptor, inode.size)
-    except OSError:
-        inode.append_error = error  # what lies behind the end is unknown: nothing may follow it
-
-
-def _read_rest(descriptor: int, data: bytes, position: int, count: int) -> bytes:
-    parts = [data]
-    found = len(data)
-    while found < count:
-        part = os.pread(descriptor, count - found, position + found)
-        if not part:
-            break
-        parts.append(part)
-        found += len(part)
-    return b"".join(parts)
-
-
-def _uninitialised_buffer_maker() -> Callable[[int], bytearray]:
-    """bytearray(count) writes zeros that the read then overwrites: a quarter of a large read's time."""
-    if sys.implementation.name != "cpython":
-        return bytearray
-    make = ctypes.pythonapi.PyByteArray_FromStringAndSize
-    make.restype = ctypes.py_object
-    make.argtypes = [ctypes.c_void_p, ctypes.c_ssize_t]
-    return lambda count: make(None, count)
-
-
-_uninitialised_buffer = _uninitialised_buffer_maker()
-
-
-def _new_buffer(count: int) -> bytearray:
-    return bytearray(count) if count < 32_768 else _uninitialised_buffer(count)

@@ -18,8 +18,8 @@ from tests.services.replication.stories import tell
 
 def placed(value: bytes, *, base_offset: int, leader_epoch: int = 0) -> PlacedBatch:
     """A batch as a leader would place it."""
-    first, rest = place(memoryview(batch_of(value)), base_offset=base_offset, leader_epoch=leader_epoch)
-    return PlacedBatch(read_header(first + rest), (first, rest))
+    batch = batch_of(value)
+    return place(memoryview(batch), read_header(batch), base_offset=base_offset, leader_epoch=leader_epoch)
 
 
 def test_a_follower_has_the_same_bytes_whatever_is_in_them() -> None:

@@ -500,10 +500,9 @@ class Replica:
         log = self.log
         base_offset = log.end_offset
         leader_epoch = self.state.leader_epoch
-        placed = header.placed(base_offset=base_offset, leader_epoch=leader_epoch)
-        buffers = place(batch, base_offset=base_offset, leader_epoch=leader_epoch)
+        placed = place(batch, header, base_offset=base_offset, leader_epoch=leader_epoch)
         try:
-            log.append([PlacedBatch(placed, buffers)], now_ms=now_ms)
+            log.append((placed,), now_ms=now_ms)
         except NoRoomError as error:
             self.refuses_for_room = True
             self.found_no_room(str(error), size=header.size)
@@ -716,13 +715,17 @@ class Replica:
     ) -> TimestampedOffset | ErrorCode:
         if self.log.failed is not None:
             return ErrorCode.KAFKA_STORAGE_ERROR
-        cuts, first = self.log.cuts, self.log.segments[0]
+        truncations, first = self.log.truncations, self.log.segments[0]
         try:
             found = await self._world.work.run(look)
         except CorruptionError:
             return ErrorCode.CORRUPT_MESSAGE
         except (OSError, StorageError):
-            if self.log.failed is None and self.log.cuts == cuts and self.log.segments[0] is not first:
+            if (
+                self.log.failed is None
+                and self.log.truncations == truncations
+                and self.log.segments[0] is not first
+            ):
                 return await self._look_up(
                     look, committed=committed
                 )  # retention was faster; what is left can be searched

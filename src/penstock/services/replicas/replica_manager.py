@@ -29,6 +29,7 @@ from penstock.storage.data_directory import DataDirectory
 from penstock.storage.errors import NoRoomError
 from penstock.storage.log import Log
 from penstock.storage.log_config import LogConfig
+from penstock.storage.log_factory import create_log
 from penstock.storage.partition_directories import DELETE, STRAY
 from penstock.world import Disk, World
 from penstock.world.disk import found_no_room
@@ -559,7 +560,7 @@ class ReplicaManager:
         now_ms = self._world.loop.now_ms()
         if in_memory:
             self._memory.remove_tree(str(partition))  # of an attempt that failed
-            return Log.create(
+            return create_log(
                 self._memory,
                 str(partition),
                 topic_id=topic.topic_id,

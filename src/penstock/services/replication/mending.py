@@ -21,8 +21,9 @@ from penstock.records.batch import crc_holds, headers
 from penstock.records.errors import CorruptBatchError
 from penstock.services.replicas.replica import Replica
 from penstock.services.replicas.replica_manager import ReplicaManager
-from penstock.storage.damage_scan import examine
-from penstock.storage.segment import Damage, Segment
+from penstock.storage.damage import Damage
+from penstock.storage.damage_handling import examine
+from penstock.storage.segment import Segment
 from penstock.storage.segment_repair import repair_segment
 from penstock.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from penstock.world import World

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.world.descriptors import DescriptorCache, Inode
+from penstock.world.real_file import DescriptorCache, Inode
 
 
 @pytest.fixture
