@@ -254,10 +254,10 @@ def test_a_client_that_goes_before_its_shard_is_asked_for_leaves_nothing_half_be
     async def story() -> None:
         groups = controlled.broker.services.coordinators.groups
         assert not isinstance(await groups.topic(), Refusal)
-        assert groups._loading is not None  # a broker loads what it begins to lead
-        await groups._loading
-        for instance in list(groups._instances.values()):
-            instance.drop()
+        assert groups._loading_all is not None  # a broker loads what it begins to lead
+        await groups._loading_all
+        for loaded in list(groups._loaded_shards.values()):
+            loaded.unload()
         (wire,) = wires(controlled, 1)
         with warnings.catch_warnings(record=True) as seen:
             warnings.simplefilter("always")
@@ -266,7 +266,7 @@ def test_a_client_that_goes_before_its_shard_is_asked_for_leaves_nothing_half_be
             for _ in range(5):
                 await asyncio.sleep(0)
         assert [str(warning.message) for warning in seen] == []
-        assert not groups._loads  # so it was not asked
+        assert not groups._loads_in_progress  # so it was not asked
 
     controlled.run(story)
 

@@ -17,7 +17,7 @@ from penstock.core.transactions.shard import TransactionShard
 from penstock.records.control import Marker
 from penstock.services.coordinators import loading
 from penstock.services.coordinators.loaded_shard import LoadedShard
-from penstock.services.coordinators.writing import ShardWriter
+from penstock.services.coordinators.shard_writer import ShardWriter
 from penstock.services.replicas.replica import Replica
 from penstock.services.transactions.verifying import Verifier
 from penstock.storage.recovery_scan import RecoveryScan
@@ -37,12 +37,12 @@ def planted(plant: Plant) -> Plant:
 def answered_before_the_high_watermark_passes(patch: pytest.MonkeyPatch) -> None:
     """A coordinator answers as soon as what it decided is in its log, synced or not."""
 
-    def when_safe(self: LoadedShard[Any], decision: Any, answer: Any) -> None:
-        self._became_safe(decision)
+    def answer_at_once(self: LoadedShard[Any], decision: Any, answer: Any) -> None:
+        self._committed(decision)
         if not isinstance(decision.response, Pending):
             answer.set_result(decision.response)
 
-    patch.setattr(LoadedShard, "_when_safe", when_safe)
+    patch.setattr(LoadedShard, "_answer_when_committed", answer_at_once)
 
 
 @planted
@@ -50,17 +50,17 @@ def gathered_and_not_written(patch: pytest.MonkeyPatch) -> None:
     """What several clients decided in one turn of the loop is answered, and never reaches the log."""
 
     def flush(self: ShardWriter) -> ErrorCode:
-        if self.has_gathered:
+        if self.has_batch:
             self.discard()
             self._on_flushed(ErrorCode.NONE)
         return ErrorCode.NONE
 
     def answered(self: LoadedShard[Any], code: ErrorCode) -> None:
-        unsafe, self._unsafe = self._unsafe, []
-        self._reached(unsafe, code)
+        uncommitted, self._uncommitted = self._uncommitted, []
+        self._high_watermark_reached(uncommitted, code)
 
     patch.setattr(ShardWriter, "flush", flush)
-    patch.setattr(LoadedShard, "_flushed", answered)
+    patch.setattr(LoadedShard, "_batch_flushed", answered)
 
 
 @planted

@@ -241,7 +241,7 @@ def _decision(response: Any) -> Any:
     return Decision(response)
 
 
-def test_a_failed_append_drops_the_instance_and_the_next_request_finds_the_state_as_the_log_has_it(
+def test_a_failed_append_unloads_the_shard_and_the_next_request_finds_the_state_as_the_log_has_it(
     controlled: ControlledBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def story() -> None:
@@ -267,7 +267,7 @@ def test_a_failed_append_drops_the_instance_and_the_next_request_finds_the_state
     controlled.run(story)
 
 
-def test_another_leader_epoch_drops_the_instance(controlled: ControlledBroker) -> None:
+def test_another_leader_epoch_unloads_the_shard(controlled: ControlledBroker) -> None:
     async def story() -> None:
         coordinator = await started(controlled)
         index = coordinator.index_for("a")
@@ -565,7 +565,7 @@ def test_a_record_that_cannot_be_read_is_skipped_and_named(
         (line,) = [record.getMessage() for record in caplog.records if "skipped" in record.getMessage()]
         assert line.startswith(f"{partition}: skipped the record at offset 1: ")
         assert reason in line
-        assert line.endswith("What it was to change stays as it was before")
+        assert line.endswith("its change is not applied")
         await coordinator.stop()
 
     controlled.run(story)

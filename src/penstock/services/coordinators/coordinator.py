@@ -1,7 +1,7 @@
-"""All shards of one kind of coordinator: which one a key belongs to, loaded when needed, asked, dropped, stopped.
+"""The group coordinator or the transaction coordinator of this broker: all its shards.
 
-Those whose partitions this broker leads, that is; of the others it only knows who leads them. A shard comes and goes
-with the leadership of its partition.
+Finds the shard for a group or transactional id, loads the shards of the partitions that this broker leads, and unloads
+them when it no longer does. Of the other partitions it only knows their leaders.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from penstock.services.configs import Configs
 from penstock.services.coordinators.internal_topics import InternalTopic, TopicCreator, create
 from penstock.services.coordinators.loaded_shard import NOT_COORDINATOR, LoadedShard
 from penstock.services.coordinators.loading import load
-from penstock.services.coordinators.writing import NO_LINGER
+from penstock.services.coordinators.shard_writer import NO_LINGER
 from penstock.services.replicas.replica import Replica
 from penstock.services.replicas.replica_manager import ReplicaManager
 from penstock.world import World
@@ -32,11 +32,11 @@ log = logging.getLogger("penstock.coordinators")
 S = TypeVar("S", bound=Shard)
 R = TypeVar("R")
 
-LOADING = Refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+LOAD_IN_PROGRESS = Refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
 
-class NotBegun(Generic[R]):
-    """An answer that nobody works on before it is awaited: whoever asked may be gone by then."""
+class AnswerAfterLoading(Generic[R]):
+    """The response of a shard that has to be loaded first; awaiting it starts the load."""
 
     def __init__(self, begin: Callable[[], Coroutine[Any, Any, R]]) -> None:
         self._begin = begin
@@ -45,8 +45,8 @@ class NotBegun(Generic[R]):
         return self._begin().__await__()
 
 
-class _Load(NamedTuple, Generic[S]):
-    """A shard that is being loaded, and under which leadership."""
+class _LoadInProgress(NamedTuple, Generic[S]):
+    """A shard that is being loaded, and in which leader epoch."""
 
     partition: Replica
     leader_epoch: int
@@ -54,7 +54,7 @@ class _Load(NamedTuple, Generic[S]):
 
 
 class Coordinator(Generic[S]):
-    """The groups' coordinator, or the transactions'."""
+    """The shards of one internal topic that this broker leads."""
 
     def __init__(
         self,
@@ -78,28 +78,28 @@ class Coordinator(Generic[S]):
         self._record_format = record_format
         self._new_shard = new_shard
         self._linger_ms = linger_ms
-        self._instances: dict[int, LoadedShard[S]] = {}
-        self._loads: dict[int, _Load[S]] = {}
+        self._loaded_shards: dict[int, LoadedShard[S]] = {}
+        self._loads_in_progress: dict[int, _LoadInProgress[S]] = {}
         self._started = False
-        self._loading: asyncio.Task[None] | None = None  # of all that this broker leads
+        self._loading_all: asyncio.Task[None] | None = None  # of all shards that this broker leads
         self._has_more_to_load = False
         self._creation: asyncio.Task[Topic | Refusal] | None = None
         self._tasks: dict[asyncio.Task[Any], None] = {}
         self._stopped = False
-        # Told what the shards want done by others, as soon as it is certain; see `Decision.effects`.
-        self.on_effect: Callable[[Any], None] = _nobody_listens
-        # Told when shards may have come or gone, and of every one that was loaded.
-        self.on_moved: Callable[[], None] = lambda: None
+        # Called with each of `Decision.effects` once the decision's records are committed.
+        self.on_effect: Callable[[Any], None] = _unexpected_effect
+        # Called after partitions changed their leaders, and with every shard that was loaded.
+        self.on_leadership_changed: Callable[[], None] = lambda: None
         self.on_loaded: Callable[[LoadedShard[S]], None] = lambda _: None
 
-    # Where a key belongs.
+    # Which partition and broker coordinate a key.
 
     async def topic(self) -> Topic | Refusal:
-        """The internal topic, created if it is not there yet."""
+        """The internal topic, created if it does not exist yet."""
         found = self._image.topic(self._topic.name)
         if found is not None:
             return found
-        # Everybody comes at once when a cluster is new: one asks for all, and does not stop when a client goes.
+        # Clients of a new cluster all come at once: one task creates the topic, whichever of them disconnect.
         if self._creation is None or self._creation.done():
             self._creation = self._world.loop.create_task(
                 create(self._topic, self._image, self._creator), name=f"create {self._topic.name}"
@@ -107,12 +107,12 @@ class Coordinator(Generic[S]):
         return await asyncio.shield(self._creation)
 
     def index_for(self, key: str) -> int | None:
-        """The partition that looks after a key; None while there is no internal topic."""
+        """The partition of the internal topic that a key belongs to; None while there is no internal topic."""
         count = self.partition_count
         return partition_for(key, count) if count else None
 
     def leader_for(self, key: str) -> int | None:
-        """The broker that looks after a key; None if there is none now."""
+        """The broker that coordinates a key; None while its partition has no leader."""
         topic = self._image.topic(self._topic.name)
         if topic is None:
             return None
@@ -120,9 +120,9 @@ class Coordinator(Generic[S]):
         return None if leader == NO_LEADER else leader
 
     def leader_epoch_for(self, key: str) -> int | None:
-        """The leader epoch under which this broker looks after a key; None if it does not."""
+        """The leader epoch in which this broker coordinates a key; None if it does not."""
         index = self.index_for(key)
-        partition = None if index is None else self._led(index)
+        partition = None if index is None else self._led_replica(index)
         return None if partition is None else partition.leader_epoch
 
     @property
@@ -130,95 +130,93 @@ class Coordinator(Generic[S]):
         topic = self._image.topic(self._topic.name)
         return 0 if topic is None else len(topic.partitions)
 
-    # Asking.
+    # Requests.
 
     async def ask(self, key: str, request: Callable[[S, int], Answer[R]]) -> R | Refusal:
-        """What the shard that looks after `key` answers, once it is safe."""
+        """The response of the shard that `key` belongs to, once it is committed."""
         answer = self.ask_at_once(key, request)
         return await answer if isinstance(answer, Awaitable) else answer
 
     def ask_at_once(
         self, key: str, request: Callable[[S, int], Answer[R]]
     ) -> "R | Refusal | Awaitable[R | Refusal]":
-        """The same for those who are asked often: no coroutine is made where the answer is there already.
-
-        `NotBegun` if the shard has to be loaded first.
-        """
+        """As `ask`, without a coroutine where the response is there at once; `AnswerAfterLoading` if the shard has to
+        be loaded first."""
         index = self.index_for(key)
         if index is None:
             return NOT_COORDINATOR
-        instance = self._loaded(index)
-        if instance is None:
-            return NotBegun(partial(self.ask_partition, index, request))
-        return instance.ask(request)
+        loaded = self._find_loaded(index)
+        if loaded is None:
+            return AnswerAfterLoading(partial(self.ask_partition, index, request))
+        return loaded.ask(request)
 
     async def ask_partition(self, index: int, request: Callable[[S, int], Answer[R]]) -> R | Refusal:
-        """As `ask`, of the shard with that number."""
-        instance = self._loaded(index) or await self._load(index)
-        if isinstance(instance, Refusal):
-            return instance
-        answer = instance.ask(request)
+        """As `ask`, of the shard of this partition."""
+        loaded = self._find_loaded(index) or await self._await_load(index)
+        if isinstance(loaded, Refusal):
+            return loaded
+        answer = loaded.ask(request)
         return await answer if isinstance(answer, asyncio.Future) else answer
 
     async def ask_all(self, request: Callable[[S, int], Answer[R]]) -> list[R] | Refusal:
-        """What all shards of this broker answer, in the order of their numbers; the first refusal, if there is one."""
+        """The responses of all shards of this broker, in the order of partitions; or the first refusal."""
         answers: list[R] = []
         for index in range(self.partition_count):
             answer = await self.ask_partition(index, request)
             if isinstance(answer, Refusal):
-                if self._led(index) is None:
-                    continue  # it is on another broker
+                if self._led_replica(index) is None:
+                    continue  # led by another broker
                 return answer
             answers.append(answer)
         return answers
 
-    def write_gathered(self, index: int) -> None:
-        """Somebody is about to append to a partition of the internal topic."""
-        instance = self._loaded(index)
-        if instance is not None:
-            instance.write_gathered()
+    def flush_batch(self, index: int) -> None:
+        """Append a shard's current batch, before a transaction marker is appended to its partition."""
+        loaded = self._find_loaded(index)
+        if loaded is not None:
+            loaded.flush_batch()
 
     def marker_written(self, index: int, marker: Marker, *, offset: int) -> None:
-        """Somebody appended the end of a transaction to a partition of the internal topic."""
-        instance = self._loaded(index)
-        if instance is not None:
-            instance.marker_written(marker, offset=offset)
+        """A transaction marker was appended to a partition of the internal topic: replay it."""
+        loaded = self._find_loaded(index)
+        if loaded is not None:
+            loaded.marker_written(marker, offset=offset)
 
-    async def carry_out_everywhere(self, decisions: Callable[[S], Iterable[Decision[None]]]) -> None:
-        """Have every loaded shard do something of its own accord, one after the other, in slices."""
-        for index in list(self._instances):
-            instance = self._loaded(index)
-            if instance is not None:
-                await asyncio.wait([instance.carry_out_soon(decisions(instance.shard))])
+    async def carry_out_in_all_shards(self, decisions: Callable[[S], Iterable[Decision[None]]]) -> None:
+        """Carry out decisions of every loaded shard, one shard after the other, in slices."""
+        for index in list(self._loaded_shards):
+            loaded = self._find_loaded(index)
+            if loaded is not None:
+                await asyncio.wait([loaded.carry_out_soon(decisions(loaded.shard))])
 
     # Loading.
 
     def start(self) -> None:
-        """Begin to load what there is, so that timers run and what was left half done goes on."""
+        """Begin to load all shards, so that timers run and prepared transactions are completed."""
         self._started = True
         self._load_soon()
 
     def leadership_changed(self) -> None:
-        """ReplicaManager of the internal topic came, went, or have another leader or leader epoch.
+        """Partitions of the internal topic were created, deleted, or changed their leader or leader epoch.
 
-        What is not here any more is dropped, and whoever waits for it answered; what is new here is loaded, so that
-        timers run and what another broker left half done goes on without anybody asking.
+        Shards that this broker no longer leads are unloaded, and their waiting requests answered. Shards that it leads
+        now are loaded at once, so that timers run and transactions that another broker prepared are completed.
         """
-        for index in list(self._instances):
-            self._loaded(index)
-        for index, begun in list(self._loads.items()):
-            partition = self._led(index)
+        for index in list(self._loaded_shards):
+            self._find_loaded(index)
+        for index, begun in list(self._loads_in_progress.items()):
+            partition = self._led_replica(index)
             if partition is not begun.partition or partition.leader_epoch != begun.leader_epoch:
                 begun.task.cancel()
-                del self._loads[index]
-        self.on_moved()
+                del self._loads_in_progress[index]
+        self.on_leadership_changed()
         if self._started:
             self._load_soon()
 
     def _load_soon(self) -> None:
         self._has_more_to_load = True
-        if (self._loading is None or self._loading.done()) and not self._stopped:
-            self._loading = self._start_task(self._load_all(), name=f"load {self._topic.name}")
+        if (self._loading_all is None or self._loading_all.done()) and not self._stopped:
+            self._loading_all = self._start_task(self._load_all(), name=f"load {self._topic.name}")
 
     async def _load_all(self) -> None:
         while self._has_more_to_load:
@@ -226,35 +224,35 @@ class Coordinator(Generic[S]):
             for index in range(self.partition_count):
                 if self._stopped:
                     return
-                partition = self._led(index)
-                if partition is not None and self._loaded(index) is None:
+                partition = self._led_replica(index)
+                if partition is not None and self._find_loaded(index) is None:
                     await asyncio.wait([self._begin_load(index, partition)])
 
-    def _led(self, index: int) -> Replica | None:
-        """The partition, if this broker leads it."""
+    def _led_replica(self, index: int) -> Replica | None:
+        """The replica of the partition, if this broker leads it."""
         partition = self._replicas.find(self._topic.name, index)
         return None if isinstance(partition, ErrorCode) else partition
 
-    def _loaded(self, index: int) -> LoadedShard[S] | None:
-        """The instance, if there is one that is of use."""
-        instance = self._instances.get(index)
-        if instance is None:
+    def _find_loaded(self, index: int) -> LoadedShard[S] | None:
+        """The loaded shard; it is unloaded if its leader epoch is over or its log failed."""
+        loaded = self._loaded_shards.get(index)
+        if loaded is None:
             return None
-        partition = instance.partition
+        partition = loaded.partition
         if (
             self._replicas.find(self._topic.name, index) is not partition
-            or instance.leader_epoch != partition.leader_epoch
+            or loaded.leader_epoch != partition.leader_epoch
             or partition.log.failed is not None
         ):
-            instance.drop()
+            loaded.unload()
             return None
-        return instance
+        return loaded
 
-    async def _load(self, index: int) -> LoadedShard[S] | Refusal:
-        partition = self._led(index)
+    async def _await_load(self, index: int) -> LoadedShard[S] | Refusal:
+        partition = self._led_replica(index)
         if partition is None or self._stopped:
             return NOT_COORDINATOR
-        # The load goes on when whoever waits for it does not.
+        # The load continues when the request that waits for it times out.
         task = self._begin_load(index, partition)
         timeout: asyncio.Future[None] = self._world.loop.create_future()
         timer = self._world.loop.call_later(
@@ -267,32 +265,32 @@ class Coordinator(Generic[S]):
             timer.cancel()
             timeout.cancel()
         if not task.done():
-            return LOADING
-        instance = None if task.cancelled() else task.result()
-        return NOT_COORDINATOR if instance is None or instance.dropped else instance
+            return LOAD_IN_PROGRESS
+        loaded = None if task.cancelled() else task.result()
+        return NOT_COORDINATOR if loaded is None or loaded.is_unloaded else loaded
 
     def _begin_load(self, index: int, partition: Replica) -> "asyncio.Task[LoadedShard[S] | None]":
-        begun = self._loads.get(index)
+        begun = self._loads_in_progress.get(index)
         if begun is None:
-            task = self._start_task(self._new_instance(index, partition), name=f"load {partition}")
-            begun = self._loads[index] = _Load(partition, partition.leader_epoch, task)
+            task = self._start_task(self._load_shard(index, partition), name=f"load {partition}")
+            begun = self._loads_in_progress[index] = _LoadInProgress(partition, partition.leader_epoch, task)
             task.add_done_callback(partial(self._load_ended, index))
         return begun.task
 
     def _load_ended(self, index: int, task: "asyncio.Task[LoadedShard[S] | None]") -> None:
-        begun = self._loads.get(index)
+        begun = self._loads_in_progress.get(index)
         if begun is not None and begun.task is task:
-            del self._loads[index]
+            del self._loads_in_progress[index]
 
-    async def _new_instance(self, index: int, partition: Replica) -> LoadedShard[S] | None:
+    async def _load_shard(self, index: int, partition: Replica) -> LoadedShard[S] | None:
         if partition.log.failed is not None:
             return None
-        instance = self._instance_of(index, partition)
+        loaded = self._new_loaded_shard(index, partition)
         try:
             offset = await load(
                 self._world,
                 partition,
-                instance.shard,
+                loaded.shard,
                 self._record_format,
                 decompressed_max=self._configs.broker[PENSTOCK_DECOMPRESSED_BYTES_MAX],
                 slice_ms=self._configs.broker[PENSTOCK_LOOP_SLICE_MS],
@@ -304,17 +302,19 @@ class Coordinator(Generic[S]):
                 error,
             )
             return None
-        self._instances[index] = instance
-        instance.begin(offset)
-        loaded = self._loaded(index)  # unless deleted meanwhile, or led by another
-        if loaded is not None:
-            self.on_loaded(loaded)
-        return loaded
+        self._loaded_shards[index] = loaded
+        loaded.begin(offset)
+        current = self._find_loaded(
+            index
+        )  # None if the partition was deleted or got another leader meanwhile
+        if current is not None:
+            self.on_loaded(current)
+        return current
 
-    def _instance_of(self, index: int, partition: Replica) -> LoadedShard[S]:
-        def dropped(instance: LoadedShard[S]) -> None:
-            if self._instances.get(index) is instance:
-                del self._instances[index]
+    def _new_loaded_shard(self, index: int, partition: Replica) -> LoadedShard[S]:
+        def unloaded(loaded: LoadedShard[S]) -> None:
+            if self._loaded_shards.get(index) is loaded:
+                del self._loaded_shards[index]
 
         return LoadedShard(
             self._world,
@@ -325,16 +325,16 @@ class Coordinator(Generic[S]):
             linger_ms=self._linger_ms,
             slice_ms=self._configs.broker[PENSTOCK_LOOP_SLICE_MS],
             on_effect=lambda effect: self.on_effect(effect),
-            on_dropped=dropped,
+            on_unloaded=unloaded,
         )
 
-    # The end.
+    # Stopping.
 
     async def stop(self) -> None:
-        """Answer whoever waits, and take no more requests."""
+        """Unload all shards, answering their waiting requests, and take no more requests."""
         self._stopped = True
-        for instance in list(self._instances.values()):
-            instance.drop()
+        for loaded in list(self._loaded_shards.values()):
+            loaded.unload()
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -347,5 +347,5 @@ class Coordinator(Generic[S]):
         return task
 
 
-def _nobody_listens(effect: object) -> None:
-    raise AssertionError(f"nobody listens to {effect}")
+def _unexpected_effect(effect: object) -> None:
+    raise AssertionError(f"no handler for {effect}")

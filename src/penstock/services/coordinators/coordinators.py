@@ -1,4 +1,4 @@
-"""The coordinators of a broker: the groups' and the transactions', with the broker's settings in their own words."""
+"""The group coordinator and the transaction coordinator of a broker, made from its settings."""
 
 import asyncio
 
@@ -29,15 +29,15 @@ from penstock.records.internal.transaction_records import transaction_records
 from penstock.services.configs import Configs
 from penstock.services.coordinators.coordinator import Coordinator
 from penstock.services.coordinators.group_kinds import group_kinds
+from penstock.services.coordinators.image_topics import ImageTopics
 from penstock.services.coordinators.internal_topics import TopicCreator, consumer_offsets, transaction_state
-from penstock.services.coordinators.known_topics import ImageTopics
 from penstock.services.coordinators.loaded_shard import LoadedShard
 from penstock.services.replicas.replica_manager import ReplicaManager
 from penstock.world import World
 
 
 class Coordinators:
-    """Both kinds. `groups.ask` and `transactions.ask` are what handlers need."""
+    """Both coordinators. Handlers call `groups.ask` and `transactions.ask`."""
 
     def __init__(
         self,
@@ -79,19 +79,19 @@ class Coordinators:
         self.groups.on_loaded = self._delete_offsets_in
 
     def leadership_changed(self, topic: Topic) -> None:
-        """A topic came, changed or went, in the partitions of this broker and in its image."""
+        """A topic was created, changed or deleted, and this broker's replicas and metadata image follow it."""
         if topic.name == CONSUMER_OFFSETS:
             self.groups.leadership_changed()
         elif topic.name == TRANSACTION_STATE:
             self.transactions.leadership_changed()
 
     def start(self) -> None:
-        """Begin to load what there is."""
+        """Begin to load the shards that this broker leads."""
         self.groups.start()
         self.transactions.start()
 
     async def stop(self) -> None:
-        """Answer whoever waits, and take no more requests."""
+        """Unload all shards, answering their waiting requests, and take no more requests."""
         if self._offset_deletion is not None:
             self._offset_deletion.cancel()
             await asyncio.gather(self._offset_deletion, return_exceptions=True)
@@ -113,13 +113,13 @@ class Coordinators:
         """A topic created later under the same name must not find the offsets of the deleted one."""
         while self._has_deleted_topics:
             self._has_deleted_topics = False
-            await self.groups.carry_out_everywhere(
+            await self.groups.carry_out_in_all_shards(
                 lambda shard: shard.delete_offsets_of_topics(self._is_deleted)
             )
 
-    def _delete_offsets_in(self, instance: LoadedShard[GroupShard]) -> None:
+    def _delete_offsets_in(self, loaded: LoadedShard[GroupShard]) -> None:
         """Topics may have been deleted before this broker loaded the shard."""
-        instance.carry_out_soon(instance.shard.delete_offsets_of_topics(self._is_deleted))
+        loaded.carry_out_soon(loaded.shard.delete_offsets_of_topics(self._is_deleted))
 
     def _is_deleted(self, name: str, topic_id: bytes) -> bool:
         topic = self._image.topic(name)

@@ -1,4 +1,4 @@
-"""The internal topics, created when somebody first needs them."""
+"""The internal topics `__consumer_offsets` and `__transaction_state`, created when a coordinator first needs them."""
 
 from typing import NamedTuple, Protocol
 
@@ -19,10 +19,10 @@ from penstock.cluster.new_topic import TopicSpec
 
 
 class TopicCreator(Protocol):
-    """Whoever can have a topic created: the controller, or somebody who asks it on another broker."""
+    """Creates a topic: the controller, or a link to the controller on another broker."""
 
     async def create_topic(self, new: TopicSpec) -> Topic | Refusal | None:
-        """A refusal also where nobody can be asked. What was created may not be in this broker's image yet."""
+        """A refusal also if no controller can be reached. The created topic may not be in this broker's image yet."""
         ...
 
 
@@ -36,7 +36,7 @@ class InternalTopic(NamedTuple):
 
 
 def consumer_offsets(settings: Settings) -> InternalTopic:
-    """Where groups and committed offsets are."""
+    """`__consumer_offsets`: groups and committed offsets."""
     return InternalTopic(
         CONSUMER_OFFSETS,
         settings[OFFSETS_TOPIC_NUM_PARTITIONS],
@@ -50,7 +50,7 @@ def consumer_offsets(settings: Settings) -> InternalTopic:
 
 
 def transaction_state(settings: Settings) -> InternalTopic:
-    """Where transactional ids are."""
+    """`__transaction_state`: transactional ids."""
     return InternalTopic(
         TRANSACTION_STATE,
         settings[TRANSACTION_STATE_LOG_NUM_PARTITIONS],
@@ -58,7 +58,7 @@ def transaction_state(settings: Settings) -> InternalTopic:
         {
             "cleanup.policy": "compact",
             "compression.type": "uncompressed",
-            # Counts as far as there are replicas: the topic may get more of them later.
+            # Limited by the number of replicas when it is applied: the topic may get more of them later.
             "min.insync.replicas": str(settings[TRANSACTION_STATE_LOG_MIN_ISR]),
             "segment.bytes": str(settings[TRANSACTION_STATE_LOG_SEGMENT_BYTES]),
             "unclean.leader.election.enable": "false",
@@ -67,14 +67,14 @@ def transaction_state(settings: Settings) -> InternalTopic:
 
 
 def replicas_wanted(settings: Settings) -> dict[str, int]:
-    """How many replicas each internal topic is to have, where there are as many brokers."""
+    """The replication factor of each internal topic, for clusters with enough brokers."""
     topics = (consumer_offsets(settings), transaction_state(settings))
     return {topic.name: topic.replication_factor for topic in topics}
 
 
 async def create(wanted: InternalTopic, image: MetadataImage, creator: TopicCreator) -> Topic | Refusal:
-    """The topic, new unless somebody else was faster; a refusal while this broker has not heard of it."""
-    # Of all that belong to the cluster: a broker that is away now is to have its replica all the same.
+    """Create the topic, unless it exists; a refusal until it is in this broker's metadata image."""
+    # All registered brokers count: one that is down now gets its replica all the same.
     replicas = max(1, min(wanted.replication_factor, len(image.brokers)))
     created = await creator.create_topic(
         TopicSpec(wanted.name, wanted.partition_count, replicas, configs=wanted.configs)
@@ -82,5 +82,6 @@ async def create(wanted: InternalTopic, image: MetadataImage, creator: TopicCrea
     if isinstance(created, Refusal) and created.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
         return created
     return image.topic(wanted.name) or Refusal(
-        ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{wanted.name} was created; this broker has not heard of it yet"
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        f"{wanted.name} was created; this broker's metadata does not have it yet",
     )

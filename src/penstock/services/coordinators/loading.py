@@ -1,8 +1,8 @@
-"""A shard's state out of its partition's log: read in pieces off the loop, replayed in slices on it.
+"""Loads a shard: reads its partition's log in pieces off the loop, and replays the records in slices on it.
 
-A record that cannot be read is skipped and named in the log: one of them must not keep all groups of the shard from
-their coordinator. A known record in a newer version is none of these (`NewerRecordError`): without it what is known of
-its key would be wrong, and the program that wrote it can be installed.
+A record that cannot be read is skipped and logged: one bad record must not make all groups of the shard unavailable. A
+record of a known type in a newer version fails the load instead (`NewerRecordError`): without it the state of its key
+would be wrong, and the version of Penstock that wrote it can be installed.
 """
 
 import logging
@@ -23,11 +23,11 @@ from penstock.world import World
 from penstock.world.pacing import Pacer
 
 PIECE_BYTES: Final = 1024 * 1024
-_NAMED_MAX: Final = 10  # of the records that one load skips; the others are counted
+_LOGGED_MAX: Final = 10  # skipped records of one load; the others are counted
 
 log = logging.getLogger("penstock.coordinators")
 
-# One record of an internal topic's log, or the end of a transaction in it, with its offset; or why it is to be skipped.
+# A record or transaction marker of an internal topic's log with its offset; or why the record is skipped.
 Found: TypeAlias = "tuple[int, InternalRecord | Marker | _Unreadable, BatchProducer | None]"
 
 
@@ -36,7 +36,7 @@ class _Unreadable(NamedTuple):
 
 
 class _Skipped:
-    """What a load skips: the first few records are named, all are counted."""
+    """The records that a load skips: the first few are logged, all are counted."""
 
     def __init__(self, partition: Replica) -> None:
         self._partition = partition
@@ -44,21 +44,21 @@ class _Skipped:
 
     def add(self, offset: int, reason: str) -> None:
         self._count += 1
-        if self._count <= _NAMED_MAX:
+        if self._count <= _LOGGED_MAX:
             log.warning(
-                "%s: skipped the record at offset %d: %s. What it was to change stays as it was before",
+                "%s: skipped the record at offset %d: %s; its change is not applied",
                 self._partition,
                 offset,
                 reason,
             )
 
     def sum_up(self) -> None:
-        if self._count > _NAMED_MAX:
+        if self._count > _LOGGED_MAX:
             log.warning(
-                "%s: skipped %d records in all that cannot be read; the first %d are named above",
+                "%s: skipped %d records in all that cannot be read; the first %d are logged above",
                 self._partition,
                 self._count,
-                _NAMED_MAX,
+                _LOGGED_MAX,
             )
 
 
@@ -71,7 +71,7 @@ async def load(
     decompressed_max: int,
     slice_ms: float,
 ) -> int:
-    """Replay the whole log into a new shard; the offset it came to, which is the log's end when this returns.
+    """Replay the whole log into a new shard; returns the log end offset.
 
     Raises what reading raises (StorageError, CorruptBatchError), and NewerRecordError.
     """
@@ -105,14 +105,14 @@ async def load(
 
 
 def _behind_damage(partition: Replica, offset: int) -> int | None:
-    """Where to go on behind what has decayed, and no other replica can mend: what it said is lost, and the rest is not.
-    None where there are others, for it is going to be mended; and behind what a crash left.
+    """The offset behind damaged batches that no other replica can mend: their records are lost, the rest is not.
+    None if there are other replicas, since the log is going to be mended; and for damage that a crash left.
     """
     damage = partition.log.damage_at(offset)
     if damage is None or not damage.was_trusted or len(partition.state.replicas) > 1:
         return None
     log.error(
-        "%s: offsets %d to %d are damaged and left out: what they said of groups or transactions is lost",
+        "%s: offsets %d to %d are damaged and skipped: their changes of groups or transactions are lost",
         partition,
         offset,
         damage.next_offset - 1,
@@ -121,7 +121,7 @@ def _behind_damage(partition: Replica, offset: int) -> int | None:
 
 
 def _read(partition: Replica, start: int) -> Buffer:
-    """From `start` on, past the high watermark: what the log of a leader has is never taken back."""
+    """Read from `start` on, past the high watermark: a leader never truncates its log."""
     piece = partition.log.read(
         start,
         max_bytes=PIECE_BYTES,
@@ -150,7 +150,7 @@ def _replay(
             shard.replay(found, offset=offset, producer=producer)
         except PeerError as error:
             skipped.add(offset, str(error))
-        except Exception as error:  # of what a record may say, no coordinator would write most
+        except Exception as error:  # contents that no coordinator would write
             skipped.add(offset, f"its contents make no sense ({error!r})")
 
 

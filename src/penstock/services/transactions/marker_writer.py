@@ -20,7 +20,7 @@ from penstock.core.transactions.shard import TransactionShard
 from penstock.core.transactions.states import TransactionState
 from penstock.core.transactions.transaction import ProducerIdAndEpoch, TransactionMetadata
 from penstock.records.control import Marker, MarkerType
-from penstock.services.coordinators.coordinator import Coordinator, NotBegun
+from penstock.services.coordinators.coordinator import AnswerAfterLoading, Coordinator
 from penstock.services.transactions.markers import Markers
 from penstock.services.transactions.remote_markers import RemoteMarker, RemoteMarkers
 from penstock.world import World
@@ -104,7 +104,7 @@ class MarkerWriter:
             outcomes.append((where, self._append(marker, where, prepared.client_version)))
         if any(outcome not in _NOTHING_TO_DO for _, outcome in outcomes):
             return False
-        return not isinstance(self._complete(prepared), NotBegun)
+        return not isinstance(self._complete(prepared), AnswerAfterLoading)
 
     def _done(self, prepared: TransactionMetadata, task: "asyncio.Task[None]") -> None:
         del self._tasks[task]

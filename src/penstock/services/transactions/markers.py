@@ -32,7 +32,7 @@ class Markers:
             return refusal.code
         ends_commits = where.topic == CONSUMER_OFFSETS
         if ends_commits:
-            self._groups.write_gathered(where.partition)
+            self._groups.flush_batch(where.partition)
         outcome = partition.append_marker(marker, version=version, now_ms=self._world.loop.now_ms())
         if isinstance(outcome, AppendError):
             return outcome.code

@@ -50,7 +50,7 @@ class Transactions:
             world, coordinator, self.marker_writer, self._remote_coordinators, node_id=node_id
         )
         coordinator.on_effect = self.marker_writer.begin
-        coordinator.on_moved = self.marker_writer.coordinator_moved
+        coordinator.on_leadership_changed = self.marker_writer.coordinator_moved
 
     def brokers_changed(self) -> None:
         """Whoever waits for a broker that is not there any more looks for the next leader, or coordinator."""

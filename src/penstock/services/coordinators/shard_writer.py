@@ -1,13 +1,12 @@
-"""From decisions to batches in a partition's log.
+"""From decisions to batches in the log of a partition of an internal topic.
 
-A decision is written at once where it is the only one of its turn of the loop. A shard that is asked more often
-gathers: what is decided in a turn is written as one batch at its end, so that an append, which costs more than a
-decision, is shared. That goes on until a turn has but one decision. With a linger time everything is gathered, for that
-long.
+A decision that is alone in its turn of the loop is appended at once. A shard that decides more often accumulates the
+records of a turn and appends them as one batch at its end: an append costs more than a decision. That goes on until a
+turn has one decision only. With `group.coordinator.append.linger.ms`, all records are accumulated for that long.
 
-What was gathered has its offsets already, as nobody else writes to the partition; only markers do, and whoever writes
-one calls `flush` before. Should anything else have come between, or the append fail, then what is gathered is lost, and
-the instance with it.
+The records of the current batch have their offsets already, since no other code writes to the partition; except
+transaction markers, whose writer calls `flush` first. If anything else was appended in between, or the append fails,
+the records are lost, and the shard is unloaded.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,9 +23,9 @@ from penstock.world import Loop
 
 NO_LINGER: Final = -1
 
-_GATHERED_BYTES_MAX: Final = 1 << 16
-_OVERHEAD_BYTES_MAX: Final = (
-    32  # of a record: six lengths and differences, all but its own as small as can be
+_BATCH_BYTES_MAX: Final = 1 << 16
+_RECORD_OVERHEAD_BYTES_MAX: Final = (
+    32  # six lengths and deltas, all but the record's own length as small as can be
 )
 _BATCH_OVERHEAD_BYTES: Final = 61
 
@@ -34,7 +33,7 @@ _Encoded: TypeAlias = tuple[bytes, bytes | None]
 
 
 class ShardWriter:
-    """Writes what one instance decides, under the leader epoch it was loaded in."""
+    """Appends the records of one loaded shard, in the leader epoch in which it was loaded."""
 
     def __init__(
         self,
@@ -50,63 +49,63 @@ class ShardWriter:
         self._encode = record_format.encode
         self._on_flushed = on_flushed
         self._linger_ms = linger_ms
-        self._gathers = linger_ms >= 0
+        self._batching = linger_ms >= 0
         self._decisions = 0  # of this turn, or since the linger time began
-        self._gathered: list[_Encoded] = []
-        self._gathered_bytes = 0
-        self._gathered_from = 0  # the offset of the first of them
+        self._batch: list[_Encoded] = []
+        self._batch_bytes = 0
+        self._batch_base_offset = 0  # the offset of the first of them
         self.leader_epoch = partition.leader_epoch
 
     @property
-    def has_gathered(self) -> bool:
-        """Whether `on_flushed` will be called soon."""
-        return bool(self._gathered)
+    def has_batch(self) -> bool:
+        """Whether records wait for `flush`, so that `on_flushed` will be called."""
+        return bool(self._batch)
 
     def write(self, records: Sequence[InternalRecord], producer: BatchProducer | None) -> int | ErrorCode:
-        """Where the first of the records is, or will be at the end of this turn; or why they are not written."""
+        """The offset that the first record has, or will have at the end of this turn; or why they are not appended."""
         encoded = [self._encode(record) for record in records]
         self._decisions += 1
         if self._decisions == 1:
-            self._end_later()
-        if producer is None and (self._gathers or self._decisions > 1):
-            return self._gather(encoded)
+            self._end_turn_later()
+        if producer is None and (self._batching or self._decisions > 1):
+            return self._add_to_batch(encoded)
         code = self.flush()
         return self._append(encoded, producer) if code is ErrorCode.NONE else code
 
-    def _gather(self, encoded: list[_Encoded]) -> int | ErrorCode:
-        size = sum(len(key) + len(value or b"") + _OVERHEAD_BYTES_MAX for key, value in encoded)
-        limit = min(_GATHERED_BYTES_MAX, self._partition.topic_rules.size_max - _BATCH_OVERHEAD_BYTES)
-        if self._gathered_bytes + size > limit:
+    def _add_to_batch(self, encoded: list[_Encoded]) -> int | ErrorCode:
+        size = sum(len(key) + len(value or b"") + _RECORD_OVERHEAD_BYTES_MAX for key, value in encoded)
+        limit = min(_BATCH_BYTES_MAX, self._partition.topic_rules.size_max - _BATCH_OVERHEAD_BYTES)
+        if self._batch_bytes + size > limit:
             code = self.flush()
             if code is not ErrorCode.NONE:
                 return code
             if size > limit:
                 return self._append(encoded, None)
-        if not self._gathered:
-            self._gathered_from = self._partition.log.end_offset
-        offset = self._gathered_from + len(self._gathered)
-        self._gathered += encoded
-        self._gathered_bytes += size
+        if not self._batch:
+            self._batch_base_offset = self._partition.log.end_offset
+        offset = self._batch_base_offset + len(self._batch)
+        self._batch += encoded
+        self._batch_bytes += size
         return offset
 
-    def _end_later(self) -> None:
+    def _end_turn_later(self) -> None:
         if self._linger_ms > 0:
             self._loop.call_later(self._linger_ms / 1000, self._end_turn)
         else:
             self._loop.call_soon(self._end_turn)
 
     def _end_turn(self) -> None:
-        self._gathers = self._decisions > 1 or self._linger_ms >= 0
+        self._batching = self._decisions > 1 or self._linger_ms >= 0
         self._decisions = 0
         self.flush()
 
     def flush(self) -> ErrorCode:
-        """Write what was gathered. If that cannot be, `on_flushed` is told too."""
-        if not self._gathered:
+        """Append the current batch, and call `on_flushed` with the outcome."""
+        if not self._batch:
             return ErrorCode.NONE
-        gathered, offset = self._gathered, self._gathered_from
+        batch, offset = self._batch, self._batch_base_offset
         self.discard()
-        outcome = self._append(gathered, None)
+        outcome = self._append(batch, None)
         if isinstance(outcome, ErrorCode):
             code = outcome
         else:
@@ -115,9 +114,9 @@ class ShardWriter:
         return code
 
     def discard(self) -> None:
-        """Forget what was gathered: its instance is of no use any more."""
-        self._gathered = []
-        self._gathered_bytes = 0
+        """Forget the current batch: the shard is unloaded."""
+        self._batch = []
+        self._batch_bytes = 0
 
     def _append(self, encoded: Sequence[_Encoded], producer: BatchProducer | None) -> int | ErrorCode:
         now_ms = self._loop.now_ms()

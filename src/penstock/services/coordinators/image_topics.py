@@ -1,4 +1,4 @@
-"""The metadata image as groups see it: which topics there are, and how many partitions each has."""
+"""The topics of the metadata image, as consumer groups subscribe to them."""
 
 from collections.abc import Sequence
 
