@@ -295,7 +295,7 @@ def test_a_chore_that_fails_is_logged_and_the_broker_goes_on(
         task.cancel()
 
     broker.run(twice)
-    assert any("'broken' failed" in record.getMessage() for record in caplog.records)
+    assert any("background task broken failed" in record.getMessage() for record in caplog.records)
     assert client.ask(MetadataRequest(topics=[]), 12).brokers
 
 

@@ -254,8 +254,8 @@ def test_a_client_that_goes_before_its_shard_is_asked_for_leaves_nothing_half_be
     async def story() -> None:
         groups = controlled.broker.services.coordinators.groups
         assert not isinstance(await groups.topic(), Refusal)
-        assert groups._loading_all is not None  # a broker loads what it begins to lead
-        await groups._loading_all
+        assert len(groups._tasks)  # a broker loads what it begins to lead
+        await groups._tasks.finish()
         for loaded in list(groups._loaded_shards.values()):
             loaded.unload()
         (wire,) = wires(controlled, 1)

@@ -4,11 +4,10 @@ Each chore is a coroutine that runs at its interval, one run after the other, in
 A chore that fails is logged and tried again at its next turn; it never ends the broker.
 """
 
-import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from penstock.apis.context import Services
 from penstock.base.broker_settings import (
@@ -27,6 +26,7 @@ from penstock.services.replicas.replica import Replica
 from penstock.storage.data_directory import DataDirectory
 from penstock.world.disk import found_no_room
 from penstock.world.pacing import Pacer
+from penstock.world.tasks import Tasks, repeat
 
 log = logging.getLogger("penstock.background")
 
@@ -60,7 +60,7 @@ class Background:
             directory,
             services.node.metrics,
         )
-        self._tasks: list[asyncio.Task[None]] = []
+        self._tasks = Tasks(self._loop)
         self._delay_s = services.node.metrics.histogram(
             "penstock_loop_delay_seconds", "How much later than asked for the event loop ran a timer."
         )
@@ -71,12 +71,10 @@ class Background:
 
     def start(self) -> None:
         for chore in self._chores():
-            self._tasks.append(self._loop.create_task(self._repeat(chore), name=chore.name))
+            self._tasks.start(chore.name, self._repeat(chore))
 
     async def stop(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.stop()
 
     def _chores(self) -> Iterator[Chore]:
         yield Chore("flush", lambda: FLUSH_CHECK_INTERVAL_MS, self.flush_old)
@@ -98,23 +96,10 @@ class Background:
         yield Chore("compaction", lambda: self._settings[LOG_CLEANER_BACKOFF_MS], self.compact)
         yield Chore("loop delay", lambda: DELAY_CHECK_INTERVAL_MS, self._measure_delay)
 
-    async def _repeat(self, chore: Chore) -> None:
-        lacks_room = False
-        while True:
-            await self._loop.sleep(chore.interval_ms() / 1000)
-            try:
-                await chore.run()
-                lacks_room = False
-            except Exception as error:
-                if not isinstance(error, OSError) or not found_no_room(error):
-                    log.exception("background task %r failed; it runs again at its next interval", chore.name)
-                elif not lacks_room:
-                    lacks_room = True
-                    log.warning(
-                        "background task %r failed: disk full; retrying at its next interval: %s",
-                        chore.name,
-                        error,
-                    )
+    def _repeat(self, chore: Chore) -> Coroutine[Any, Any, None]:
+        return repeat(
+            self._loop, chore.name, chore.run, log=log, interval_s=lambda: chore.interval_ms() / 1000
+        )
 
     # The chores. Public ones are also called by tests and at shutdown.
 

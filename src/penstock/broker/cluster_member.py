@@ -4,9 +4,8 @@ while it is the controller. Whenever its session with the metadata store is over
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from penstock.base.errors import UserError
 from penstock.client.errors import ClientError
@@ -28,6 +27,7 @@ from penstock.services.metadata_publisher import BrokerMetadataPublisher
 from penstock.world import World
 from penstock.world.repeating import Repeating
 from penstock.world.store import SessionExpiredError, SessionState, StoreError
+from penstock.world.tasks import Tasks
 
 log = logging.getLogger("penstock.cluster")
 
@@ -78,7 +78,7 @@ class ClusterMember:
         self._broker: BrokerRegistration | None = None
         self._epoch = 0
         self._admitted: asyncio.Future[None] | None = None
-        self._tasks: dict[asyncio.Task[None], None] = {}
+        self._tasks = Tasks(world.loop)
         self._taking_office: asyncio.Task[None] | None = None
         self._leaving = False
         self._stopped = False
@@ -161,9 +161,7 @@ class ClusterMember:
         await self._suspicions.stop()
         await self._election.stop()
         await self.broker_registry.stop()
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.stop()
         await self._loader.stop()
 
     # Registering.
@@ -191,7 +189,7 @@ class ClusterMember:
                 self._pulse.follow()
         elif not self._returning and not self._leaving and not self._stopped:
             self._returning = True
-            self._begin(self._return_from_fence(self._epoch))
+            self._tasks.start("registration after fencing", self._return_from_fence(self._epoch))
 
     def _features_changed(self) -> None:
         """Were levels raised while this broker was on its way in, the controller does not let it."""
@@ -222,7 +220,7 @@ class ClusterMember:
                 log.warning("ZooKeeper session expired; opening a new one and registering again")
                 self._controller.resign()
                 self.on_doubt()
-                self._begin(self._return())
+                self._tasks.start("registration after session expiry", self._return())
 
     async def _return(self) -> None:
         """Go on with another session."""
@@ -272,7 +270,9 @@ class ClusterMember:
         if self._taking_office is not None:
             self._taking_office.cancel()
         if elected.epoch_version is not None:
-            self._taking_office = self._begin(self._take_office(elected.epoch, elected.epoch_version))
+            self._taking_office = self._tasks.start(
+                "controller activation", self._take_office(elected.epoch, elected.epoch_version)
+            )
 
     async def _take_office(self, epoch: int, epoch_version: int) -> None:
         while True:
@@ -295,14 +295,3 @@ class ClusterMember:
         if self._link.is_here or not self._link.can_ask:
             return await self.broker_registry.hand_over(self._node_id)
         return await self._link.ask_to_leave(self._epoch)
-
-    def _begin(self, coroutine: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
-        task = self._world.loop.create_task(coroutine)
-        self._tasks[task] = None
-        task.add_done_callback(self._over)
-        return task
-
-    def _over(self, task: "asyncio.Task[None]") -> None:
-        self._tasks.pop(task, None)
-        if not task.cancelled() and task.exception() is not None:
-            log.error("background cluster task failed", exc_info=task.exception())

@@ -21,6 +21,7 @@ from penstock.base.settings import Settings
 from penstock.base.version import VERSION
 from penstock.cli.logs import FORMATS, JSON, TEXT, announce, configure_logs
 from penstock.cli.main import FAILED
+from penstock.world.tasks import cancel_and_wait
 
 if TYPE_CHECKING:  # `--help` needs none of it
     from penstock.broker.broker import Broker
@@ -181,8 +182,7 @@ async def _start(arguments: argparse.Namespace, settings: Settings, signals: _Si
     await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
     if not starting.done():
         announce.info("stopping; a second signal ends at once")
-        starting.cancel()
-        await asyncio.wait([starting])
+        await cancel_and_wait(starting)
     if starting.cancelled():
         return None
     return starting.result()

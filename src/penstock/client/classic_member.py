@@ -40,6 +40,7 @@ from penstock.wire.messages.sync_group import (
     SyncGroupRequestAssignment,
     SyncGroupResponse,
 )
+from penstock.world.tasks import cancel_and_wait
 
 R = TypeVar("R", JoinGroupResponse, SyncGroupResponse, HeartbeatResponse)
 
@@ -207,8 +208,7 @@ class ClassicProtocolMember:
         """Go without a word: no more heartbeats."""
         task, self._heartbeats = self._heartbeats, None
         if task is not None:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+            await cancel_and_wait(task)
 
     async def _ask(
         self,

@@ -24,6 +24,7 @@ from penstock.schema.words import Message
 from penstock.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from penstock.world.entropy import Entropy
 from penstock.world.loop import Loop
+from penstock.world.tasks import cancel_and_wait
 
 R = TypeVar("R", bound=Message)
 T = TypeVar("T")
@@ -75,10 +76,7 @@ class Client:
 
     async def close(self) -> None:
         """End all connections; whoever waits for an answer gets an error."""
-        opening = list(self._opening.values())
-        for task in opening:
-            task.cancel()
-        await asyncio.gather(*opening, return_exceptions=True)
+        await cancel_and_wait(*self._opening.values())
         for connection in self._connections.values():
             connection.close()
         self._connections.clear()

@@ -23,6 +23,7 @@ from penstock.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
+from penstock.world.tasks import cancel_and_wait
 
 _JOINING: Final = 0
 _LEAVING: Final = -1
@@ -140,8 +141,7 @@ class ConsumerProtocolMember:
         """Go without a word: no more heartbeats."""
         task, self._heartbeats = self._heartbeats, None
         if task is not None:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+            await cancel_and_wait(task)
 
     # The wire speaks of topics by id.
 

@@ -12,6 +12,7 @@ from penstock.base.ids import TopicPartition
 from penstock.client.client import Client
 from penstock.client.errors import AnsweredError, ClientError
 from penstock.client.fetch import Fetched, FetchLimits, fetch
+from penstock.world.tasks import cancel_and_wait
 
 
 class Fetcher:
@@ -65,9 +66,7 @@ class Fetcher:
     async def close(self) -> None:
         tasks = list(self._under_way.values())
         self._under_way.clear()
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel_and_wait(*tasks)
 
     async def _start_missing(self) -> None:
         assert self.positions, "nothing to fetch"

@@ -34,6 +34,7 @@ from penstock.client.groups import GroupProtocol
 from penstock.client.membership import GroupMembership, MemberSettings
 from penstock.client.offsets import EARLIEST, find_offsets
 from penstock.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from penstock.world.tasks import cancel_and_wait
 
 _LAST_WORD_MS = 5_000  # how long to try to commit what is being taken away
 
@@ -158,8 +159,7 @@ class GroupConsumer:
         if commit:
             await self._give_up(self.assignment)
         if self._fetching is not None:
-            self._fetching.cancel()
-            await asyncio.gather(self._fetching, return_exceptions=True)
+            await cancel_and_wait(self._fetching)
         await self._fetcher.close()
         await (self._member.leave() if leave else self._member.fall_silent())
         await self._member_client.close()

@@ -1,11 +1,11 @@
 """Looking at the store again whenever something may have changed there."""
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
 from penstock.world import World
 from penstock.world.store import StoreError
+from penstock.world.tasks import Tasks
 
 log = logging.getLogger("penstock.cluster")
 
@@ -22,21 +22,19 @@ class StoreWatcher:
         self._loop = world.loop
         self._look = look
         self._name = name
-        self._task: asyncio.Task[None] | None = None
+        self._tasks = Tasks(world.loop)
         self._asked = False
         self._stopped = False
 
     def ask(self) -> None:
         """Something may be new: as the watch of a look, or after a new session, which has no watches."""
         self._asked = True
-        if not self._stopped and (self._task is None or self._task.done()):
-            self._task = self._loop.create_task(self._run(), name=self._name)
+        if not self._stopped and not self._tasks.is_running(self._name):
+            self._tasks.start(self._name, self._run())
 
     async def stop(self) -> None:
         self._stopped = True
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await self._tasks.stop()
 
     async def _run(self) -> None:
         while self._asked:

@@ -4,7 +4,6 @@
 Each plan follows from the metadata alone, so the next controller continues where this one stopped.
 """
 
-import asyncio
 import logging
 from collections.abc import Mapping
 from typing import Final
@@ -28,6 +27,7 @@ from penstock.services.configs import Configs
 from penstock.services.coordinators.internal_topics import replicas_wanted
 from penstock.services.replicas.replica_manager import ReplicaManager
 from penstock.world import World
+from penstock.world.tasks import Tasks, repeat
 
 log = logging.getLogger("penstock.balancer")
 
@@ -62,40 +62,37 @@ class Balancer:
         self._node_id = node_id
         self._loads = PartitionLoads(world, image, replicas, peers, node_id=node_id)
         self._away_since: dict[int, float] = {}
-        self._task: asyncio.Task[None] | None = None
+        self._is_moving = False
+        self._tasks = Tasks(world.loop)
 
     def start(self) -> None:
-        self._task = self._loop.create_task(self._run(), name="balance")
+        name = "balancer"
+        self._tasks.start(name, repeat(self._loop, name, self._balance, log=log, interval_s=self._pause_s))
 
     async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await self._tasks.stop()
 
-    async def _run(self) -> None:
-        is_busy = False
-        while True:
-            interval_s = self._configs.broker[PENSTOCK_BALANCE_INTERVAL_MS] / 1000
-            await self._loop.sleep(min(interval_s, _BUSY_LOOK_S) if is_busy else interval_s)
-            try:
-                is_busy = await self._look(interval_s)
-            except Exception:
-                log.exception("balancing round failed; retrying at the next interval")
-                is_busy = False
+    @property
+    def _interval_s(self) -> float:
+        return self._configs.broker[PENSTOCK_BALANCE_INTERVAL_MS] / 1000
 
-    async def _look(self, interval_s: float) -> bool:
-        """Have the next moves made; whether something moves."""
+    def _pause_s(self) -> float:
+        return min(self._interval_s, _BUSY_LOOK_S) if self._is_moving else self._interval_s
+
+    async def _balance(self) -> None:
+        """Begin the next reassignments and preferred leader elections."""
+        self._is_moving = False
         if not self._controller.is_active:
             self._away_since.clear()
             self._loads.forget()
-            return False
+            return
         brokers = self._brokers()
         if not self._configs.broker[PENSTOCK_BALANCE_ENABLE]:
-            return False
+            return
         await self._give_up_on(
             {broker.node_id for broker in brokers if broker.is_leaving and not broker.is_alive}
         )
-        await self._loads.measure(_LOADS_EVERY * interval_s)
+        await self._loads.measure(_LOADS_EVERY * self._interval_s)
         facts = self._partitions(len(brokers))
         broker = self._configs.broker
         limits = Limits(
@@ -105,7 +102,7 @@ class Balancer:
         )
         planned = await self._world.work.run(lambda: plan(brokers, facts, limits))
         await self._carry_out(planned, {fact.where: fact for fact in facts})
-        return not planned.is_empty or any(fact.is_moving for fact in facts)
+        self._is_moving = not planned.is_empty or any(fact.is_moving for fact in facts)
 
     # The facts.
 

@@ -29,6 +29,7 @@ from penstock.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
 )
 from penstock.world import World
+from penstock.world.tasks import Tasks, cancel_and_wait
 
 log = logging.getLogger("penstock.controller")
 
@@ -36,6 +37,7 @@ log = logging.getLogger("penstock.controller")
 CONTROLLER_ASKS: Final = -3
 
 _AGAIN_S: Final = 0.05
+_ELECTIONS: Final = "majority elections"  # the task
 # Where a majority has reported, the others have so much longer: one of them may be preferred.
 _PATIENCE_S: Final = 0.1
 
@@ -102,7 +104,7 @@ class MajorityElections:
         self._ready_since: dict[TopicPartition, float] = {}
         self._asking: dict[int, asyncio.Task[None]] = {}
         self._news = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._tasks = Tasks(world.loop)
         self._stopped = False
 
     def topic_changed(self, topic: Topic) -> None:
@@ -112,15 +114,13 @@ class MajorityElections:
     def look(self) -> None:
         """Somebody may have to be appointed, or can be now."""
         self._news.set()
-        if not self._stopped and (self._task is None or self._task.done()):
-            self._task = self._loop.create_task(self._run(), name="appoint leaders")
+        if not self._stopped and not self._tasks.is_running(_ELECTIONS):
+            self._tasks.start(_ELECTIONS, self._run())
 
     async def stop(self) -> None:
         self._stopped = True
-        tasks = [*self._asking.values(), *([] if self._task is None else [self._task])]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._tasks.stop()
+        await cancel_and_wait(*self._asking.values())
 
     async def _run(self) -> None:
         while self._controller.is_active:

@@ -4,7 +4,6 @@ A log notes what it finds in whatever thread reads it; here it is heard of on th
 written down off the loop.
 """
 
-import asyncio
 import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -13,6 +12,7 @@ from penstock.base.errors import StorageError
 from penstock.services.metrics import Metrics
 from penstock.storage.damage import Finding, IndexRebuilt
 from penstock.world import World
+from penstock.world.tasks import Tasks
 
 if TYPE_CHECKING:
     from penstock.services.replicas.replica import Replica
@@ -25,7 +25,7 @@ class Findings:
 
     def __init__(self, world: World, metrics: Metrics) -> None:
         self._world = world
-        self._writing: dict[asyncio.Task[None], None] = {}
+        self._writing = Tasks(world.loop)
         # Told of a partition whose log has damage: where other replicas are, it can be mended.
         self.on_damaged: Callable[[Replica], None] = _nobody_listens
         self._damaged = metrics.counter(
@@ -54,9 +54,7 @@ class Findings:
         if isinstance(finding, IndexRebuilt):
             self._rebuilt.add()
             log.warning("%s: %s; its index was rebuilt from the batches", partition, finding.why)
-            task = self._world.loop.create_task(self._write_down(partition), name="rebuilt index")
-            self._writing[task] = None
-            task.add_done_callback(lambda done: self._writing.pop(done, None))
+            self._writing.start(f"writing a rebuilt index of {partition}", self._write_down(partition))
             return
         self._damaged.add()
         is_alone = len(partition.state.replicas) == 1
@@ -84,8 +82,7 @@ class Findings:
 
     async def settle(self) -> None:
         """Return when all that was rebuilt is written down."""
-        while self._writing:
-            await asyncio.wait(list(self._writing))
+        await self._writing.finish()
 
 
 def _nobody_listens(_partition: "Replica") -> None:

@@ -5,7 +5,6 @@ is over with the next append that succeeds. Where none comes, the room is looked
 gone, and `/healthz` must not say for ever what was so once.
 """
 
-import asyncio
 import logging
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from penstock.services.metrics import Metrics
 from penstock.storage.room_probe import has_room_for
 from penstock.world import World
+from penstock.world.tasks import Tasks
 
 if TYPE_CHECKING:
     from penstock.services.replicas.replica import Replica
@@ -21,6 +21,7 @@ log = logging.getLogger("penstock.room")
 
 _LOOK_EVERY_S: Final = 1.0
 _NAMED_MAX: Final = 5
+_LOOKING: Final = "looking for room on the disk"
 
 
 class Room:
@@ -29,7 +30,7 @@ class Room:
     def __init__(self, world: World, metrics: Metrics) -> None:
         self._world = world
         self._lacking: dict[Replica, int] = {}  # and how many bytes found no room
-        self._looking: asyncio.Task[None] | None = None
+        self._tasks = Tasks(world.loop)
         self.refusals = metrics.counter(
             "penstock_disk_full_total", "Writes to partitions that found no room on the disk."
         )
@@ -49,8 +50,8 @@ class Room:
                 why,
             )
         self._lacking[partition] = size
-        if self._looking is None:
-            self._looking = self._world.loop.create_task(self._look(), name="room on the disk")
+        if not self._tasks.is_running(_LOOKING):
+            self._tasks.start(_LOOKING, self._look())
 
     def found(self, partition: "Replica") -> None:
         """A write found room again."""
@@ -70,18 +71,13 @@ class Room:
         return f"no room on the disk for {named}" + (f" and {more} other partitions" if more > 0 else "")
 
     async def stop(self) -> None:
-        if self._looking is not None:
-            self._looking.cancel()
-            await asyncio.gather(self._looking, return_exceptions=True)
+        await self._tasks.stop()
 
     async def _look(self) -> None:
-        try:
-            while self._lacking:
-                await self._world.loop.sleep(_LOOK_EVERY_S)
-                for partition, size in list(self._lacking.items()):
-                    probe = partial(has_room_for, partition.log.disk, partition.log.path, size)
-                    has_room = await self._world.work.run(probe)
-                    if has_room and self._lacking.get(partition) == size:
-                        partition.found_room()
-        finally:
-            self._looking = None
+        while self._lacking:
+            await self._world.loop.sleep(_LOOK_EVERY_S)
+            for partition, size in list(self._lacking.items()):
+                probe = partial(has_room_for, partition.log.disk, partition.log.path, size)
+                has_room = await self._world.work.run(probe)
+                if has_room and self._lacking.get(partition) == size:
+                    partition.found_room()

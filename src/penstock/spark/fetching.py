@@ -28,6 +28,7 @@ from penstock.records.batch import headers
 from penstock.spark.columns import Gathering
 from penstock.spark.connecting import ClusterAddress, connected
 from penstock.spark.planning import Lost, OffsetRange, answer_bytes_min
+from penstock.world.tasks import cancel_and_wait
 
 log = logging.getLogger("penstock.spark")
 
@@ -121,9 +122,7 @@ class _Prefetch:
             self._blocking.run(self._call_off())
 
     async def _call_off(self) -> None:
-        for task in self._under_way:
-            task.cancel()
-        await asyncio.gather(*self._under_way, return_exceptions=True)
+        await cancel_and_wait(*self._under_way)
         self._under_way.clear()
 
     async def _answer(self, wanted: OffsetRange, position: int) -> tuple[Fetched, int]:

@@ -12,6 +12,7 @@ from penstock.testing.mortal import MortalDisk
 from penstock.world.disk import Disk
 from penstock.world.real_entropy import RealEntropy
 from penstock.world.real_work import RealWork
+from penstock.world.tasks import cancel_and_wait
 
 
 class Life:
@@ -66,9 +67,7 @@ class Life:
             lambda *_: None
         )  # nobody hears a dead broker's complaints
         others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-        for task in others:
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
+        await cancel_and_wait(*others)
         await self._faults.settle()
         self._work.close()
         self._disk.let_go()

@@ -5,7 +5,6 @@ reported (`reports`). Any other failure (no answer, no route) says nothing about
 the metadata store decides.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable
 
 from penstock.client.errors import ClientError, UnreachableError
@@ -13,6 +12,7 @@ from penstock.cluster.metadata import BrokerRegistration, MetadataImage
 from penstock.cluster.peers import Peers
 from penstock.controller.failure_detector.view import BrokerView
 from penstock.world import World
+from penstock.world.tasks import Tasks
 
 _TRY_AGAIN_S = 0.1
 
@@ -36,21 +36,19 @@ class ConnectionProbe:
         self._node_id = node_id
         self._broker_view = broker_view
         self._report = report
-        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._tasks = Tasks(world.loop)
         self._stopped = False
 
     def follow(self) -> None:
         """The brokers may be others."""
         for broker in self._image.brokers.values():
-            if self._counts(broker) and broker.node_id not in self._tasks and not self._stopped:
-                task = self._world.loop.create_task(self._hold(broker.node_id))
-                self._tasks[broker.node_id] = task
+            name = f"probe of broker {broker.node_id}"
+            if self._counts(broker) and not self._tasks.is_running(name) and not self._stopped:
+                self._tasks.start(name, self._hold(broker.node_id))
 
     async def stop(self) -> None:
         self._stopped = True
-        for task in self._tasks.values():
-            task.cancel()
-        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        await self._tasks.stop()
 
     def _counts(self, broker: BrokerRegistration | None) -> bool:
         return broker is not None and not broker.fenced and broker.node_id != self._node_id
@@ -86,7 +84,6 @@ class ConnectionProbe:
                 await self._world.loop.sleep(_TRY_AGAIN_S)
         finally:
             self._broker_view.answers(node_id)  # or does not count any more
-            self._tasks.pop(node_id, None)
 
     def _doubt(self, node_id: int) -> None:
         self._broker_view.doubt(node_id, now=self._world.loop.time())

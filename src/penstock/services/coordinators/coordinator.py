@@ -26,6 +26,7 @@ from penstock.services.coordinators.shard_writer import NO_LINGER
 from penstock.services.replicas.replica import Replica
 from penstock.services.replicas.replica_manager import ReplicaManager
 from penstock.world import World
+from penstock.world.tasks import Tasks
 
 log = logging.getLogger("penstock.coordinators")
 
@@ -81,10 +82,9 @@ class Coordinator(Generic[S]):
         self._loaded_shards: dict[int, LoadedShard[S]] = {}
         self._loads_in_progress: dict[int, _LoadInProgress[S]] = {}
         self._started = False
-        self._loading_all: asyncio.Task[None] | None = None  # of all shards that this broker leads
         self._has_more_to_load = False
         self._creation: asyncio.Task[Topic | Refusal] | None = None
-        self._tasks: dict[asyncio.Task[Any], None] = {}
+        self._tasks = Tasks(world.loop)
         self._stopped = False
         # Called with each of `Decision.effects` once the decision's records are committed.
         self.on_effect: Callable[[Any], None] = _unexpected_effect
@@ -215,8 +215,9 @@ class Coordinator(Generic[S]):
 
     def _load_soon(self) -> None:
         self._has_more_to_load = True
-        if (self._loading_all is None or self._loading_all.done()) and not self._stopped:
-            self._loading_all = self._start_task(self._load_all(), name=f"load {self._topic.name}")
+        name = f"load {self._topic.name}"
+        if not self._tasks.is_running(name) and not self._stopped:
+            self._tasks.start(name, self._load_all())
 
     async def _load_all(self) -> None:
         while self._has_more_to_load:
@@ -272,7 +273,7 @@ class Coordinator(Generic[S]):
     def _begin_load(self, index: int, partition: Replica) -> "asyncio.Task[LoadedShard[S] | None]":
         begun = self._loads_in_progress.get(index)
         if begun is None:
-            task = self._start_task(self._load_shard(index, partition), name=f"load {partition}")
+            task = self._tasks.start(f"load {partition}", self._load_shard(index, partition))
             begun = self._loads_in_progress[index] = _LoadInProgress(partition, partition.leader_epoch, task)
             task.add_done_callback(partial(self._load_ended, index))
         return begun.task
@@ -335,16 +336,7 @@ class Coordinator(Generic[S]):
         self._stopped = True
         for loaded in list(self._loaded_shards.values()):
             loaded.unload()
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-    def _start_task(self, coroutine: Coroutine[Any, Any, R], *, name: str) -> "asyncio.Task[R]":
-        task = self._world.loop.create_task(coroutine, name=name)
-        self._tasks[task] = None
-        task.add_done_callback(lambda done: self._tasks.pop(done, None))
-        return task
+        await self._tasks.stop()
 
 
 def _unexpected_effect(effect: object) -> None:

@@ -1,7 +1,5 @@
 """The group coordinator and the transaction coordinator of a broker, made from its settings."""
 
-import asyncio
-
 from penstock.base.coordinator_settings import (
     GROUP_COORDINATOR_APPEND_LINGER_MS,
     GROUP_INITIAL_REBALANCE_DELAY_MS,
@@ -34,6 +32,7 @@ from penstock.services.coordinators.internal_topics import TopicCreator, consume
 from penstock.services.coordinators.loaded_shard import LoadedShard
 from penstock.services.replicas.replica_manager import ReplicaManager
 from penstock.world import World
+from penstock.world.tasks import Tasks
 
 
 class Coordinators:
@@ -73,7 +72,7 @@ class Coordinators:
             new_shard=lambda _: TransactionShard(_transaction_settings(configs.broker)),
         )
         self._world = world
-        self._offset_deletion: asyncio.Task[None] | None = None
+        self._tasks = Tasks(world.loop)
         self._has_deleted_topics = False
         image.on_topic_deleted.append(lambda _: self._delete_offsets_soon())
         self.groups.on_loaded = self._delete_offsets_in
@@ -92,9 +91,7 @@ class Coordinators:
 
     async def stop(self) -> None:
         """Unload all shards, answering their waiting requests, and take no more requests."""
-        if self._offset_deletion is not None:
-            self._offset_deletion.cancel()
-            await asyncio.gather(self._offset_deletion, return_exceptions=True)
+        await self._tasks.stop()
         await self.groups.stop()
         await self.transactions.stop()
 
@@ -104,10 +101,9 @@ class Coordinators:
     def _delete_offsets_soon(self) -> None:
         """Topics are often deleted by the hundred: all groups are scanned once for many of them."""
         self._has_deleted_topics = True
-        if self._offset_deletion is None or self._offset_deletion.done():
-            self._offset_deletion = self._world.loop.create_task(
-                self._delete_offsets_of_deleted_topics(), name="delete the offsets of deleted topics"
-            )
+        name = "delete the offsets of deleted topics"
+        if not self._tasks.is_running(name):
+            self._tasks.start(name, self._delete_offsets_of_deleted_topics())
 
     async def _delete_offsets_of_deleted_topics(self) -> None:
         """A topic created later under the same name must not find the offsets of the deleted one."""

@@ -52,6 +52,7 @@ from penstock.wire.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from penstock.world import World
+from penstock.world.tasks import cancel_and_wait
 
 log = logging.getLogger("penstock.replication")
 
@@ -159,11 +160,7 @@ class ReplicaFetcher:
             self._stirred[_key(partition)] = None
 
     async def stop(self) -> None:
-        self._task.cancel()
-        tasks = [self._task, *self._nudges]
-        for nudge in self._nudges:
-            nudge.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel_and_wait(self._task, *self._nudges)
         self._disconnect()
 
     # The loop.

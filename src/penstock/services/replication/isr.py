@@ -10,7 +10,6 @@ request without an answer is repeated. The controller's side is `controller.rule
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple, Protocol
 
 from penstock.base.broker_settings import PENSTOCK_LOOP_SLICE_MS
@@ -25,6 +24,7 @@ from penstock.services.replicas.replica import Replica
 from penstock.services.replicas.replica_manager import ReplicaManager
 from penstock.world import World
 from penstock.world.pacing import Pacer
+from penstock.world.tasks import Tasks, repeat
 
 log = logging.getLogger("penstock.replication")
 
@@ -72,18 +72,26 @@ class IsrManager:
         # A leader without room resigns again only after this time: if all disks are full, every broker would resign.
         self._resigned: dict[Replica, float] = {}
         self._has_queued = asyncio.Event()
-        self._tasks: list[asyncio.Task[None]] = []
+        self._tasks = Tasks(world.loop)
 
     def start(self) -> None:
-        self._tasks = [
-            self._loop.create_task(self._repeat(self._shrink_isrs), name="ISR shrinking"),
-            self._loop.create_task(self._repeat(self._send_queued), name="ISR proposals"),
-        ]
+        shrinking = repeat(
+            self._loop,
+            "ISR shrinking",
+            self._shrink_isrs,
+            log=log,
+            interval_s=lambda: self._lag_max_ms / 2000,
+        )
+        proposals = repeat(self._loop, "ISR proposals", self._send_queued, log=log, retry_s=_RETRY_S)
+        self._tasks.start("ISR shrinking", shrinking)
+        self._tasks.start("ISR proposals", proposals)
 
     async def stop(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.stop()
+
+    @property
+    def _lag_max_ms(self) -> int:
+        return self._configs.broker[REPLICA_LAG_TIME_MAX_MS]
 
     def maybe_expand_isr(self, partition: Replica) -> None:
         """Examine a partition of which a follower may have caught up."""
@@ -104,17 +112,8 @@ class IsrManager:
         self._queued[partition] = None
         self._has_queued.set()
 
-    async def _repeat(self, work: Callable[[], Awaitable[None]]) -> None:
-        while True:
-            try:
-                await work()
-            except Exception:
-                log.exception("ISR maintenance failed; retrying")
-                await self._loop.sleep(_RETRY_S)
-
     async def _shrink_isrs(self) -> None:
         """Look for lagging followers once in every partition that this broker leads."""
-        await self._loop.sleep(self._configs.broker[REPLICA_LAG_TIME_MAX_MS] / 2000)
         pacer = Pacer(self._loop, slice_ms=self._configs.broker[PENSTOCK_LOOP_SLICE_MS])
         now = self._loop.time()
         self._rejected = {partition: due for partition, due in self._rejected.items() if due > now}
@@ -129,12 +128,11 @@ class IsrManager:
 
     def _propose(self, partition: Replica, leadership: Leadership) -> None:
         agreed = leadership.agreed
-        lag_max_ms = self._configs.broker[REPLICA_LAG_TIME_MAX_MS]
         proposal = leadership.propose(
             high_watermark=partition.high_watermark,
             leader_end=partition.log.end_offset,
             now_ms=int(self._loop.time() * 1000),
-            lag_max_ms=lag_max_ms,
+            lag_max_ms=self._lag_max_ms,
             broker_epochs=self._broker_epoch,
             gives_up=self._has_to_resign(partition),
             own_offset=partition.counted_offset,
@@ -147,7 +145,7 @@ class IsrManager:
                 why,
                 proposal.isr,
             )
-            self._resigned[partition] = self._loop.time() + lag_max_ms / 1000
+            self._resigned[partition] = self._loop.time() + self._lag_max_ms / 1000
         elif proposal is not None:
             log.info(
                 "%s: proposing ISR %s; it is %s",

@@ -27,6 +27,7 @@ from penstock.storage.segment import Segment
 from penstock.storage.segment_repair import repair_segment
 from penstock.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from penstock.world import World
+from penstock.world.tasks import Tasks
 
 log = logging.getLogger("penstock.replication")
 
@@ -54,15 +55,13 @@ class Mender:
         self._node_id = node_id
         self._due: dict[Replica, float] = {}  # and how long it has waited for its turn
         self._news = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._tasks = Tasks(world.loop)
 
     def start(self) -> None:
-        self._task = self._loop.create_task(self._run(), name="mending")
+        self._tasks.start("mending", self._run())
 
     async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await self._tasks.stop()
 
     def damaged(self, partition: Replica) -> None:
         """A partition may have damage."""

@@ -15,6 +15,7 @@ from penstock.services.replication.mending import Mender
 from penstock.services.replication.throttling import FollowerThrottle
 from penstock.storage.errors import NoRoomError
 from penstock.world import World
+from penstock.world.tasks import Tasks, repeat
 
 log = logging.getLogger("penstock.replication")
 
@@ -43,8 +44,8 @@ class Replication:
         self._fetchers: dict[int, ReplicaFetcher] = {}
         self._leaders: dict[Replica, int] = {}  # of those that are fetched
         self._runs = False
-        self._ending: dict[asyncio.Task[None], None] = {}
-        self._writing: asyncio.Task[None] | None = None
+        self._background = Tasks(world.loop)
+        self._stopping_fetchers = Tasks(world.loop)
         self._isr_manager = IsrManager(world, image, replicas, configs, controller, node_id=node_id)
         self._mender = Mender(world, image, replicas, peers, node_id=node_id)
 
@@ -60,36 +61,29 @@ class Replication:
             self._mender.damaged(partition)  # if it is: a start may have found that
         self._isr_manager.start()
         self._mender.start()
-        self._writing = self._world.loop.create_task(self._write_high_watermarks(), name="high watermarks")
+        name = "high watermark checkpoint"
+        checkpoints = repeat(
+            self._world.loop,
+            name,
+            self._replicas.write_high_watermarks,
+            log=log,
+            interval_s=lambda: self._configs.broker[REPLICA_HIGH_WATERMARK_CHECKPOINT_INTERVAL_MS] / 1000,
+            passing=NoRoomError,
+        )
+        self._background.start(name, checkpoints)
 
     async def stop(self) -> None:
         """Follow nothing any more."""
         self._runs = False
-        if self._writing is not None:
-            self._writing.cancel()
-            await asyncio.gather(self._writing, return_exceptions=True)
+        await self._background.stop()
         await self._isr_manager.stop()
         fetchers, self._fetchers = self._fetchers, {}
         self._leaders.clear()
         await asyncio.gather(
-            *(fetcher.stop() for fetcher in fetchers.values()), *self._ending, self._mender.stop()
+            *(fetcher.stop() for fetcher in fetchers.values()),
+            self._stopping_fetchers.finish(),
+            self._mender.stop(),
         )
-
-    async def _write_high_watermarks(self) -> None:
-        lacks_room = False
-        while True:
-            await self._world.loop.sleep(
-                self._configs.broker[REPLICA_HIGH_WATERMARK_CHECKPOINT_INTERVAL_MS] / 1000
-            )
-            try:
-                await self._replicas.write_high_watermarks()
-                lacks_room = False
-            except NoRoomError as error:
-                if not lacks_room:
-                    log.warning("high watermark checkpoint failed: disk full: %s; retrying", error)
-                lacks_room = True
-            except Exception:
-                log.exception("high watermark checkpoint failed; retrying")
 
     def changed(self, partition: Replica) -> None:
         """A partition came, may have another leader, or is gone."""
@@ -124,6 +118,4 @@ class Replication:
         fetcher.leave(partition)
         if not len(fetcher):
             del self._fetchers[leader]
-            task = self._world.loop.create_task(fetcher.stop())
-            self._ending[task] = None
-            task.add_done_callback(lambda done: self._ending.pop(done, None))
+            self._stopping_fetchers.start(f"stop fetching from broker {leader}", fetcher.stop())

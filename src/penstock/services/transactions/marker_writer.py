@@ -25,6 +25,7 @@ from penstock.services.transactions.markers import Markers
 from penstock.services.transactions.remote_markers import RemoteMarker, RemoteMarkers
 from penstock.world import World
 from penstock.world.pacing import Pacer
+from penstock.world.tasks import cancel_and_wait
 
 log = logging.getLogger("penstock.transactions")
 
@@ -141,10 +142,7 @@ class MarkerWriter:
     async def stop(self) -> None:
         """End nothing more: what is prepared stays so, and is ended after the next start."""
         self._stopped = True
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel_and_wait(*self._tasks)
 
     async def _finish(self, prepared: TransactionMetadata, marker: Marker, outcomes: Outcomes) -> None:
         if await self._write_everywhere(prepared, marker, outcomes):

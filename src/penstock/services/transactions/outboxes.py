@@ -12,6 +12,7 @@ from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from penstock.client.errors import ClientError
 from penstock.world import World
+from penstock.world.tasks import cancel_and_wait
 
 log = logging.getLogger("penstock.transactions")
 
@@ -121,11 +122,8 @@ class Outboxes(Generic[Item, Reply]):
     async def stop(self) -> None:
         """Ask no more; who waits gets no answer."""
         self._stopped = True
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
         for outbox in self._by_node.values():
             for waiting in outbox.waiting:
                 if not waiting.answer.done():
                     waiting.answer.set_result(self._unanswered)
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel_and_wait(*self._tasks)

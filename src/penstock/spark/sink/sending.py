@@ -25,6 +25,7 @@ from penstock.records.columns import BatchWriter, NewRows, Writing
 from penstock.records.compression import Codec
 from penstock.records.record import Record, read_records
 from penstock.spark.sink.rows import Share, Spread
+from penstock.world.tasks import cancel_and_wait
 
 _SEQUENCES: Final = 2**31
 _ROUND_BYTES: Final = 2 << 20  # sent before all of a task's rows are there, once so much is ready
@@ -196,8 +197,7 @@ class _Route:
     async def close(self) -> None:
         self._rounds.clear()
         if self._worker is not None and not self._worker.done():
-            self._worker.cancel()
-            await asyncio.wait([self._worker])
+            await cancel_and_wait(self._worker)
 
     def _failed(self) -> bool:
         assert self._worker is not None
