@@ -7,6 +7,7 @@ answers for all features together.
 
 from penstock.apis.context import Call
 from penstock.apis.forwarding import forwarding
+from penstock.apis.reply import Reply
 from penstock.base.errors import Refusal
 from penstock.cluster.features import FeatureUpdate, UpgradeType
 from penstock.wire.messages.update_features import (
@@ -25,7 +26,8 @@ ONE_ANSWER_SINCE = 2
 
 async def handle(call: Call, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
     # Brokers forward it in the newest version, whatever the client speaks.
-    answer: UpdateFeaturesResponse = await _answered_by_controller(call, _in_newest_words(call, request))
+    reply: Reply = _answered_by_controller(call, _in_newest_words(call, request))
+    answer: UpdateFeaturesResponse = await reply.response()
     if call.version < ONE_ANSWER_SINCE and answer.error_code == 0:
         answer.results = [
             UpdatableFeatureResult(feature=update.feature) for update in request.feature_updates
@@ -65,4 +67,6 @@ async def _update(call: Call, request: UpdateFeaturesRequest) -> UpdateFeaturesR
     return UpdateFeaturesResponse()
 
 
-_answered_by_controller = forwarding(_update, UpdateFeaturesResponse)
+_answered_by_controller = forwarding(
+    lambda call, request: Reply(_update(call, request)), UpdateFeaturesResponse
+)
