@@ -57,11 +57,16 @@ def test_features_that_work_are_finalised(client: RawClient):
     finalised = {
         one.name: (one.min_version_level, one.max_version_level) for one in answer.finalized_features
     }
-    assert finalised == {"group.version": (1, 1), "penstock.version": (2, 2), "transaction.version": (2, 2)}
+    assert finalised == {
+        "group.version": (1, 1),
+        "penstock.peer.version": (1, 1),
+        "penstock.version": (2, 2),
+        "transaction.version": (2, 2),
+    }
     assert answer.finalized_features_epoch == 1
     assert {one.name for one in answer.supported_features} == set(finalised)
 
 
 def test_before_version_4_no_feature_that_begins_at_0_is_called_supported(client: RawClient):
     assert [one.name for one in ask(client, 3).supported_features] == ["penstock.version"]
-    assert len(ask(client, 3).finalized_features) == 3
+    assert len(ask(client, 3).finalized_features) == 4

@@ -2,14 +2,13 @@ from pathlib import Path
 
 from peers.penstock import PenstockProcess
 from penstock.base.errors import ErrorCode
-from penstock.base.ids import ZERO_ID, format_id
-from penstock.controller.majority_elections import CONTROLLER_ASKS
-from penstock.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from penstock.testing import EmbeddedBroker
 from penstock.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
+from tests.proving import credentials_of, prove
 from tests.raw_client import RawClient, batch_of
 
 UNKNOWN = -1
@@ -73,12 +72,12 @@ def test_whoever_does_not_say_who_it_is_is_answered_too(client: RawClient, topic
     assert ask(client, topic, 0, replica_id=-2).end_offset == 1
 
 
-def test_nothing_is_reported_of_what_is_led_or_not_known(client: RawClient, topic: str):
+def test_a_replica_id_is_a_brokers(client: RawClient, broker: EmbeddedBroker, topic: str):
     client.create_topic(topic)
-    (known,) = client.ask(MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), 12).topics
-    for named, code in (
-        (format_id(known.topic_id), ErrorCode.FENCED_LEADER_EPOCH),
-        (format_id(ZERO_ID), ErrorCode.UNKNOWN_TOPIC_ID),
-        (topic, ErrorCode.UNKNOWN_TOPIC_ID),
-    ):
-        assert ask(client, named, 0, current=0, replica_id=CONTROLLER_ASKS).error_code == code
+    client.produce(topic, batch_of(b"a"))
+    for replica_id in (0, 1, -3):
+        refused = ask(client, topic, 0, replica_id=replica_id)
+        assert refused.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        assert refused.end_offset == -1
+    prove(client, credentials_of(broker), to=1)
+    assert ask(client, topic, 0, replica_id=1).end_offset == 1

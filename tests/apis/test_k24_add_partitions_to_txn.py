@@ -3,12 +3,14 @@
 import pytest
 
 from penstock.base.errors import ErrorCode
+from penstock.testing import EmbeddedBroker
 from penstock.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
 from tests.apis.transactional import TransactionalProducer
+from tests.proving import credentials_of, prove
 from tests.raw_client import RawClient
 
 NONE = ErrorCode.NONE
@@ -49,7 +51,7 @@ def test_another_ones_producer_id_is_refused(producer: TransactionalProducer, to
 
 
 def test_brokers_add_and_verify_for_several_transactions_at_once(
-    producer: TransactionalProducer, client: RawClient, topic: str
+    producer: TransactionalProducer, broker: EmbeddedBroker, client: RawClient, topic: str
 ):
     other = TransactionalProducer(client)
     request = AddPartitionsToTxnRequest(
@@ -63,6 +65,7 @@ def test_brokers_add_and_verify_for_several_transactions_at_once(
             for index, one in enumerate((producer, other))
         ]
     )
+    prove(client, credentials_of(broker), to=1)
     answer = client.ask(request, 5)
     assert [result.transactional_id for result in answer.results_by_transaction] == [
         producer.name,
@@ -72,7 +75,10 @@ def test_brokers_add_and_verify_for_several_transactions_at_once(
     assert added(other) == {topic: [1]}
 
 
-def test_verifying_adds_nothing(producer: TransactionalProducer, topic: str):
+def test_verifying_adds_nothing(
+    producer: TransactionalProducer, broker: EmbeddedBroker, client: RawClient, topic: str
+):
+    prove(client, credentials_of(broker), to=1)
     producer.add_as_broker(topic, 0)
     codes = producer.add_as_broker(topic, 0, 1, verify_only=True)
     assert codes == [NONE, ErrorCode.TRANSACTION_ABORTABLE]

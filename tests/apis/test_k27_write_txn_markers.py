@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from penstock.base.errors import ErrorCode
+from penstock.testing import EmbeddedBroker
 from penstock.wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from penstock.wire.messages.write_txn_markers import (
     WritableTxnMarker,
@@ -13,6 +14,7 @@ from penstock.wire.messages.write_txn_markers import (
 )
 from tests.apis.requests import new_producer_id
 from tests.apis.transactional import TransactionalProducer, read_committed
+from tests.proving import credentials_of, prove
 from tests.raw_client import RawClient, batch_of
 
 NONE = ErrorCode.NONE
@@ -53,13 +55,27 @@ def producers_of(client: RawClient, topic: str, partition: int = 0) -> Any:
     return client.ask(request, 0).topics[0].partitions[0]
 
 
-@pytest.mark.parametrize("commit", [True, False])
-def test_a_hanging_transaction_is_ended_from_outside(
-    producer: TransactionalProducer, client: RawClient, topic: str, commit: bool
+def test_a_client_aborts_a_hanging_transaction(
+    producer: TransactionalProducer, client: RawClient, topic: str
 ):
     producer.send(topic, b"hanging")
-    assert write_marker(producer, topic, commit=commit, version=1) == NONE
-    assert read_committed(client, topic) == ([b"hanging"] if commit else [])
+    assert write_marker(producer, topic, version=1) == NONE
+    assert read_committed(client, topic) == []
+    client.produce(topic, batch_of(b"after"))
+    assert read_committed(client, topic) == [b"after"]
+
+
+def test_only_a_broker_commits(
+    producer: TransactionalProducer, broker: EmbeddedBroker, client: RawClient, topic: str
+):
+    producer.send(topic, b"hanging")
+    for version in (1, 2):
+        refused = write_marker(producer, topic, commit=True, version=version)
+        assert refused == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    assert read_committed(client, topic) == []
+    prove(client, credentials_of(broker), to=1)
+    assert write_marker(producer, topic, commit=True) == NONE
+    assert read_committed(client, topic) == [b"hanging"]
 
 
 def test_markers_that_come_too_late_are_refused(producer: TransactionalProducer, topic: str):

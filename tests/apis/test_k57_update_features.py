@@ -22,12 +22,13 @@ from tests.apis.transactional import TransactionalProducer as Transactions
 from tests.raw_client import RawClient
 
 UPGRADE, SAFE, UNSAFE = 1, 2, 3
-GROUP_VERSION, PENSTOCK_VERSION, TRANSACTION_VERSION = (
+GROUP_VERSION, PEER_VERSION, PENSTOCK_VERSION, TRANSACTION_VERSION = (
     "group.version",
+    "penstock.peer.version",
     "penstock.version",
     "transaction.version",
 )
-NEWEST = {GROUP_VERSION: 1, PENSTOCK_VERSION: 2, TRANSACTION_VERSION: 2}
+NEWEST = {GROUP_VERSION: 1, PEER_VERSION: 1, PENSTOCK_VERSION: 2, TRANSACTION_VERSION: 2}
 
 
 @pytest.fixture
@@ -116,7 +117,7 @@ def test_levels_outlive_the_broker(tmp_path: Path):
         broker.kill()
         broker.restart()
         with RawClient(broker.bootstrap_servers) as client:
-            assert finalised(client) == (2, {GROUP_VERSION: 1, PENSTOCK_VERSION: 2})
+            assert finalised(client) == (2, {GROUP_VERSION: 1, PEER_VERSION: 1, PENSTOCK_VERSION: 2})
 
 
 def test_without_group_version_there_are_no_groups_of_the_consumer_protocol(client: RawClient):

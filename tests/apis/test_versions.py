@@ -137,6 +137,8 @@ KAFKA = {
     74: (0, 1),
     75: (0, 0),
 }
+# Private: the handshake, and what brokers ask each other after it.
+PRIVATE = {10000: (0, 0), 10001: (0, 0), 10002: (0, 0), 10003: (0, 0)}
 # What brokers ask each other, which clients are not told of; Kafka's controllers answer these versions and newer ones.
 BETWEEN_BROKERS = {56: (2, 3), 63: (0, 1), 67: (0, 0)}
 EVERYTHING = KAFKA | BETWEEN_BROKERS
@@ -225,11 +227,14 @@ def last_version(api_key: int) -> int:
 
 
 def test_the_table_is_what_apache_kafka_has_for_these_apis():
-    assert ApiTable(Metrics()).versions == dict(sorted(EVERYTHING.items()))
+    assert ApiTable(Metrics()).versions == dict(sorted((EVERYTHING | PRIVATE).items()))
     assert sorted(request.API_KEY for request in REQUESTS) == sorted(EVERYTHING)
 
 
 def test_clients_are_not_told_what_brokers_ask_each_other(client: RawClient):
+    answer = client.ask(ApiVersionsRequest(client_software_name="raw", client_software_version="1.0"), 4)
+    assert [each.api_key for each in answer.api_keys] == list(KAFKA)
+    client.client_id = "__penstock-broker-0"
     answer = client.ask(ApiVersionsRequest(client_software_name="raw", client_software_version="1.0"), 4)
     assert [each.api_key for each in answer.api_keys] == list(KAFKA)
 

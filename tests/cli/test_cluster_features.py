@@ -27,11 +27,12 @@ def upgraded(tmp_path: Path, offline: Penstock, monkeypatch: pytest.MonkeyPatch)
 
 def test_levels_are_shown_then_raised(upgraded: Penstock):
     described = upgraded("cluster", "describe")
-    assert described.lines[-6:] == [
-        "FEATURE              LEVEL  SUPPORTED",
-        "group.version            1        0-1",
-        "penstock.version         1        1-2",
-        "transaction.version      1        0-2",
+    assert described.lines[-7:] == [
+        "FEATURE                LEVEL  SUPPORTED",
+        "group.version              1        0-1",
+        "penstock.peer.version      1        0-1",
+        "penstock.version           1        1-2",
+        "transaction.version        1        0-2",
         "",
         "levels can be raised: `penstock cluster upgrade`",
     ]
@@ -52,7 +53,7 @@ def test_levels_are_shown_then_raised(upgraded: Penstock):
         "every feature is at the highest level that all brokers support"
     ]
     features = upgraded("cluster", "describe", "--json").document["features"]
-    assert features[1] == {"name": "penstock.version", "level": 2, "supported": {"1": [1, 2]}}
+    assert features[2] == {"name": "penstock.version", "level": 2, "supported": {"1": [1, 2]}}
 
 
 def test_brokers_that_differ_are_named():

@@ -23,8 +23,9 @@ pytestmark = pytest.mark.foreign
 
 LEVELS_MAX = "penstock.feature.levels.max"
 OLD = {LEVELS_MAX: "penstock.version=1,transaction.version=1"}
-BEFORE = {"group.version": 1, "penstock.version": 1, "transaction.version": 1}
-AFTER = {"group.version": 1, "penstock.version": 2, "transaction.version": 2}
+SAME = {"group.version": 1, "penstock.peer.version": 1}
+BEFORE = {**SAME, "penstock.version": 1, "transaction.version": 1}
+AFTER = {**SAME, "penstock.version": 2, "transaction.version": 2}
 
 
 @pytest.fixture

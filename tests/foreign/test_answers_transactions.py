@@ -1,11 +1,15 @@
 """Transactions, told as stories to Apache Kafka and to the broker: every step has the same outcome on both."""
 
-from collections.abc import Callable
+import copy
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+from peers.brokers import Broker
+from peers.penstock import PenstockProcess
 from penstock.base.errors import ErrorCode
+from penstock.cluster.handshake import PeerCredentials
 from penstock.wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from penstock.wire.messages.list_transactions import ListTransactionsRequest
 from penstock.wire.messages.write_txn_markers import (
@@ -13,6 +17,7 @@ from penstock.wire.messages.write_txn_markers import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
+from penstock.world.real_entropy import RealEntropy
 from tests.apis.transactional import (
     GROUP,
     TransactionalProducer,
@@ -22,6 +27,7 @@ from tests.apis.transactional import (
 )
 from tests.foreign.asking import NOW_MS, create
 from tests.foreign.wire_peer import Pair, Peer
+from tests.proving import OTHER_NODE, prove, secret_of_data
 from tests.raw_client import batch_of, produce_request
 
 pytestmark = [pytest.mark.foreign, pytest.mark.xdist_group("kafka")]
@@ -134,19 +140,38 @@ def test_taking_over_an_open_transaction(pair: Pair, topic: str) -> None:
     assert same(pair, topic, story)[-1] == []
 
 
-def test_adding_partitions(pair: Pair, topic: str) -> None:
+@pytest.fixture
+def between_brokers(kafka: Broker, broker: Broker) -> Iterator[Pair]:
+    """Connections as of another broker: Penstock has to be shown that it is one."""
+    with Pair.connected(kafka, broker) as pair:
+        if isinstance(broker, PenstockProcess):
+            secret = secret_of_data(broker.data)
+            credentials = PeerCredentials(
+                secret, RealEntropy(), cluster_id=broker.cluster_id, node_id=OTHER_NODE
+            )
+            prove(pair.broker, credentials, to=1)
+        yield pair
+
+
+def test_adding_partitions(pair: Pair, between_brokers: Pair, topic: str) -> None:
     def story(peer: Peer, topic: str) -> list[Any]:
         producer = Storyteller(peer, named(topic))
+
+        def verify(*partitions: int) -> list[int]:
+            asking = copy.copy(producer)
+            asking.client = between_brokers.kafka if peer is pair.kafka else between_brokers.broker
+            return asking.add_as_broker(topic, *partitions, verify_only=True)
+
         seen = [producer.add(topic, 0, 9), producer.add("not-there", 0), producer.add(topic, 1)]
-        seen.append(producer.add_as_broker(topic, 0, 1, verify_only=True))
+        seen.append(verify(0, 1))
         described = producer.describe()
         seen.append((described.transaction_state, described.transaction_timeout_ms))
         seen.append([(each.topic, each.partitions) for each in described.topics])
         producer.finish(commit=False, version=4)
-        seen.append(producer.add_as_broker(topic, 1, verify_only=True))
+        seen.append(verify(1))
         producer.id += 1000
         seen.append(producer.add(topic, 0))
-        seen.append(producer.add_as_broker(topic, 0, verify_only=True))
+        seen.append(verify(0))
         return seen
 
     same(pair, topic, story)

@@ -10,7 +10,6 @@ from penstock.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from penstock.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
-    AddPartitionsToTxnTransaction,
 )
 from penstock.wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from penstock.wire.messages.describe_transactions import DescribeTransactionsRequest
@@ -70,10 +69,6 @@ def test_unknown_ids_and_members(pair: Pair, topic: str) -> None:
             ),
             range(4),
         )
-        transaction = AddPartitionsToTxnTransaction(
-            transactional_id=name, producer_id=10**9, producer_epoch=3, verify_only=False, topics=topics
-        )
-        same_in_versions(pair, AddPartitionsToTxnRequest(transactions=[transaction]), range(4, 6))
         whose: dict[str, Any] = {"transactional_id": name, "producer_id": 10**9, "producer_epoch": 3}
         same_in_versions(pair, AddOffsetsToTxnRequest(**whose, group_id=f"group-{topic}"), range(5))
         same_in_versions(pair, EndTxnRequest(**whose, committed=True), range(6))
@@ -120,7 +115,7 @@ def test_markers_for_what_is_not_there(pair: Pair, topic: str) -> None:
     marker = WritableTxnMarker(
         producer_id=10**9,
         producer_epoch=0,
-        transaction_result=True,
+        transaction_result=False,  # only brokers commit here
         topics=[
             WritableTxnMarkerTopic(name=name, partition_indexes=[0, 5]) for name in (topic, "no-such-topic")
         ],

@@ -113,7 +113,8 @@ def test_every_feature_is_one_of_kafkas_at_a_level_kafka_has(
         feature.name: (feature.min_version, feature.max_version) for feature in expected.supported_features
     }
 
-    ours = {"penstock.version"}  # stands for our own formats, as metadata.version does for Kafka's
+    # For our own formats, as metadata.version is for Kafka's, and what our brokers ask each other.
+    ours = {"penstock.version", "penstock.peer.version"}
     for feature in got.supported_features:
         if feature.name in ours:
             continue

@@ -39,6 +39,7 @@ def levels(broker: PenstockProcess) -> dict[str, tuple[str, str, str]]:
 def test_kafka_features(penstock: PenstockProcess) -> None:
     newest = {
         "group.version": ("0", "1", "1"),
+        "penstock.peer.version": ("0", "1", "1"),
         "penstock.version": ("1", "2", "2"),
         "transaction.version": ("0", "2", "2"),
     }
@@ -50,6 +51,7 @@ def test_kafka_features(penstock: PenstockProcess) -> None:
     assert "group.version was disabled." in run(penstock, "disable", "--feature", "group.version")
     assert {name: level for name, (_, _, level) in levels(penstock).items()} == {
         "group.version": "0",
+        "penstock.peer.version": "1",
         "penstock.version": "1",
         "transaction.version": "1",
     }

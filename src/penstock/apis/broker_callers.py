@@ -1,5 +1,7 @@
 """Which requests come from brokers of this cluster, and the refusal of all others where only brokers may ask.
 
+A connection is a broker's once its handshake has succeeded (`k10000_broker_handshake`); the client id proves nothing.
+
 Whole APIs say so with `BROKERS_ONLY = True`. Where a request is the broker's only with a certain field or version
 (a fetch with a replica id, AddPartitionsToTxn from v4 on), its module asks `is_broker`.
 """
@@ -8,23 +10,31 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.apis.context import Call
-from penstock.base.errors import ErrorCode
-from penstock.cluster.peers import is_peer
+from penstock.base.errors import ErrorCode, PeerError
+from penstock.cluster.unproven_peers import is_unproven_peer
 from penstock.wire.messages import response_type
+from penstock.wire.private import PRIVATE_APIS
 
 
 def is_broker(call: Call) -> bool:
     """Whether a broker of this cluster sent the request."""
-    return call.client.broker is not None or is_peer(call.client_id)
+    return call.client.broker is not None or is_unproven_peer(
+        call.services.cluster.image, call.header.client_id
+    )
 
 
 def brokers_only(handle: Callable[[Call, Any], Any], api_key: int) -> Callable[[Call, Any], Any]:
-    """A handler that answers CLUSTER_AUTHORIZATION_FAILED to clients, as Kafka does without CLUSTER_ACTION."""
-    response: Any = response_type(api_key)
+    """A handler that answers CLUSTER_AUTHORIZATION_FAILED to clients, as Kafka does without CLUSTER_ACTION.
+
+    For clients a private API does not exist: the connection is closed.
+    """
+    response: Any = None if api_key in PRIVATE_APIS else response_type(api_key)
 
     def handle_or_refuse(call: Call, request: Any) -> Any:
         if is_broker(call):
             return handle(call, request)
+        if response is None:
+            raise PeerError(f"there is no API key {api_key}")
         return response(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
     return handle_or_refuse

@@ -5,12 +5,13 @@ from typing import TYPE_CHECKING
 
 from penstock.controller.failure_detector.view import BrokerView
 from penstock.services.metrics import Counter, Metrics
+from penstock.wire.headers import RequestHeader
 from penstock.world import World
 
 if TYPE_CHECKING:
     from penstock.cluster.features import Ranges
+    from penstock.cluster.handshake import AcceptorHandshake, BrokerIdentity, PeerCredentials
     from penstock.cluster.metadata import MetadataImage
-    from penstock.cluster.peers import BrokerIdentity
     from penstock.controller.broker_registry import BrokerRegistry
     from penstock.controller.controller import Controller
     from penstock.controller.link import ControllerLink
@@ -54,6 +55,7 @@ class ClusterServices:
     """The metadata of the cluster, and the controller that changes it."""
 
     image: "MetadataImage"
+    peer_credentials: "PeerCredentials"  # by which this broker and others know each other
     supported_features: "Ranges"  # by this broker; what the cluster has finalised is in the image
     controller: "Controller"
     controller_link: "ControllerLink"
@@ -78,25 +80,24 @@ class Services:
 class ConnectedClient:
     """The client at the other end of a connection."""
 
-    __slots__ = ("broker", "host", "listener", "port", "software_name")
+    __slots__ = ("broker", "handshake", "host", "listener", "port", "software_name")
 
     def __init__(self, listener: str) -> None:
         self.listener = listener  # the listener it connected to
         self.host = ""
         self.port = 0
         self.broker: BrokerIdentity | None = None  # once it has proven to be a broker of this cluster
+        self.handshake: AcceptorHandshake | None = None  # begun, or over
         self.software_name = ""  # client_software_name of its ApiVersions request, if it sent one
 
 
 class Call:
-    """One request as its handler sees it: its version, the client that sent it, and the services to answer with."""
+    """One request: its header, the client that sent it, and the services to answer with."""
 
-    __slots__ = ("client", "client_id", "services", "version")
+    __slots__ = ("client", "header", "services", "version")
 
-    def __init__(
-        self, services: Services, client: ConnectedClient, client_id: str | None, version: int
-    ) -> None:
+    def __init__(self, services: Services, header: RequestHeader, client: ConnectedClient) -> None:
         self.services = services
+        self.header = header
         self.client = client
-        self.client_id = client_id
-        self.version = version
+        self.version = header.api_version

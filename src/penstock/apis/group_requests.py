@@ -20,7 +20,7 @@ MESSAGE_LENGTH_MAX: Final = 8_000
 
 def client_of(call: Call) -> ClientInfo:
     """The client, as people see it who look at a group. The slash is Kafka's."""
-    return ClientInfo(call.client_id or "", f"/{call.client.host}")
+    return ClientInfo(call.header.client_id or "", f"/{call.client.host}")
 
 
 def new_uuid(call: Call) -> str:

@@ -5,6 +5,7 @@ response; topic ids since v13; leader hints (KIP-951). A request with a replica 
 `services.fetching.follower_fetches`, every other one to `consumer_fetches`.
 """
 
+from penstock.apis.broker_callers import is_broker
 from penstock.apis.context import Call
 from penstock.apis.leader_hints import Hint, endpoints, hint
 from penstock.apis.reply import Reply
@@ -40,6 +41,8 @@ _UNKNOWN_HIGH_WATERMARK = (1 << 63) - 1
 
 def handle(call: Call, request: FetchRequest) -> FetchResponse | Reply:
     node_id, broker_epoch = _follower(call, request)
+    if node_id >= 0 and not is_broker(call):
+        return _refused(request)
     session = _session_fetch(call, request, is_follower=node_id >= 0)
     if isinstance(session, ErrorCode):
         return FetchResponse(error_code=session)
@@ -81,6 +84,28 @@ def _follower(call: Call, request: FetchRequest) -> tuple[int, int]:
         return request.replica_id, NO_BROKER_EPOCH
     state = request.replica_state
     return _NO_FOLLOWER if state is None else (state.replica_id, state.replica_epoch)
+
+
+def _refused(request: FetchRequest) -> FetchResponse:
+    """The answer to a replica id of a client that is no broker; it is Kafka's, where CLUSTER_ACTION is missing."""
+    return FetchResponse(
+        responses=[
+            FetchableTopicResponse(
+                topic=topic.topic,
+                topic_id=topic.topic_id,
+                partitions=[
+                    PartitionData(
+                        partition_index=asked.partition,
+                        error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+                        high_watermark=-1,
+                        records=b"",
+                    )
+                    for asked in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
 
 
 def _session_fetch(call: Call, request: FetchRequest, *, is_follower: bool) -> Fetch | ErrorCode:

@@ -1,10 +1,12 @@
 """ListOffsets (key 2), v1-v11: offsets by timestamp and by the special timestamps.
 
-For a reader of committed records the log ends at the last stable offset, for a follower at its very end. A leader that
+For a reader of committed records the log ends at the last stable offset, for a follower at its very end. A follower is
+a broker: another client that gives a replica id is refused. A leader that
 does not know yet what an earlier one has told its readers says so: offsets that it told would seem to go back.
 Leaves out tiered storage: there is none, so the latest tiered offset is unknown and nothing waits for upload.
 """
 
+from penstock.apis.broker_callers import is_broker
 from penstock.apis.context import Call
 from penstock.base.errors import ErrorCode
 from penstock.services.replicas.replica import NOT_FOUND, Replica, TimestampedOffset
@@ -65,6 +67,10 @@ async def _answer(
     committed: bool,
     for_follower: bool,
 ) -> ListOffsetsPartitionResponse:
+    if for_follower and not is_broker(call):
+        return ListOffsetsPartitionResponse(
+            partition_index=index, error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        )
     partition = call.services.logs.replicas.find(topic, index)
     asked = several[0]
     code = (

@@ -7,9 +7,10 @@ is finalised. A feature at level 0 is not.
 
 import re
 
-from penstock.apis.broker_callers import is_broker
 from penstock.apis.context import Call
 from penstock.base.errors import ErrorCode
+from penstock.cluster.unproven_peers import is_unproven_peer
+from penstock.wire.apis import APIS
 from penstock.wire.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
@@ -34,8 +35,11 @@ def handle(call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse:
     call.client.software_name = request.client_software_name
     features = call.services.cluster.image.features
     served = call.services.node.api_versions
-    if is_broker(call):
-        served = dict(sorted({**served, **call.services.node.broker_api_versions}.items()))
+    if is_unproven_peer(
+        call.services.cluster.image, call.header.client_id
+    ):  # others learn these in the handshake
+        more = {key: range_ for key, range_ in call.services.node.broker_api_versions.items() if key in APIS}
+        served = dict(sorted({**served, **more}.items()))
     return ApiVersionsResponse(
         api_keys=[
             ApiVersion(api_key=key, min_version=lowest, max_version=highest)

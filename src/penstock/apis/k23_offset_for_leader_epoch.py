@@ -1,12 +1,14 @@
 """OffsetForLeaderEpoch (key 23), v2-v4: where an epoch ended, so that a reader can tell that its log diverged.
 
-The controller asks any replica of a partition that nobody leads for the last epoch in its log, and its end
-(`controller.majority_elections`); topics go by their ids then.
+Consumers ask with replica id -1, or none (-2). A replica id is a broker's: any other client that gives one is refused.
 """
 
+from penstock.apis.broker_callers import is_broker
 from penstock.apis.context import Call
-from penstock.base.errors import ErrorCode
-from penstock.controller.majority_elections import CONTROLLER_ASKS, report_of
+from penstock.base.errors import ErrorCode, UserError
+from penstock.base.ids import parse_id
+from penstock.controller.majority_elections import report_of
+from penstock.controller.unproven_peers import CONTROLLER_ASKS
 from penstock.wire.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
@@ -18,9 +20,16 @@ from penstock.wire.messages.offset_for_leader_epoch import (
 REQUEST = OffsetForLeaderEpochRequest
 VERSIONS = (2, 4)
 
+_CONSUMERS = (-1, -2)
+
 
 def handle(call: Call, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
-    answer = _report if request.replica_id == CONTROLLER_ASKS else _answer
+    answer = _answer
+    if request.replica_id not in _CONSUMERS:
+        if not is_broker(call):
+            answer = _refuse
+        elif request.replica_id == CONTROLLER_ASKS:
+            answer = _report_by_name
     return OffsetForLeaderEpochResponse(
         topics=[
             OffsetForLeaderTopicResult(
@@ -43,9 +52,19 @@ def _answer(call: Call, topic: str, asked: OffsetForLeaderPartition) -> EpochEnd
     return EpochEndOffset(partition=asked.partition, leader_epoch=epoch, end_offset=end_offset)
 
 
-def _report(call: Call, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
+def _refuse(call: Call, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
+    del call, topic
+    return EpochEndOffset(partition=asked.partition, error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+
+
+def _report_by_name(call: Call, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
+    """Answer a controller of a version before LogEnds (`controller.unproven_peers`): `topic` is the topic's id."""
+    try:
+        topic_id = parse_id(topic)
+    except UserError:
+        return EpochEndOffset(partition=asked.partition, error_code=ErrorCode.UNKNOWN_TOPIC_ID)
     found = report_of(
-        call.services.logs.replicas, topic, asked.partition, leader_epoch=asked.current_leader_epoch
+        call.services.logs.replicas, topic_id, asked.partition, leader_epoch=asked.current_leader_epoch
     )
     if isinstance(found, ErrorCode):
         return EpochEndOffset(partition=asked.partition, error_code=found)

@@ -7,6 +7,7 @@ Where its partitions are led is of no matter to the coordinator.
 
 import asyncio
 
+from penstock.apis.broker_callers import is_broker
 from penstock.apis.context import Call
 from penstock.apis.reply import Reply
 from penstock.base.errors import ErrorCode, Refusal
@@ -31,8 +32,10 @@ FENCED_SINCE = 2  # before, PRODUCER_FENCED was not known
 SEVERAL_SINCE = 4
 
 
-def handle(call: Call, request: AddPartitionsToTxnRequest) -> Reply:
+def handle(call: Call, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse | Reply:
     if call.version >= SEVERAL_SINCE:
+        if not is_broker(call):
+            return AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         # The transactions of many clients, which do not wait for one another.
         return Reply(_answer_several(call, request), next_may_start=True)
     return Reply(_answer_one(call, request))

@@ -1,13 +1,16 @@
 """WriteTxnMarkers (key 27), v1-v2: the end of transactions in partitions that this broker leads.
 
-Brokers send it to one another, and an operator who ends a transaction that nobody looks after any more. From v2 on it
-says the transaction's version, by which the epoch is checked. All markers are written before any is waited for.
+Coordinators send it to the leaders of a transaction's partitions. An operator's client (kafka-transactions abort,
+penstock txn abort) sends it to end a hanging transaction, and may only abort: a request that commits is refused to
+clients. From v2 on it says the transaction's version, by which the epoch is checked. All markers are written before
+any is waited for.
 """
 
 import asyncio
 from collections import deque
 from typing import Final
 
+from penstock.apis.broker_callers import is_broker
 from penstock.apis.context import Call
 from penstock.apis.reply import Reply
 from penstock.base.broker_settings import PENSTOCK_LOOP_SLICE_MS
@@ -31,8 +34,34 @@ VERSIONS = (1, 2)
 _TIMEOUT_MS: Final = 15_000
 
 
-def handle(call: Call, request: WriteTxnMarkersRequest) -> Reply:
+def handle(call: Call, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse | Reply:
+    if any(marker.transaction_result for marker in request.markers) and not is_broker(call):
+        return _refused(request)
     return Reply(_answer(call, request), next_may_start=True)
+
+
+def _refused(request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
+    """CLUSTER_AUTHORIZATION_FAILED for everything, as Kafka answers without CLUSTER_ACTION."""
+    return WriteTxnMarkersResponse(
+        markers=[
+            WritableTxnMarkerResult(
+                producer_id=asked.producer_id,
+                topics=[
+                    WritableTxnMarkerTopicResult(
+                        name=topic.name,
+                        partitions=[
+                            WritableTxnMarkerPartitionResult(
+                                partition_index=index, error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+                            )
+                            for index in topic.partition_indexes
+                        ],
+                    )
+                    for topic in asked.topics
+                ],
+            )
+            for asked in request.markers
+        ]
+    )
 
 
 async def _answer(call: Call, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:

@@ -1,15 +1,15 @@
 """DescribeLogDirs (key 35), v1-v5: how large the partitions are, and how much room is left.
 
-Another broker of the cluster is told, as if that were another directory, how many bytes of each consumers were sent:
-the protocol has no place for it, and the balancer has to know.
+A controller of a version before PartitionLoads (key 10002) is also told how many bytes of each partition were sent to
+consumers, as if that were another log directory (`controller.unproven_peers`).
 """
 
 from collections.abc import Callable, Sequence
 
-from penstock.apis.broker_callers import is_broker
 from penstock.apis.context import Call
 from penstock.base.ids import TopicPartition
-from penstock.controller.partition_loads import SENT_BYTES
+from penstock.cluster.unproven_peers import is_unproven_peer
+from penstock.controller.unproven_peers import SENT_BYTES
 from penstock.services.replicas.replica import Replica
 from penstock.wire.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
@@ -35,7 +35,7 @@ def handle(call: Call, request: DescribeLogDirsRequest) -> DescribeLogDirsRespon
         usable_bytes=usage.usable,
     )
     results = [result]
-    if is_broker(call):
+    if is_unproven_peer(call.services.cluster.image, call.header.client_id):
         sent = _topics(wanted, lambda partition: partition.sent_bytes)
         results.append(DescribeLogDirsResult(log_dir=SENT_BYTES, topics=sent))
     return DescribeLogDirsResponse(results=results)

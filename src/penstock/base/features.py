@@ -6,6 +6,8 @@
     penstock.version      what is written to data directories and to the metadata, as Kafka's metadata.version
                           2: a data directory says which level it is of, so that a program that does not know that level
                              keeps off it
+    penstock.peer.version what brokers ask each other beyond Kafka's protocol
+                          1: they prove to each other that they belong to the cluster, and have private API keys
 
 A *supported* range is of one broker's program, a *finalised* level is the cluster's. A change of what is written, or of
 what brokers tell each other, comes with a new level here, and is made only where that level is finalised.
@@ -17,6 +19,7 @@ from typing import Final, NamedTuple
 GROUP_VERSION: Final = "group.version"
 TRANSACTION_VERSION: Final = "transaction.version"
 PENSTOCK_VERSION: Final = "penstock.version"
+PEER_VERSION: Final = "penstock.peer.version"
 
 
 class LevelRange(NamedTuple):
@@ -34,6 +37,7 @@ class LevelRange(NamedTuple):
 
 SUPPORTED: Final[Mapping[str, LevelRange]] = {
     GROUP_VERSION: LevelRange(0, 1),
+    PEER_VERSION: LevelRange(0, 1),
     PENSTOCK_VERSION: LevelRange(1, 2),
     TRANSACTION_VERSION: LevelRange(0, 2),
 }

@@ -23,7 +23,7 @@ from penstock.base.cluster_settings import (
     PENSTOCK_SHUTDOWN_TIMEOUT_MS,
     ZOOKEEPER_SESSION_TIMEOUT_MS,
 )
-from penstock.base.features import PENSTOCK_VERSION, lowered
+from penstock.base.features import PEER_VERSION, PENSTOCK_VERSION, lowered
 from penstock.base.listeners import Listener, parse_address, render_address
 from penstock.base.settings import Settings
 from penstock.base.topic_settings import PENSTOCK_STORAGE, UNCLEAN_LEADER_ELECTION_ENABLE
@@ -35,10 +35,12 @@ from penstock.broker.leaving import ShutdownDeadline
 from penstock.broker.listening import listen_error
 from penstock.broker.service_groups import build_controller, build_logs, build_node, build_services
 from penstock.cluster.features import refusal_to_join, unsupported
+from penstock.cluster.handshake import PeerCredentials
 from penstock.cluster.image import load_image, set_up
 from penstock.cluster.metadata import BrokerRegistration as BrokerMetadata
 from penstock.cluster.metadata import MetadataImage
 from penstock.cluster.metadata_loader import MetadataLoader
+from penstock.cluster.peer_secret import open_peer_secret
 from penstock.cluster.peers import Peers
 from penstock.cluster.sessions import RenewableStore
 from penstock.controller.balancer import Balancer
@@ -189,8 +191,15 @@ class Broker:
         await set_up(
             world.store, image.cluster_id, shared=self._sessions is not None, supported=self._supported
         )
+        credentials = PeerCredentials(
+            await open_peer_secret(world.store, world.entropy),
+            world.entropy,
+            cluster_id=image.cluster_id,
+            node_id=node.node_id,
+            proves=self._supported[PEER_VERSION].highest > 0,
+        )
         controller = build_controller(node, settings, image)
-        link = await self._find_controller(image, loader, publisher, controller, node.configs)
+        link = await self._find_controller(image, loader, publisher, controller, node.configs, credentials)
         problems = unsupported(image.features, self._supported)
         if problems:
             await world.work.run(self._directory.leave_as_found)
@@ -199,6 +208,7 @@ class Broker:
         node.configs.reload()
         cluster = ClusterServices(
             image=image,
+            peer_credentials=credentials,
             supported_features=self._supported,
             controller=controller,
             controller_link=link,
@@ -236,10 +246,11 @@ class Broker:
         publisher: BrokerMetadataPublisher,
         controller: Controller,
         configs: Configs,
+        credentials: PeerCredentials,
     ) -> ControllerLink:
         """Read the metadata, and see who may change it: a broker that is alone, itself."""
         world, node_id = self._world, self._static[NODE_ID]
-        self._peers = Peers(world, image, node_id=node_id)
+        self._peers = Peers(world, image, credentials)
         publisher.on_brokers.append(self._peers.brokers_changed)  # before anybody asks brokers that are new
         link = ControllerLink(image, controller, self._peers, node_id=node_id)
         if self._sessions is None:
@@ -268,6 +279,7 @@ class Broker:
             link,
             self._peers,
             self._broker_view,
+            credentials,
             node_id=node_id,
         )
         self._leaving = ShutdownDeadline(world, self._member)

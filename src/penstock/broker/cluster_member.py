@@ -10,6 +10,7 @@ from dataclasses import replace
 from penstock.base.errors import UserError
 from penstock.client.errors import ClientError
 from penstock.cluster.features import refusal_to_join, unsupported
+from penstock.cluster.handshake import PeerCredentials
 from penstock.cluster.membership import register
 from penstock.cluster.metadata import LIVE, BrokerRegistration, MetadataImage
 from penstock.cluster.metadata_loader import MetadataLoader
@@ -52,6 +53,7 @@ class ClusterMember:
         link: ControllerLink,
         peers: Peers,
         broker_view: BrokerView,
+        credentials: PeerCredentials,
         *,
         node_id: int,
     ) -> None:
@@ -62,6 +64,7 @@ class ClusterMember:
         self._publisher = publisher
         self._controller = controller
         self._link = link
+        self._credentials = credentials
         self._node_id = node_id
         self.broker_registry = broker_registry
         self._election = ControllerElection(world, node_id=node_id, on_elected=self._elected)
@@ -169,6 +172,7 @@ class ClusterMember:
     async def _register(self) -> None:
         assert self._broker is not None
         registered = await register(self._store, self._broker)
+        self._credentials.epoch = registered.epoch
         self._broker = replace(self._broker, keeps_all=True, same_process=True)  # this life knows what it has
         if self._admitted is None:
             self._publisher.leads_nothing_before(registered.epoch)

@@ -111,6 +111,7 @@ def build_services(
         coordinators.transactions,
         coordinators.groups,
         ProducerIds(link),
+        cluster.peer_credentials,
         node_id=node.node_id,
         slice_ms=settings[PENSTOCK_LOOP_SLICE_MS],
     )

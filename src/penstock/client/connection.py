@@ -29,8 +29,8 @@ from penstock.client.errors import (
 from penstock.client.security import Security
 from penstock.client.versions import Versions
 from penstock.schema.words import Message
-from penstock.wire.apis import APIS
 from penstock.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from penstock.wire.private import api_name
 from penstock.world.entropy import Entropy
 from penstock.world.loop import Loop, Timer
 from penstock.world.tls import TlsError, explain
@@ -292,7 +292,7 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.writelines(chunks)
 
     def _give_up(self, request: Message, allowed_ms: int) -> None:
-        name = APIS[request.API_KEY].name
+        name = api_name(request.API_KEY)
         self._end(NoAnswerError(f"{self.address} did not answer {name} within {allowed_ms / 1000:g} s"))
 
     def _end(self, why: ClientError) -> None:

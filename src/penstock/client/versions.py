@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 
 from penstock.client.errors import UnsupportedError
 from penstock.schema.words import Message
-from penstock.wire.apis import APIS
 from penstock.wire.messages.api_versions import ApiVersion
+from penstock.wire.private import api_name
 
 
 class Versions:
@@ -18,6 +18,10 @@ class Versions:
     def of(cls, api_keys: Iterable[ApiVersion]) -> "Versions":
         return cls({api.api_key: (api.min_version, api.max_version) for api in api_keys})
 
+    def including(self, more: Mapping[int, tuple[int, int]]) -> "Versions":
+        """With APIs that ApiVersions does not list: those between brokers."""
+        return Versions({**self._offered, **more})
+
     def offers(self, request: type[Message]) -> bool:
         offered = self._offered.get(request.API_KEY)
         return offered is not None and bool(_common(request.VERSIONS, offered))
@@ -27,7 +31,7 @@ class Versions:
         ours = request.VERSIONS
         if at_most is not None:
             ours = (ours[0], min(ours[1], at_most))
-        name = APIS[request.API_KEY].name
+        name = api_name(request.API_KEY)
         offered = self._offered.get(request.API_KEY)
         if offered is None:
             raise UnsupportedError(f"the broker does not know {name}")

@@ -8,6 +8,7 @@ Values are immutable; a change makes a new one. The store's nodes hold them as J
     /group-configs/NAME   configs of one group; the name in base64, as it may hold any character
     /producer-ids         {"next": …}, the first producer id nobody has been given
     /features             the finalised levels of features; not there in metadata from before there were any
+    /peer-secret          the secret by which brokers know each other (`cluster/peer_secret.py`)
     /deletions/NUMBER.ID  an empty node for each of the topics that were deleted last (`cluster/deletions.py`)
 
 And, in a cluster:
@@ -46,6 +47,7 @@ CLUSTER = "/cluster"
 PRODUCER_IDS = "/producer-ids"
 FEATURES = "/features"
 DELETIONS = "/deletions"
+PEER_SECRET = "/peer-secret"
 
 PRODUCER_ID_BLOCK = 1000
 

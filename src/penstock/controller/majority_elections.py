@@ -1,9 +1,9 @@
-"""Appointing leaders of topics whose majorities count: the controller asks the replicas what they have.
+"""Leader elections of topics with `penstock.ack.quorum=majority`: the controller asks the replicas for their log ends.
 
-A partition that has lost its leader is in the metadata with none, under an epoch of its own. Whoever has heard of that
-follows no older leader any more, and says so by answering OffsetForLeaderEpoch with the last epoch of its log, and its
-end. `controller.rules.majorities` has the rules; here is which replicas are asked, and when. A new controller asks
-again.
+A partition that has lost its leader is in the metadata with none, under a leader epoch of its own. A replica that knows
+of that epoch follows no older leader, and answers LogEnds (key 10001) with the last leader epoch in its log and its log
+end offset. `controller.rules.majorities` has the rules; here is which replicas are asked, and when. A new controller
+asks again.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from penstock.base.errors import ErrorCode, UserError
+from penstock.base.errors import ErrorCode
 from penstock.base.ids import TopicPartition, format_id, parse_id
 from penstock.client.errors import ClientError
 from penstock.cluster.changes import Change
@@ -21,20 +21,13 @@ from penstock.cluster.peers import Peers
 from penstock.controller.broker_registry import BrokerRegistry
 from penstock.controller.controller import Controller
 from penstock.controller.rules.majorities import Report, appoint, choose
+from penstock.controller.unproven_peers import ask_log_ends
 from penstock.services.replicas.replica_manager import ReplicaManager
-from penstock.wire.messages.offset_for_leader_epoch import (
-    OffsetForLeaderEpochRequest,
-    OffsetForLeaderEpochResponse,
-    OffsetForLeaderPartition,
-    OffsetForLeaderTopic,
-)
+from penstock.wire.private.log_ends import LogEndsPartition, LogEndsRequest, LogEndsResponse, LogEndsTopic
 from penstock.world import World
 from penstock.world.tasks import Tasks, cancel_and_wait
 
 log = logging.getLogger("penstock.controller")
-
-# Who asks: the controller. No client gives itself this number; -2 is what requests without one are read with.
-CONTROLLER_ASKS: Final = -3
 
 _AGAIN_S: Final = 0.05
 _ELECTIONS: Final = "majority elections"  # the task
@@ -58,18 +51,15 @@ class _Vacancy(NamedTuple):
 
 
 def report_of(
-    replicas: ReplicaManager, topic_id: str, index: int, *, leader_epoch: int
+    replicas: ReplicaManager, topic_id: bytes, index: int, *, leader_epoch: int
 ) -> Report | ErrorCode:
-    """What a replica here has to say, if it has heard that nobody leads under that epoch.
+    """The log end of a replica of this broker, if it knows that the partition has no leader in that epoch.
 
-    A broker that has just started says nothing: the controller has to know first whether it may have lost something.
+    A broker that has just started reports nothing: the controller has to know first whether it may have lost records.
     """
     if not replicas.is_admitted:
         return ErrorCode.REPLICA_NOT_AVAILABLE
-    try:
-        partition = replicas.find_replica_by_id(parse_id(topic_id), index)
-    except UserError:
-        return ErrorCode.UNKNOWN_TOPIC_ID
+    partition = replicas.find_replica_by_id(topic_id, index)
     if isinstance(partition, ErrorCode):
         return partition
     code = partition.epoch_error(leader_epoch)
@@ -180,7 +170,8 @@ class MajorityElections:
 
     def _ask_here(self, wanted: Mapping[TopicPartition, PartitionState], broker_epoch: int) -> None:
         for where, state in wanted.items():
-            found = report_of(self._replicas, *where, leader_epoch=state.leader_epoch)
+            topic_id = parse_id(where.topic)
+            found = report_of(self._replicas, topic_id, where.partition, leader_epoch=state.leader_epoch)
             if isinstance(found, Report):
                 self._note(where, self._node_id, _Told(found, broker_epoch, state.leader_epoch))
 
@@ -189,35 +180,36 @@ class MajorityElections:
     ) -> None:
         missing = True
         try:
-            answer = await self._peers.ask(node_id, _request(wanted), OffsetForLeaderEpochResponse)
+            reports = await self._log_ends(node_id, wanted)
         except ClientError as error:
             log.debug("broker %d: asking for its log ends failed: %s; retrying", node_id, error)
         else:
-            missing = self._hear_of(answer, node_id, wanted, broker_epoch)
+            missing = len(reports) < len(wanted)
+            for where, report in reports.items():
+                self._note(where, node_id, _Told(report, broker_epoch, wanted[where].leader_epoch))
             self._news.set()
         if missing:
-            # It has not heard of the vacancy yet, or is not there: before it is asked again it has a moment.
+            # It does not know of the epoch without a leader yet, or is not there: it is asked again after a moment.
             await self._loop.sleep(_AGAIN_S)
 
-    def _hear_of(
-        self,
-        answer: OffsetForLeaderEpochResponse,
-        node_id: int,
-        wanted: Mapping[TopicPartition, PartitionState],
-        broker_epoch: int,
-    ) -> bool:
-        """Whether something is missing."""
-        missing = False
-        for topic in answer.topics:
-            for each in topic.partitions:
-                state = wanted.get(TopicPartition(topic.topic, each.partition))
-                if state is None or each.error_code:
-                    missing = True
-                    continue
-                report = Report(each.leader_epoch, each.end_offset)
-                where = TopicPartition(topic.topic, each.partition)
-                self._note(where, node_id, _Told(report, broker_epoch, state.leader_epoch))
-        return missing
+    async def _log_ends(
+        self, node_id: int, wanted: Mapping[TopicPartition, PartitionState]
+    ) -> dict[TopicPartition, Report]:
+        """The reports of a broker, of as many of the partitions as it can; a ClientError if it cannot be asked."""
+        if not self._peers.shakes_hands(node_id):
+            leader_epochs = {where: state.leader_epoch for where, state in wanted.items()}
+            reports = await ask_log_ends(self._peers, node_id, leader_epochs)
+        else:
+            answer = await self._peers.ask(node_id, _request(wanted), LogEndsResponse)
+            reports = {
+                TopicPartition(format_id(topic.topic_id), each.partition_index): Report(
+                    each.last_epoch, each.end_offset
+                )
+                for topic in answer.topics
+                for each in topic.partitions
+                if not each.error_code
+            }
+        return {where: report for where, report in reports.items() if where in wanted}
 
     def _note(self, where: TopicPartition, node_id: int, told: _Told) -> None:
         self._told.setdefault(where, {})[node_id] = told
@@ -294,15 +286,11 @@ def _with(
     return (*partitions[:index], state, *partitions[index + 1 :])
 
 
-def _request(wanted: Mapping[TopicPartition, PartitionState]) -> OffsetForLeaderEpochRequest:
-    topics: dict[str, OffsetForLeaderTopic] = {}
+def _request(wanted: Mapping[TopicPartition, PartitionState]) -> LogEndsRequest:
+    topics: dict[str, LogEndsTopic] = {}
     for where, state in wanted.items():
-        topic = topics.setdefault(where.topic, OffsetForLeaderTopic(topic=where.topic, partitions=[]))
+        topic = topics.setdefault(where.topic, LogEndsTopic(topic_id=parse_id(where.topic)))
         topic.partitions.append(
-            OffsetForLeaderPartition(
-                partition=where.partition,
-                current_leader_epoch=state.leader_epoch,
-                leader_epoch=state.leader_epoch,
-            )
+            LogEndsPartition(partition_index=where.partition, leader_epoch=state.leader_epoch)
         )
-    return OffsetForLeaderEpochRequest(replica_id=CONTROLLER_ASKS, topics=list(topics.values()))
+    return LogEndsRequest(topics=list(topics.values()))

@@ -17,10 +17,12 @@ from penstock.base.errors import ErrorCode, Refusal
 from penstock.base.features import SUPPORTED
 from penstock.base.ids import TopicIdPartition
 from penstock.base.load_settings import load_broker_settings
+from penstock.base.secret import Secret
 from penstock.broker.connections import Connections
 from penstock.broker.service_groups import build_controller, build_logs, build_node, build_services
 from penstock.client.addresses import Address
 from penstock.client.connection import Connection, ConnectionLimits, open_connection
+from penstock.cluster.handshake import PeerCredentials
 from penstock.cluster.metadata import BrokerRegistration, MetadataImage, PartitionState, Topic
 from penstock.cluster.peers import Peers
 from penstock.controller.link import ControllerLink
@@ -84,10 +86,14 @@ class Node:
         node = build_node(self.world, self._settings, self.image, log_dir="memory")
         logs = build_logs(node, self.directory, self._settings, self.image)
         self.configs, self.flusher, self.replicas = node.configs, logs.flusher, logs.replicas
-        self.peers = Peers(self.world, self.image, node_id=node_id)
+        self.credentials = PeerCredentials(
+            Secret("of the cluster"), entropy, cluster_id="a-cluster", node_id=node_id
+        )
+        self.peers = Peers(self.world, self.image, self.credentials)
         own_controller = build_controller(node, self._settings, self.image)  # never active
         cluster = ClusterServices(
             image=self.image,
+            peer_credentials=self.credentials,
             supported_features=SUPPORTED,
             controller=own_controller,
             controller_link=ControllerLink(self.image, own_controller, self.peers, node_id=node_id),
@@ -96,6 +102,7 @@ class Node:
         self.services = build_services(node, logs, cluster, self._settings)
         apis = ApiTable(node.metrics)
         self.services.node.api_versions.update(apis.advertised(self._settings))
+        self.services.node.broker_api_versions.update(apis.between_brokers)
         self.connections = Connections(self.services, apis)
         self.replication = Replication(
             self.world, self.image, self.replicas, self.peers, self.configs, controller, node_id=node_id
@@ -252,7 +259,12 @@ class Controller:
     def register(self, node: Node, *, epoch: int, rack: str | None = None) -> None:
         self.nodes[node.node_id] = node
         broker = BrokerRegistration(
-            node.node_id, rack, {LISTENER: node.address}, epoch=epoch, peer_listener=LISTENER
+            node.node_id,
+            rack,
+            {LISTENER: node.address},
+            epoch=epoch,
+            peer_listener=LISTENER,
+            features=SUPPORTED,
         )
         self.tell_of(broker)
         for known in self.brokers.values():
@@ -260,6 +272,8 @@ class Controller:
 
     def tell_of(self, broker: BrokerRegistration) -> None:
         self.brokers[broker.node_id] = broker
+        if broker.node_id in self.nodes:
+            self.nodes[broker.node_id].credentials.epoch = broker.epoch
         for node in self.nodes.values():
             node.image.apply_broker(broker)
 

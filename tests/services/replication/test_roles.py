@@ -7,6 +7,7 @@ import pytest
 
 from penstock.base.errors import ErrorCode
 from penstock.base.ids import TopicPartition
+from penstock.client.connection import Connection
 from penstock.cluster.metadata import NO_LEADER
 from penstock.storage.data_directory import CLEAN_SHUTDOWN
 from penstock.storage.offset_checkpoints import HIGH_WATERMARKS, RECOVERY_POINTS, read_offsets, write_offsets
@@ -24,6 +25,7 @@ from penstock.wire.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from penstock.wire.messages.produce import ProduceResponse
+from penstock.wire.private.release_fetch import ReleaseFetchRequest, ReleaseFetchResponse
 from penstock.world.disk import read_file, write_file_atomically
 from tests.raw_client import batch_of, produce_request
 from tests.services.replication.cluster import TOPIC, TOPIC_ID, Cluster, Node, led_by
@@ -68,11 +70,17 @@ async def latest(
     node: Node, timestamp: int = LATEST, *, replica: int = -1, version: int = 11
 ) -> tuple[int, int]:
     """Error code and offset that ListOffsets answers."""
+    return await latest_on(await node.connection(), timestamp, replica=replica, version=version)
+
+
+async def latest_on(
+    connection: Connection, timestamp: int = LATEST, *, replica: int = -1, version: int = 11
+) -> tuple[int, int]:
     asked = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
     request = ListOffsetsRequest(
         replica_id=replica, topics=[ListOffsetsTopic(name=TOPIC, partitions=[asked])]
     )
-    answer = await (await node.connection()).ask(request, ListOffsetsResponse, version_max=version)
+    answer = await connection.ask(request, ListOffsetsResponse, version_max=version)
     told = answer.topics[0].partitions[0]
     return told.error_code, told.offset
 
@@ -205,7 +213,10 @@ def test_a_new_leader_says_where_its_log_ends_when_all_in_sync_have_it() -> None
         assert await latest(cluster[2]) == (ErrorCode.OFFSET_NOT_AVAILABLE, -1)
         assert await latest(cluster[2], version=4) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
         assert await latest(cluster[2], EARLIEST) == (0, 0)
-        assert await latest(cluster[2], replica=3) == (0, 2)
+        assert await latest(cluster[2], replica=3) == (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, -1)
+        as_follower = await cluster[3].peers.connect(2)
+        assert await latest_on(as_follower, replica=3) == (0, 2)
+        as_follower.close()
         cluster[3].replication.start()
         await cluster.until(lambda: leader.high_watermark == 2)
         assert await latest(cluster[2]) == (0, 2)
@@ -351,7 +362,7 @@ def test_a_fetch_of_an_earlier_life_of_a_follower_does_not_count() -> None:
         await cluster.start(2)
         await cluster[2].replication.stop()
         await cluster[1].produce(batch_of(b"x"), acks=1)
-        connection = await cluster[1].connection()
+        connection = await cluster[2].peers.connect(1)
 
         async def error_for(node_id: int, broker_epoch: int) -> int:
             request = asking(offset=1, epoch=0, replica=(node_id, broker_epoch))
@@ -363,16 +374,17 @@ def test_a_fetch_of_an_earlier_life_of_a_follower_does_not_count() -> None:
         assert cluster[1].replica().high_watermark == 0
         assert await error_for(2, 202) == 0
         assert cluster[1].replica().high_watermark == 1
+        connection.close()
 
     tell(story)
 
 
-def test_a_held_fetch_of_a_follower_is_let_go_by_its_next_request() -> None:
+def test_a_delayed_fetch_of_a_follower_is_completed_by_release_fetch() -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.controller.create(led_by(1, 2))
         await cluster.until_same(1, 2)
         await cluster[2].replication.stop()
-        connection = await cluster[1].connection()
+        connection = await cluster[2].peers.connect(1)
         first = asking(epoch=0, replica=(2, 201), session_epoch=0)
         session = (await connection.ask(first, FetchResponse)).session_id
         held = asking(epoch=0, replica=(2, 201), session_epoch=1, max_wait_ms=600_000)
@@ -380,14 +392,9 @@ def test_a_held_fetch_of_a_follower_is_let_go_by_its_next_request() -> None:
         waiting = asyncio.create_task(connection.ask(held, FetchResponse))
         partition = cluster[1].replica()
         await cluster.until(lambda: len(partition.follower_fetches) == 1)
-        assert (await latest_on(connection)) == 0
+        await connection.ask(ReleaseFetchRequest(), ReleaseFetchResponse)
         assert (await waiting).responses == []
-
-    async def latest_on(connection: object) -> int:
-        asked = ListOffsetsPartition(partition_index=0, timestamp=LATEST)
-        request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=TOPIC, partitions=[asked])])
-        answer = await connection.ask(request, ListOffsetsResponse)  # type: ignore[attr-defined]
-        return int(answer.topics[0].partitions[0].error_code)
+        connection.close()
 
     tell(story)
 

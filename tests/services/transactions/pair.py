@@ -6,6 +6,7 @@ from types import TracebackType
 
 from penstock.apis.context import Services
 from penstock.base.errors import ErrorCode
+from penstock.base.features import SUPPORTED
 from penstock.base.ids import CONSUMER_OFFSETS, TRANSACTION_STATE, TopicId
 from penstock.cluster.metadata import NO_LEADER, PartitionState, Topic
 from penstock.cluster.metadata import BrokerRegistration as BrokerMetadata
@@ -50,6 +51,7 @@ class Pair:
         for node_id, controlled in self.brokers.items():
             controlled.__enter__()
             self.clients[node_id] = RawClient(controlled.bootstrap_servers)
+        self._make_one_cluster()
         for node_id in self.brokers:
             self.introduce(node_id, to=LEFT)
             self.introduce(node_id, to=RIGHT)
@@ -65,11 +67,18 @@ class Pair:
         for controlled in self.brokers.values():
             controlled.__exit__(kind, error, trace)
 
+    def _make_one_cluster(self) -> None:
+        """Each has a store of its own, and so a secret and a cluster id: both get the left one's."""
+        left, right = (self.services(node_id).cluster.peer_credentials for node_id in (LEFT, RIGHT))
+        right._secret, right.cluster_id = left._secret, left.cluster_id
+
     def introduce(self, node_id: int, *, to: int, port: int | None = None, fenced: bool = False) -> None:
         """Tell a broker where another one, or it itself, is; or was, with another port; or that it has gone."""
         listener = self.brokers[node_id].broker.listeners[0]
         addresses = {listener.name: (listener.host, port or listener.port)}
-        known = BrokerMetadata(node_id, None, addresses, fenced=fenced, peer_listener=listener.name)
+        known = BrokerMetadata(
+            node_id, None, addresses, fenced=fenced, peer_listener=listener.name, features=SUPPORTED
+        )
 
         async def apply() -> None:
             self.services(to).cluster.image.apply_broker(known)

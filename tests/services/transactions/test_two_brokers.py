@@ -24,6 +24,7 @@ from penstock.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from tests.apis.transactional import TRANSACTION, TransactionalProducer, read_committed
+from tests.proving import as_another, prove
 from tests.raw_client import RawClient
 from tests.services.transactions.pair import LEFT, RIGHT, Pair, key_led_by
 
@@ -148,6 +149,7 @@ def test_only_the_coordinator_answers_for_an_id(pair: Pair):
     producer = new_producer(pair, LEFT)
     wrong = at(producer, pair.right)
     assert wrong.initialize(patient=False).error_code == ErrorCode.NOT_COORDINATOR
+    prove(pair.right, as_another(pair.services(RIGHT).cluster.peer_credentials), to=RIGHT)
     assert wrong.add_as_broker(TOPIC, 0) == [ErrorCode.NOT_COORDINATOR]
     assert wrong.end(commit=True).error_code == ErrorCode.NOT_COORDINATOR
 

@@ -3,7 +3,7 @@
 One loop: ask, apply, ask again. Of a thousand partitions most are quiet: only those at which something may have changed
 are looked at, and all of them every few seconds. What goes wrong with one partition makes that one wait
 (`replica.fetch.backoff.ms`); what goes wrong with the connection makes all of them. When there is something new to ask
-while the leader holds the last request, any other request on the connection makes it answer (`apis.reply`).
+while the leader delays the last fetch, ReleaseFetch (key 10003) makes it answer.
 """
 
 import asyncio
@@ -51,6 +51,7 @@ from penstock.wire.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
+from penstock.wire.private.release_fetch import ReleaseFetchRequest, ReleaseFetchResponse
 from penstock.world import World
 from penstock.world.tasks import cancel_and_wait
 
@@ -413,12 +414,17 @@ class ReplicaFetcher:
             nudge.add_done_callback(lambda done: self._nudges.pop(done, None))
 
     async def _nudge(self) -> None:
-        """Have the leader answer what it holds."""
-        request = ApiVersionsRequest(client_software_name="penstock", client_software_version=VERSION)
+        """Have the leader complete the delayed fetch."""
         try:
             if self._connection is not None:
-                answer = await self._connection.ask(request, ApiVersionsResponse)
-                raise_if_refused(answer.error_code, None, f"asking broker {self._leader}")
+                if self._connection.versions.offers(ReleaseFetchRequest):
+                    await self._connection.ask(ReleaseFetchRequest(), ReleaseFetchResponse)
+                else:  # a broker before the handshake (`cluster.unproven_peers`), where any request does it
+                    request = ApiVersionsRequest(
+                        client_software_name="penstock", client_software_version=VERSION
+                    )
+                    answer = await self._connection.ask(request, ApiVersionsResponse)
+                    raise_if_refused(answer.error_code, None, f"asking broker {self._leader}")
         except ClientError as error:
             log.debug("broker %d: %s", self._leader, error)  # the fetch itself fails, too
 

@@ -1,5 +1,6 @@
 """The services of transactions, as handlers find them."""
 
+from penstock.cluster.handshake import PeerCredentials
 from penstock.cluster.metadata import MetadataImage
 from penstock.cluster.peers import Peers
 from penstock.core.groups.shard import GroupShard
@@ -26,12 +27,13 @@ class Transactions:
         coordinator: Coordinator[TransactionShard],
         groups: Coordinator[GroupShard],
         producer_ids: ProducerIds,
+        credentials: PeerCredentials,
         *,
         node_id: int,
         slice_ms: float,
     ) -> None:
         # Two connections to each other broker: questions do not wait behind markers, which wait for their replicas.
-        self._peers = Peers(world, image, node_id=node_id), Peers(world, image, node_id=node_id)
+        self._peers = Peers(world, image, credentials), Peers(world, image, credentials)
         questioned, marked = self._peers
         self._remote_coordinators = RemoteCoordinators(world, questioned)
         self._remote_markers = RemoteMarkers(world, marked)

@@ -1,0 +1,32 @@
+"""Brokers of the versions before the handshake, for rolling upgrades. DELETE THIS with what imports it
+(`controller.unproven_peers`, and the branches marked by them) once clusters of those versions need not be upgraded.
+
+Such a broker has no `penstock.peer.version` among the features of its registration. It names itself in its client id,
+and that is believed of it alone, while it is registered and not fenced. A registration's features survive a controller
+of any version: the JSON of /brokers/ID is written again by whichever broker is the controller.
+"""
+
+from typing import Final
+
+from penstock.base.features import PEER_VERSION
+from penstock.cluster.metadata import BrokerRegistration, MetadataImage
+
+CLIENT_ID_PREFIX: Final = "__penstock-broker-"
+_DIGITS_MAX: Final = 10  # of a node id
+
+
+def can_prove(broker: BrokerRegistration) -> bool:
+    """Whether a broker's program knows the handshake."""
+    levels = broker.features.get(PEER_VERSION)
+    return levels is not None and levels.highest >= 1
+
+
+def is_unproven_peer(image: MetadataImage, client_id: str | None) -> bool:
+    """Whether a client id names a broker that is registered, not fenced, and cannot prove itself."""
+    if client_id is None or not client_id.startswith(CLIENT_ID_PREFIX):
+        return False
+    node_id = client_id.removeprefix(CLIENT_ID_PREFIX)
+    if not (node_id.isascii() and node_id.isdecimal() and len(node_id) <= _DIGITS_MAX):
+        return False
+    broker = image.brokers.get(int(node_id))
+    return broker is not None and not broker.fenced and not can_prove(broker)
