@@ -23,7 +23,7 @@ class PenstockProcess:
 
     `settings` are passed as `--set name=value`, and may be changed between two lives; `arguments` as they are. If
     `listen` is empty, the listeners are among the settings. `prefix` goes before the command, and `program` is what
-    Python runs.
+    Python runs. `source` is the folder that Penstock is imported from, and may be changed between two starts, too.
     """
 
     def __init__(
@@ -43,6 +43,7 @@ class PenstockProcess:
         self.cluster_id = ""
         self._listen = listen
         self.settings = dict(settings or {})
+        self.source = SOURCE
         self._arguments = list(arguments)
         self._python = [*prefix, sys.executable, *program]
         self._ready_timeout_s = ready_timeout_s
@@ -61,7 +62,7 @@ class PenstockProcess:
 
     def start(self) -> None:
         assert not self.running, "already started"
-        self._process = WatchedProcess(self._command(), environment=_environment())
+        self._process = WatchedProcess(self._command(), environment=_environment(self.source))
         try:
             line = self._process.wait_for_line(READY.search, timeout_s=self._ready_timeout_s)
         except BaseException:
@@ -128,6 +129,6 @@ class PenstockProcess:
         return command
 
 
-def _environment() -> dict[str, str]:
-    path = os.pathsep.join(filter(None, [str(SOURCE), os.environ.get("PYTHONPATH")]))
+def _environment(source: Path) -> dict[str, str]:
+    path = os.pathsep.join(filter(None, [str(source), os.environ.get("PYTHONPATH")]))
     return {**os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}
