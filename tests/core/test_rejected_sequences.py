@@ -3,9 +3,9 @@
 import pytest
 
 from penstock.base.errors import ErrorCode
-from penstock.core.producers import Duplicate, ProducerStates
+from penstock.core.producer_state import Duplicate, ProducerStates
 from penstock.core.rejected_sequences import PRODUCERS_MAX, REMEMBERED_MS, RejectedSequences
-from tests.core.test_producers import LAST, NONE, OUT_OF_ORDER, batch, having
+from tests.core.test_producer_state import LAST, NONE, OUT_OF_ORDER, batch, having
 
 TOO_FEW = ErrorCode.NOT_ENOUGH_REPLICAS
 NO_LEADER = ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -13,7 +13,7 @@ import pytest
 
 from penstock.base.errors import ErrorCode
 from penstock.base.ids import TopicPartition
-from penstock.core.producers import Duplicate, ProducerStates
+from penstock.core.producer_state import Duplicate, ProducerStates
 from penstock.services import other_directories
 from penstock.services.compactor import Compactor
 from penstock.services.flusher import Flusher

@@ -305,6 +305,6 @@ NOT_SEEN_YET = (
     "full_disk_stops_the_metadata",
     # Ten times as many operations would do. tests/services/replication/test_in_sync.py sees it.
     "gap_of_the_brokers_making_is_out_of_order",
-    # None of the first 300 does any more; tests/core/test_producers.py sees it.
+    # None of the first 300 does any more; tests/core/test_producer_state.py sees it.
     "snapshot_knows_one_batch_of_a_producer",
 )

@@ -12,7 +12,7 @@ from penstock.base.errors import ErrorCode
 from penstock.core.coordination import Pending
 from penstock.core.groups.classic_rebalance import ClassicRebalancing
 from penstock.core.groups.offsets import Offsets
-from penstock.core.transactions import ending
+from penstock.core.transactions import end_transaction
 from penstock.core.transactions.shard import TransactionShard
 from penstock.records.control import Marker
 from penstock.services.coordinators import loading
@@ -89,7 +89,9 @@ def aborted_transactions_not_told(patch: pytest.MonkeyPatch) -> None:
 @planted
 def epoch_not_bumped(patch: pytest.MonkeyPatch) -> None:
     """The next transaction goes on in the epoch of the last one."""
-    patch.setattr(ending, "_settled_identity", lambda known, **_: {"producer_epoch": known.producer_epoch})
+    patch.setattr(
+        end_transaction, "_settled_identity", lambda known, **_: {"producer_epoch": known.producer_epoch}
+    )
 
 
 @planted

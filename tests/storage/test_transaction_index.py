@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.core.producers import ProducerStates
+from penstock.core.producer_state import ProducerStates
 from penstock.records.batch import place, read_header
 from penstock.records.builder import build_batch
 from penstock.records.control import Marker, MarkerType, build_marker

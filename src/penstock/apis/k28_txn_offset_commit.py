@@ -10,8 +10,8 @@ from penstock.base.ids import CONSUMER_OFFSETS
 from penstock.core.coordination import BatchProducer, Decision
 from penstock.core.groups.requests import NO_TOPIC_ID, OffsetCommit, OffsetToCommit
 from penstock.core.groups.shard import GroupShard
+from penstock.core.transaction_verification import Verification
 from penstock.core.transactions.transaction import ProducerIdAndEpoch
-from penstock.core.verification import Verification
 from penstock.services.replicas.replica import Replica
 from penstock.services.transactions.verifying import Beginning, produce_refusal
 from penstock.wire.messages.txn_offset_commit import (

@@ -6,9 +6,9 @@ from penstock.apis.reply import Reply
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.base.features import GROUP_VERSION
 from penstock.base.ids import TopicId, format_id
-from penstock.core.groups.assignment import assignment_of, listed
 from penstock.core.groups.consumer_groups import ConsumerGroups
 from penstock.core.groups.consumer_requests import ConsumerHeartbeat, HeartbeatAnswer
+from penstock.core.groups.partition_sets import assignment_of, listed
 from penstock.wire.messages.consumer_group_heartbeat import (
     Assignment,
     ConsumerGroupHeartbeatRequest,

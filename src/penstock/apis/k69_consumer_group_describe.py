@@ -4,7 +4,7 @@ from penstock.apis.context import Call
 from penstock.apis.group_requests import GROUP_OPERATIONS, code_of, message_of
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.base.features import GROUP_VERSION
-from penstock.core.groups import assignment as assignments
+from penstock.core.groups import partition_sets as assignments
 from penstock.core.groups.consumer_groups import ConsumerGroups
 from penstock.core.groups.consumer_requests import DescribedConsumer
 from penstock.wire.messages.consumer_group_describe import (

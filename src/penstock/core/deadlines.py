@@ -49,7 +49,7 @@ class Deadlines:
         return heap[0][0] if heap else None
 
     def due(self, now_ms: int) -> Iterator[Key]:
-        """Take out, one by one, the keys that are due; what is set or cancelled meanwhile counts."""
+        """Remove and return, one by one, the keys that are due; keys set or cancelled meanwhile are respected."""
         while (next_ms := self.next_ms()) is not None and next_ms <= now_ms:
             key = heappop(self._heap)[2]
             del self._current[key]

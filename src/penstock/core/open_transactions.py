@@ -1,13 +1,13 @@
-"""The open transactions of one partition, and what they hide from readers that read committed.
+"""The open transactions of one partition, and the last stable offset that follows from them (read_committed).
 
-A transaction is open from its first batch to its marker. Until the marker lies below the high watermark it may
-still be lost, so the transaction stays *unsettled* that long. The last stable offset is where the oldest open or
-unsettled transaction begins, or the high watermark where there is none.
+A transaction is open from its first batch to its marker. Until the marker is below the high watermark it may
+still be lost: the transaction is *unsettled* that long. The last stable offset is the first offset of the oldest open
+or unsettled transaction, or the high watermark if there is none.
 """
 
 
 class OpenTransactions:
-    """Which producers have a transaction open here, and since which offset."""
+    """The producers with an open transaction in this partition, and its first offset."""
 
     __slots__ = ("_first_offsets", "_unsettled")
 
@@ -29,16 +29,16 @@ class OpenTransactions:
         self._unsettled.append((self._first_offsets.pop(producer_id), marker_offset))
 
     def restore(self, first_offsets: dict[int, int]) -> None:
-        """Begin with what a snapshot knew."""
+        """Replace the state by a snapshot's."""
         self._first_offsets = dict(sorted(first_offsets.items(), key=lambda item: item[1]))
         self._unsettled = []
 
     def stable_after(self, marker_offset: int) -> int:
-        """Up to where all is decided once everything up to the marker is safe."""
+        """The last stable offset once the high watermark has passed the marker."""
         return next(iter(self._first_offsets.values()), marker_offset + 1)
 
     def settle(self, high_watermark: int) -> bool:
-        """Everything below the high watermark is safe; True if that settles a transaction."""
+        """The high watermark advanced; True if that settles a transaction."""
         if not self._unsettled:
             return False
         unsettled = [ended for ended in self._unsettled if ended[1] >= high_watermark]
@@ -48,7 +48,7 @@ class OpenTransactions:
 
     @property
     def first_unstable_offset(self) -> int | None:
-        """Where the oldest transaction begins that is open or unsettled."""
+        """The first offset of the oldest transaction that is open or unsettled."""
         oldest = next(iter(self._first_offsets.values()), None)
         if self._unsettled:
             oldest_unsettled = min(first_offset for first_offset, _ in self._unsettled)

@@ -1,6 +1,6 @@
 """A partition leader's decisions: timestamps, epochs, what may be fetched.
 
-Checking a batch by itself is `records`' part, producers' sequences are `core.producers`'.
+Checking a batch by itself is `records`' part, producers' sequences are `core.producer_state`'.
 """
 
 from typing import NamedTuple

@@ -1,7 +1,7 @@
 """What a log remembers of one producer and of an aborted transaction, as values.
 
 They stand here, and not with the log that saves them or the core that decides by them, because the two may not
-know each other. The decisions are `core.producers`, the files are `storage`'s.
+know each other. The decisions are `core.producer_state`, the files are `storage`'s.
 """
 
 from typing import NamedTuple

@@ -3,10 +3,10 @@
 from itertools import count
 
 from penstock.base.ids import TopicId
-from penstock.core.groups.assignment import NOTHING
 from penstock.core.groups.consumer_groups import ConsumerGroups, consumer_groups
 from penstock.core.groups.consumer_requests import ConsumerHeartbeat
 from penstock.core.groups.consumer_settings import ConsumerGroupSettings, GroupTimes
+from penstock.core.groups.partition_sets import NOTHING
 from penstock.core.groups.requests import ClientInfo
 from penstock.core.groups.subscriptions import SubscribableTopic
 from penstock.records.internal.group_records import GROUP_RECORDS

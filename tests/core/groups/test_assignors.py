@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.base.ids import TopicId
-from penstock.core.groups.assignment import assignment_of, common, count
 from penstock.core.groups.assignors import ASSIGNORS, MemberToAssign
 from penstock.core.groups.consumer_rebalancing import finish
+from penstock.core.groups.partition_sets import assignment_of, common, count
 
 # What Apache Kafka 4.3.1's assignors answered to random groups.
 KAFKAS = json.loads((Path(__file__).parent / "kafka_assignments.json").read_text())

@@ -3,8 +3,8 @@
 import pytest
 
 from penstock.base.errors import ErrorCode, Refusal
-from penstock.core.groups.assignment import NOTHING
 from penstock.core.groups.consumer_settings import GroupTimes
+from penstock.core.groups.partition_sets import NOTHING
 from penstock.core.groups.requests import OffsetToCommit
 from tests.core.groups.driven_consumers import Consumer, DrivenConsumers, KnownTopics, settle
 

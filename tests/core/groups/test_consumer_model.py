@@ -5,9 +5,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from penstock.base.errors import Refusal
-from penstock.core.groups.assignment import NOTHING, count, is_within
 from penstock.core.groups.consumer_group import ConsumerGroup
 from penstock.core.groups.consumer_settings import GroupTimes
+from penstock.core.groups.partition_sets import NOTHING, count, is_within
 from tests.core.groups.driven_consumers import Consumer, DrivenConsumers, KnownTopics
 from tests.core.groups.driven_shard import GROUP
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from penstock.core.groups.assignment import NOTHING, is_within
 from penstock.core.groups.consumer_member import ConsumerMember, MemberState
+from penstock.core.groups.partition_sets import NOTHING, is_within
 from penstock.core.groups.reconciliation import reconcile
 from tests.core.groups.driven_consumers import Consumer, DrivenConsumers, KnownTopics, settle
 

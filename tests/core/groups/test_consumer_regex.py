@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from penstock.core.coordination import Decision
-from penstock.core.groups.assignment import NOTHING
 from penstock.core.groups.consumer_records import member_description
+from penstock.core.groups.partition_sets import NOTHING
 from penstock.records.internal.group_shapes import ConsumerGroupRegularExpressionKey
 from tests.core.groups.driven_consumers import Consumer, DrivenConsumers, KnownTopics, settle
 from tests.core.groups.driven_shard import GROUP

@@ -2,8 +2,8 @@
 
 import pytest
 
-from penstock.core.groups.assignment import count
 from penstock.core.groups.consumer_settings import GroupTimes
+from penstock.core.groups.partition_sets import count
 from tests.core.groups.driven_consumers import Consumer, DrivenConsumers, KnownTopics, settle
 
 

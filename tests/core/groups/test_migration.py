@@ -3,9 +3,9 @@
 import pytest
 
 from penstock.base.errors import ErrorCode, Refusal
-from penstock.core.groups.assignment import NOTHING
 from penstock.core.groups.consumer_settings import MigrationPolicy
 from penstock.core.groups.group import GroupType
+from penstock.core.groups.partition_sets import NOTHING
 from penstock.core.groups.settings import GroupSettings
 from penstock.records.consumer_protocol import (
     AssignedTopic,

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from penstock.base.errors import ErrorCode, Refusal
-from penstock.core.producers import ProducerStates
+from penstock.core.producer_state import ProducerStates
+from penstock.core.transaction_verification import Verification
 from penstock.core.transactions.transaction import ProducerIdAndEpoch
-from penstock.core.verification import Verification
 from penstock.records.batch import CONTROL, TRANSACTIONAL, BatchHeader
 from penstock.records.control import Marker, MarkerType
 from penstock.services.transactions.verifying import Beginning, Verifier, produce_refusal

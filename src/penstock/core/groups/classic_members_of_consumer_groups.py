@@ -12,7 +12,6 @@ from penstock.base.errors import ErrorCode, PeerError
 from penstock.base.ids import TopicPartition
 from penstock.core.coordination import Decision
 from penstock.core.groups import consumer_records as records
-from penstock.core.groups.assignment import without
 from penstock.core.groups.consumer_draft import Draft
 from penstock.core.groups.consumer_group import ConsumerGroup
 from penstock.core.groups.consumer_heartbeats import replace_static
@@ -22,6 +21,7 @@ from penstock.core.groups.consumer_settings import ConsumerGroupSettings
 from penstock.core.groups.group import CONSUMER_PROTOCOL_TYPE, NO_MEMBER
 from penstock.core.groups.kinds import GroupTable
 from penstock.core.groups.migration import Migration, by_id, embedded
+from penstock.core.groups.partition_sets import without
 from penstock.core.groups.requests import Heartbeat, Join, Joined, Leave, LeavingMember, Sync, Synced
 from penstock.core.groups.subscriptions import Topics
 from penstock.records.consumer_protocol import Subscription, read_subscription
@@ -100,8 +100,8 @@ class ClassicMembers:
         changed = described.subscribed_names != member.subscribed_names
         if changed:
             draft.bump_epoch()
-        self._rebalancing.refresh(draft, now_ms, changed=changed)
-        self._rebalancing.assign(draft, now_ms)
+        self._rebalancing.update_subscribed_topics(draft, now_ms, changed=changed)
+        self._rebalancing.update_target_assignment(draft, now_ms)
         owned = by_id(
             (
                 TopicPartition(topic.topic, partition)
@@ -110,9 +110,9 @@ class ClassicMembers:
             ),
             self._topics,
         )
-        moved = self._rebalancing.advance(draft, described, owned, now_ms)
+        moved = self._rebalancing.reconcile_member(draft, described, owned, now_ms)
         # It has joined: from here on it is given the same time to ask for its assignment.
-        self._rebalancing.revoked(group_id, moved.member_id)
+        self._rebalancing.cancel_revocation_timeout(group_id, moved.member_id)
         self._rebalancing.await_revocation(group_id, moved, now_ms)
         self._rebalancing.await_heartbeat(group_id, moved, now_ms)
         self._migration.downgrade_if_due(before, draft, now_ms)
@@ -135,7 +135,7 @@ class ClassicMembers:
         if error is not ErrorCode.NONE:
             return Decision(Synced(error=error))
         if member.state is not MemberState.UNREVOKED:
-            self._rebalancing.revoked(group.group_id, member.member_id)
+            self._rebalancing.cancel_revocation_timeout(group.group_id, member.member_id)
         assert member.classic is not None
         return Decision(
             Synced(
@@ -181,7 +181,7 @@ class ClassicMembers:
         going = {member.member_id: member for member in found if isinstance(member, ConsumerMember)}
         draft = Draft(group)
         if going:
-            self._rebalancing.remove(draft, list(going), now_ms)
+            self._rebalancing.remove_members(draft, list(going), now_ms)
             self._migration.downgrade_if_due(group, draft, now_ms)
         errors = (each if isinstance(each, ErrorCode) else ErrorCode.NONE for each in found)
         return draft.decision(tuple(errors))

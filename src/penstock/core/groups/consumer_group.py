@@ -16,10 +16,10 @@ from typing import Any, Final, NamedTuple
 from penstock.base.errors import ErrorCode
 from penstock.base.ids import TopicId
 from penstock.core.groups import consumer_records as records
-from penstock.core.groups.assignment import NOTHING, Assignment, assignment_of, without
 from penstock.core.groups.consumer_member import ConsumerMember, MemberState
 from penstock.core.groups.group import CONSUMER_PROTOCOL_TYPE, NO_MEMBER, GroupType
 from penstock.core.groups.partition_ownership import PartitionOwners
+from penstock.core.groups.partition_sets import NOTHING, Assignment, assignment_of, without
 from penstock.core.groups.subscriptions import NO_TOPICS_HASH, ResolvedRegex
 from penstock.records.internal import group_shapes as shapes
 from penstock.records.internal.record import InternalRecord, RecordKey

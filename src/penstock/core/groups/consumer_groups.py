@@ -22,7 +22,6 @@ from collections.abc import Iterable
 from penstock.base.errors import ErrorCode
 from penstock.core.coordination import Decision
 from penstock.core.deadlines import Key
-from penstock.core.groups.assignment import together
 from penstock.core.groups.classic_groups import ClassicGroups
 from penstock.core.groups.classic_members_of_consumer_groups import ClassicMembers
 from penstock.core.groups.consumer_group import REPLAYED, ConsumerGroup
@@ -40,6 +39,7 @@ from penstock.core.groups.consumer_timeouts import ConsumerTimeouts
 from penstock.core.groups.group import GroupType
 from penstock.core.groups.kinds import GroupKind, GroupKindFactory, ShardState
 from penstock.core.groups.migration import Migration
+from penstock.core.groups.partition_sets import together
 from penstock.core.groups.requests import Heartbeat, Join, Joined, Leave, Sync, Synced
 from penstock.core.groups.subscriptions import Topics
 from penstock.records.internal.group_shapes import ConsumerGroupMetadataKey
@@ -127,7 +127,7 @@ class ConsumerGroups(GroupKind):
             group = self._groups[group_id] = ConsumerGroup(group_id)
         group.replay(record)
         if record.value is None and isinstance(record.key, ConsumerGroupMetadataKey):
-            self._rebalancing.forget(group_id)
+            self._rebalancing.forget_group(group_id)
             del self._groups[group_id]
 
     # Timers

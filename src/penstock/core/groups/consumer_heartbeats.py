@@ -14,7 +14,6 @@ from dataclasses import replace
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.core.coordination import Decision
 from penstock.core.groups import consumer_records as records
-from penstock.core.groups.assignment import Assignment, is_within
 from penstock.core.groups.consumer_draft import Draft
 from penstock.core.groups.consumer_group import ConsumerGroup
 from penstock.core.groups.consumer_member import AWAY, JOINING, LEAVING, ConsumerMember, MemberState
@@ -23,6 +22,7 @@ from penstock.core.groups.consumer_requests import UNCHANGED, ConsumerHeartbeat,
 from penstock.core.groups.consumer_settings import ConsumerGroupSettings, TimesOf
 from penstock.core.groups.kinds import GroupTable
 from penstock.core.groups.migration import Migration
+from penstock.core.groups.partition_sets import Assignment, is_within
 from penstock.core.groups.regex import ExpressionError, compile_expression
 
 
@@ -77,9 +77,9 @@ class ConsumerHeartbeats:
         changed = _subscribes_differently(described, member)
         if described.subscribed_names != member.subscribed_names:
             draft.bump_epoch()
-        self._rebalancing.refresh(draft, now_ms, changed=changed)
-        self._rebalancing.assign(draft, now_ms)
-        moved = self._rebalancing.advance(draft, described, request.owned, now_ms)
+        self._rebalancing.update_subscribed_topics(draft, now_ms, changed=changed)
+        self._rebalancing.update_target_assignment(draft, now_ms)
+        moved = self._rebalancing.reconcile_member(draft, described, request.owned, now_ms)
         self._rebalancing.await_heartbeat(group_id, moved, now_ms)
         # Who owns something else than it should has not got our last answer, or not yet acted on it.
         knows = request.owned is None or request.owned == moved.assigned
@@ -163,7 +163,7 @@ class ConsumerHeartbeats:
             away = replace(member, epoch=AWAY, previous_epoch=member.epoch)
             draft.write(records.member_place(group.group_id, away))
         else:
-            self._rebalancing.remove(draft, [member.member_id], now_ms)
+            self._rebalancing.remove_members(draft, [member.member_id], now_ms)
             self._migration.downgrade_if_due(group, draft, now_ms)
         return draft.decision(answer)
 
@@ -175,7 +175,7 @@ def replace_static(
     group_id = draft.group.group_id
     target = draft.group.target_of(old.member_id)
     draft.write(*records.no_member(group_id, old.member_id))
-    rebalancing.stop_timers(group_id, old.member_id)
+    rebalancing.cancel_timers(group_id, old.member_id)
     new = replace(
         old,
         member_id=member_id,

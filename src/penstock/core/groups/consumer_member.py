@@ -10,7 +10,7 @@ from enum import IntEnum
 from typing import Final, NamedTuple, TypeAlias
 
 from penstock.base.ids import TopicId
-from penstock.core.groups.assignment import Assignment, assignment_of, listed, together
+from penstock.core.groups.partition_sets import Assignment, assignment_of, listed, together
 from penstock.records.internal.group_shapes import (
     ClassicMemberMetadata,
     ClassicProtocol,

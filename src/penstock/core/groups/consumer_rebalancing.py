@@ -1,13 +1,13 @@
-"""How a change in a group of the consumer protocol comes to its members.
+"""From a change of members or topics to the target assignment of a consumer group, and to each member.
 
-    refresh   do the members' subscriptions still mean the same topics? If not, the group's epoch grows
-    assign    is the target behind the group's epoch? Then compute it
-    advance   one member's next step to the target
-    remove    members go, and what they had is free
+    update_subscribed_topics   resolve regular expressions; bump the group epoch if the subscribed topics changed
+    update_target_assignment   compute the target assignment if it is behind the group epoch
+    reconcile_member           one member's next step to its target assignment
+    remove_members             members left or were evicted, and their partitions are free
 
 Each writes to a `Draft`. Small groups are done within the request. What takes longer (`assigned_at_once_max`,
-`matched_at_once_max`) is computed beside the requests, in slices; meanwhile members keep what they have. Which
-groups are being computed is not durable: a new coordinator sees a target that is behind and begins anew.
+`matched_at_once_max`) is computed beside the requests, in slices; meanwhile members keep their assignment. Which groups
+are being computed is not durable: a new coordinator finds a target assignment behind the group epoch and computes it.
 """
 
 from collections.abc import Generator, Mapping, Sequence
@@ -17,13 +17,13 @@ from penstock.base.ids import TopicId
 from penstock.core.coordination import Decision, Work
 from penstock.core.deadlines import Deadlines, Key
 from penstock.core.groups import consumer_records as records
-from penstock.core.groups.assignment import Assignment
 from penstock.core.groups.assignors import ASSIGNORS, Assignments, Assignor, MemberToAssign
 from penstock.core.groups.consumer_draft import Draft
 from penstock.core.groups.consumer_group import ConsumerGroup
 from penstock.core.groups.consumer_member import ConsumerMember, MemberState
 from penstock.core.groups.consumer_settings import ConsumerGroupSettings, TimesOf
 from penstock.core.groups.kinds import GroupTable
+from penstock.core.groups.partition_sets import Assignment
 from penstock.core.groups.reconciliation import reconcile
 from penstock.core.groups.regex import Expression, ExpressionError, compile_expression
 from penstock.core.groups.subscriptions import Topics, hash_of, matching
@@ -38,7 +38,7 @@ _STEPS_AT_ONCE_MAX: Final = 20
 
 
 class ConsumerRebalancing:
-    """The steps, for all groups of a shard."""
+    """The steps, for all consumer groups of a shard."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class ConsumerRebalancing:
         self._settings = settings
         self._times_of = times_of
         # By group: the version of the topics that its subscriptions were last compared with.
-        self._compared: dict[str, int] = {}
+        self._compared_version: dict[str, int] = {}
         # By group and regular expression: the version of the topics that it was last matched with, and what matched.
         self._matched: dict[str, dict[str, tuple[int, frozenset[str]]]] = {}
         self._assigning: set[str] = set()
@@ -74,33 +74,33 @@ class ConsumerRebalancing:
     def assignment_key(group_id: str) -> Key:
         return ("consumer", "assignment", group_id)
 
-    def forget(self, group_id: str) -> None:
-        """The group is gone."""
-        self._compared.pop(group_id, None)
+    def forget_group(self, group_id: str) -> None:
+        """The group was deleted."""
+        self._compared_version.pop(group_id, None)
         self._matched.pop(group_id, None)
         self._deadlines.cancel(self.assignment_key(group_id))
 
     # Subscriptions
 
-    def refresh(self, draft: Draft, now_ms: int, *, changed: bool) -> None:
-        """`changed` says that a member's subscription did; that topics did is seen here."""
+    def update_subscribed_topics(self, draft: Draft, now_ms: int, *, changed: bool) -> None:
+        """`changed` says that a member's subscription changed; whether topics changed is found here."""
         group = draft.group
-        if not changed and self._compared.get(group.group_id) == self._topics.version:
+        if not changed and self._compared_version.get(group.group_id) == self._topics.version:
             return
-        self._resolve(draft, now_ms)
-        changes = self._compare(draft)
-        if not changes:  # else what is to be written about it may be refused, and it was not seen
-            self._compared[group.group_id] = self._topics.version
+        self._resolve_regexes(draft, now_ms)
+        changes = self._bump_epoch_if_topics_changed(draft)
+        if not changes:  # else the append may fail, and the change has to be found again
+            self._compared_version[group.group_id] = self._topics.version
 
-    def _compare(self, draft: Draft) -> bool:
-        """Whether the topics differ from what the group knows, so that its epoch grows."""
+    def _bump_epoch_if_topics_changed(self, draft: Draft) -> bool:
+        """Bump the group epoch if the subscribed topics or their partitions changed; whether they did."""
         metadata_hash = hash_of(draft.group.subscribed_topics(), self._topics)
         if metadata_hash == draft.group.metadata_hash:
             return False
         draft.bump_epoch(metadata_hash)
         return True
 
-    def _resolve(self, draft: Draft, now_ms: int) -> None:
+    def _resolve_regexes(self, draft: Draft, now_ms: int) -> None:
         group = draft.group
         in_use = group.regexes_in_use()
         draft.write(
@@ -115,18 +115,18 @@ class ConsumerRebalancing:
         if len(stale) * len(names) <= self._settings.matched_at_once_max:
             matched = finish_soon(search)
             if matched is not None:
-                self._take_over(draft, matched, version, now_ms)
+                self._store_resolved(draft, matched, version, now_ms)
                 return
         self._resolving.add(group.group_id)
         draft.work = self._resolve_in_slices(group.group_id, search, version, now_ms)
 
     def _is_current(self, group: ConsumerGroup, regex: str) -> bool:
-        """Whether the log has what it matches now; versions of topics in the log are another coordinator's."""
+        """Whether the log has the topics that match now; topic versions in the log are another coordinator's."""
         resolved = group.regexes.get(regex)
         matched = self._matched.get(group.group_id, {}).get(regex)
         return resolved is not None and matched == (self._topics.version, resolved.topics)
 
-    def _take_over(
+    def _store_resolved(
         self, draft: Draft, matched: Mapping[str, frozenset[str]], version: int, now_ms: int
     ) -> None:
         in_use = draft.group.regexes_in_use()
@@ -157,27 +157,27 @@ class ConsumerRebalancing:
         if group is None:
             return None
         draft = Draft(group)
-        self._take_over(draft, matched, version, now_ms)
-        self._compare(draft)
-        # Whoever joined meanwhile with another expression, and topics that came: look again at the next heartbeat.
-        self._compared.pop(group_id, None)
-        self.assign(draft, now_ms)
+        self._store_resolved(draft, matched, version, now_ms)
+        self._bump_epoch_if_topics_changed(draft)
+        # Members may have joined with another expression, and topics been created: compare again at the next heartbeat.
+        self._compared_version.pop(group_id, None)
+        self.update_target_assignment(draft, now_ms)
         return draft.decision(None)
 
     # Assignments
 
-    def assign(self, draft: Draft, now_ms: int) -> None:
-        """Have a target for the group's epoch: at once, or soon."""
+    def update_target_assignment(self, draft: Draft, now_ms: int) -> None:
+        """Compute the target assignment for the group epoch: at once, or in slices if the group is large."""
         group = draft.group
         if group.target_epoch >= group.epoch or not group.members or group.group_id in self._assigning:
             return
         key = self.assignment_key(group.group_id)
         if key in self._deadlines:
             return
-        members, counts = self._question(group)
+        members, counts = self._assignor_input(group)
         if len(members) + sum(counts.values()) <= self._settings.assigned_at_once_max:
             assignments = finish(self._assignor(group)(members, counts))
-            changed = _changed(group, assignments)
+            changed = _changed_targets(group, assignments)
             draft.write(*(records.target(group.group_id, *each) for each in changed.items()))
             draft.write(records.target_epoch(group.group_id, epoch=group.epoch, timestamp_ms=now_ms))
             return
@@ -189,16 +189,16 @@ class ConsumerRebalancing:
             self._assigning.add(group.group_id)
             draft.work = self._assign_in_slices(group.group_id, now_ms)
 
-    def assign_now(self, group_id: str, now_ms: int) -> Decision[None] | None:
-        """The assignment that had to wait is due."""
+    def update_due_target_assignment(self, group_id: str, now_ms: int) -> Decision[None] | None:
+        """Compute the target assignment that had to wait for the assignment interval."""
         group = self._groups.find(group_id, ConsumerGroup)
         if group is None:
             return None
         draft = Draft(group)
-        self.assign(draft, now_ms)
+        self.update_target_assignment(draft, now_ms)
         return draft.decision(None)
 
-    def _question(self, group: ConsumerGroup) -> tuple[list[MemberToAssign], dict[TopicId, int]]:
+    def _assignor_input(self, group: ConsumerGroup) -> tuple[list[MemberToAssign], dict[TopicId, int]]:
         ids_of: dict[frozenset[str], frozenset[TopicId]] = {}
         counts: dict[TopicId, int] = {}
         members = []
@@ -214,7 +214,7 @@ class ConsumerRebalancing:
                     instance_id=member.instance_id,
                     rack_id=member.rack_id,
                     subscribed=ids_of[names],
-                    assigned=_worth_keeping(group, member),
+                    assigned=_owned_part_of_target(group, member),
                 )
             )
         return members, counts
@@ -232,7 +232,7 @@ class ConsumerRebalancing:
             self._assigning.discard(group_id)
             return None
         epoch = group.epoch
-        members, counts = self._question(group)
+        members, counts = self._assignor_input(group)
         yield
         assignments: Assignments = yield from self._assignor(group)(members, counts)
         return self._write_targets(group_id, epoch, list(assignments.items()), now_ms)
@@ -240,15 +240,18 @@ class ConsumerRebalancing:
     def _write_targets(
         self, group_id: str, epoch: int, targets: Sequence[tuple[str, Assignment]], now_ms: int
     ) -> Decision[None] | None:
-        """Some targets now, the others after these: the epoch comes last, so whoever fails between begins anew."""
+        """Write some targets now, the others after these. The target epoch comes last: after a fail-over in between,
+        the target assignment is computed again."""
         group = self._groups.find(group_id, ConsumerGroup)
         if group is None:
             self._assigning.discard(group_id)
             return None
         now, later = targets[:_TARGETS_IN_ONE_BATCH], targets[_TARGETS_IN_ONE_BATCH:]
-        written = [records.target(group_id, *each) for each in _changed(group, dict(now)).items()]
+        written = [records.target(group_id, *each) for each in _changed_targets(group, dict(now)).items()]
         if later:
-            return Decision(None, tuple(written), work=self._write_later(group_id, epoch, later, now_ms))
+            return Decision(
+                None, tuple(written), work=self._write_other_targets(group_id, epoch, later, now_ms)
+            )
         self._assigning.discard(group_id)
         if group.epoch > epoch:
             interval_ms = self._times_of(group_id).assignment_interval_ms
@@ -256,7 +259,7 @@ class ConsumerRebalancing:
         written.append(records.target_epoch(group_id, epoch=epoch, timestamp_ms=now_ms))
         return Decision(None, tuple(written))
 
-    def _write_later(
+    def _write_other_targets(
         self, group_id: str, epoch: int, targets: Sequence[tuple[str, Assignment]], now_ms: int
     ) -> Work:
         yield
@@ -264,10 +267,10 @@ class ConsumerRebalancing:
 
     # Members
 
-    def advance(
+    def reconcile_member(
         self, draft: Draft, member: ConsumerMember, owned: Assignment | None, now_ms: int
     ) -> ConsumerMember:
-        """The member after its next step; who has to give up partitions has its rebalance timeout for it."""
+        """The member after its next step; it has its rebalance timeout to revoke partitions."""
         group = draft.group
         moved = reconcile(
             member,
@@ -286,15 +289,15 @@ class ConsumerRebalancing:
             self._deadlines.cancel(key)
         return moved
 
-    def remove(self, draft: Draft, member_ids: Sequence[str], now_ms: int) -> None:
-        """They are no longer members; the others share anew."""
+    def remove_members(self, draft: Draft, member_ids: Sequence[str], now_ms: int) -> None:
+        """Remove members and compute a new target assignment for the others."""
         group_id = draft.group.group_id
         for member_id in member_ids:
             draft.write(*records.no_member(group_id, member_id))
-            self.stop_timers(group_id, member_id)
+            self.cancel_timers(group_id, member_id)
         draft.bump_epoch()
-        self.refresh(draft, now_ms, changed=True)
-        self.assign(draft, now_ms)
+        self.update_subscribed_topics(draft, now_ms, changed=True)
+        self.update_target_assignment(draft, now_ms)
 
     def await_heartbeat(self, group_id: str, member: ConsumerMember, now_ms: int) -> None:
         timeout_ms = self._times_of(group_id).session_timeout_ms
@@ -303,21 +306,21 @@ class ConsumerRebalancing:
         self._deadlines.set(self.session_key(group_id, member.member_id), now_ms + timeout_ms)
 
     def await_revocation(self, group_id: str, member: ConsumerMember, now_ms: int) -> None:
-        """Unless it is awaited already."""
+        """Start the revocation timeout, unless it runs already."""
         key = self.revocation_key(group_id, member.member_id)
         if key not in self._deadlines:
             self._deadlines.set(key, now_ms + member.rebalance_timeout_ms)
 
-    def revoked(self, group_id: str, member_id: str) -> None:
+    def cancel_revocation_timeout(self, group_id: str, member_id: str) -> None:
         self._deadlines.cancel(self.revocation_key(group_id, member_id))
 
-    def stop_timers(self, group_id: str, member_id: str) -> None:
+    def cancel_timers(self, group_id: str, member_id: str) -> None:
         self._deadlines.cancel(self.session_key(group_id, member_id))
         self._deadlines.cancel(self.revocation_key(group_id, member_id))
 
 
 def finish(steps: Generator[None, None, R]) -> R:
-    """All steps at once."""
+    """Run a generator to its end."""
     while True:
         try:
             next(steps)
@@ -327,7 +330,7 @@ def finish(steps: Generator[None, None, R]) -> R:
 
 
 def finish_soon(steps: Generator[None, None, R]) -> R | None:
-    """All steps at once, if they are few; None if some are left."""
+    """Run a generator to its end if it has few steps; None if some are left."""
     for _ in range(_STEPS_AT_ONCE_MAX):
         try:
             next(steps)
@@ -337,10 +340,10 @@ def finish_soon(steps: Generator[None, None, R]) -> R | None:
     return None
 
 
-def _worth_keeping(group: ConsumerGroup, member: ConsumerMember) -> Assignment:
-    """The member's target, without what nobody holds: nobody has been told of that yet, so it costs nothing to move.
+def _owned_part_of_target(group: ConsumerGroup, member: ConsumerMember) -> Assignment:
+    """The member's target, without partitions that no member owns yet: moving those revokes nothing.
 
-    So what a restarted member had waits for it, if it is back before the others have heard that it left.
+    So a restarted member gets its partitions back if it rejoins before other members were told to take them.
     """
     target = group.target_of(member.member_id)
     if target == member.assigned:
@@ -349,8 +352,8 @@ def _worth_keeping(group: ConsumerGroup, member: ConsumerMember) -> Assignment:
     return {topic_id: numbers for topic_id, numbers in kept if numbers}
 
 
-def _changed(group: ConsumerGroup, assignments: Assignments) -> Assignments:
-    """Those that differ from the targets so far, of members that are still there."""
+def _changed_targets(group: ConsumerGroup, assignments: Assignments) -> Assignments:
+    """The targets that changed, of members that are still in the group."""
     return {
         member_id: assignment
         for member_id, assignment in assignments.items()
@@ -359,7 +362,7 @@ def _changed(group: ConsumerGroup, assignments: Assignments) -> Assignments:
 
 
 def _compiled(regex: str) -> Expression:
-    """An expression that another coordinator took and this one does not matches nothing."""
+    """A compiled expression; one that another coordinator accepted and this one does not matches nothing."""
     try:
         return compile_expression(regex)
     except ExpressionError:

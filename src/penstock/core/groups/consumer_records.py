@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from penstock.core.groups.assignment import Assignment, listed
 from penstock.core.groups.consumer_member import ConsumerMember
+from penstock.core.groups.partition_sets import Assignment, listed
 from penstock.records.internal.group_shapes import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupMemberMetadataKey,

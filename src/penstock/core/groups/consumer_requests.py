@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from penstock.base.errors import ErrorCode, Refusal
-from penstock.core.groups.assignment import Assignment
 from penstock.core.groups.consumer_member import AWAY, JOINING, LEAVING
+from penstock.core.groups.partition_sets import Assignment
 from penstock.core.groups.requests import ClientInfo
 
 UNCHANGED = -1

@@ -43,7 +43,7 @@ class ConsumerTimeouts:
         """A timer of a group, by its key, is due."""
         _, timer, group_id, *rest = key
         if timer == "assignment":
-            decision = self._rebalancing.assign_now(group_id, now_ms)
+            decision = self._rebalancing.update_due_target_assignment(group_id, now_ms)
         else:
             decision = self._evict_member(group_id, rest[0], now_ms)
             if decision is not None:
@@ -58,6 +58,6 @@ class ConsumerTimeouts:
         if group is None or member_id not in group.members:
             return None
         draft = Draft(group)
-        self._rebalancing.remove(draft, [member_id], now_ms)
+        self._rebalancing.remove_members(draft, [member_id], now_ms)
         self._migration.downgrade_if_due(group, draft, now_ms)
         return draft.decision(None)

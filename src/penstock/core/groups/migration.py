@@ -17,7 +17,6 @@ from penstock.base.errors import ErrorCode, PeerError, Refusal
 from penstock.base.ids import TopicPartition
 from penstock.core.coordination import Decision, Work
 from penstock.core.groups import consumer_records as records
-from penstock.core.groups.assignment import Assignment, assignment_of, listed
 from penstock.core.groups.classic_group import ClassicGroup
 from penstock.core.groups.classic_member import ClassicMember
 from penstock.core.groups.consumer_draft import Draft
@@ -27,6 +26,7 @@ from penstock.core.groups.consumer_rebalancing import ConsumerRebalancing
 from penstock.core.groups.consumer_settings import MigrationPolicy
 from penstock.core.groups.group import CONSUMER_PROTOCOL_TYPE, Group, GroupType
 from penstock.core.groups.kinds import GroupTable
+from penstock.core.groups.partition_sets import Assignment, assignment_of, listed
 from penstock.core.groups.subscriptions import Topics
 from penstock.records import consumer_protocol
 from penstock.records.consumer_protocol import read_assignment, read_subscription
@@ -131,8 +131,8 @@ class Migration:
         if not is_due or not self._policy.allows_downgrade or len(members) > self._classic_members_max:
             return
         for member in members:
-            self._rebalancing.stop_timers(before.group_id, member.member_id)
-        self._rebalancing.forget(before.group_id)
+            self._rebalancing.cancel_timers(before.group_id, member.member_id)
+        self._rebalancing.forget_group(before.group_id)
         draft.become((*before.tombstones(), self._as_classic_group(before, members, now_ms)))
         draft.work = self._rebalance(before.group_id, now_ms)
 

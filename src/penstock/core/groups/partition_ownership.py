@@ -1,17 +1,17 @@
-"""Who holds which partition in a group of the consumer protocol: nobody else may get it.
+"""Which member of a consumer group owns which partition; no other member may get it before it is revoked.
 
-Whole topics at a time, as sets: a member may hold ten thousand partitions.
+Kept by topic, as sets: a member may own ten thousand partitions.
 """
 
 from dataclasses import dataclass, field
 
 from penstock.base.ids import TopicId
-from penstock.core.groups.assignment import Assignment
+from penstock.core.groups.partition_sets import Assignment
 
 
 @dataclass(slots=True)
 class PartitionOwners:
-    """At most one member for each partition."""
+    """At most one owner per partition."""
 
     _by_topic: dict[TopicId, dict[int, str]] = field(default_factory=dict)
 
@@ -19,16 +19,16 @@ class PartitionOwners:
         return PartitionOwners({topic_id: held.copy() for topic_id, held in self._by_topic.items()})
 
     def free_of(self, topic_id: TopicId, partitions: frozenset[int]) -> frozenset[int]:
-        """Those of the partitions that nobody holds."""
+        """Those of the partitions that no member owns."""
         return partitions.difference(self._by_topic.get(topic_id, ()))
 
     def take(self, member_id: str, partitions: Assignment) -> None:
-        """They are this member's now, whosever they were."""
+        """Make the member the owner of these partitions, in place of any owner before."""
         for topic_id, numbers in partitions.items():
             self._by_topic.setdefault(topic_id, {}).update(dict.fromkeys(numbers, member_id))
 
     def release(self, member_id: str, partitions: Assignment) -> None:
-        """Those of them that are this member's are nobody's now."""
+        """Free those of the partitions that this member owns."""
         for topic_id, numbers in partitions.items():
             held = self._by_topic.get(topic_id, {})
             for number in numbers:

@@ -1,12 +1,12 @@
-"""One step of a member from what it has to what it shall have; nobody else has to stop for it.
+"""Reconciliation: one step of a member from its current to its target assignment, while other members go on.
 
-A member first gives up what is no longer its own, and says so by no longer owning it in a heartbeat. Only then does it
-enter the target's epoch, and it gets what is new as soon as nobody else holds it:
+A member first revokes the partitions that are not in its target, and acknowledges that by a heartbeat without them.
+Only then does it enter the target epoch, and it gets new partitions as soon as their owners have revoked them:
 
-    STABLE      --target moved, has to give up-->     UNREVOKED   (old epoch)
-    STABLE      --target moved, nothing to give up--> STABLE or UNRELEASED (new epoch)
-    UNREVOKED   --no longer owns those partitions-->  STABLE or UNRELEASED (new epoch)
-    UNRELEASED  --others gave up theirs-->            STABLE
+    STABLE      --target changed, has to revoke-->      UNREVOKED   (old epoch)
+    STABLE      --target changed, nothing to revoke-->  STABLE or UNRELEASED (new epoch)
+    UNREVOKED   --revoked those partitions-->           STABLE or UNRELEASED (new epoch)
+    UNRELEASED  --others revoked theirs-->              STABLE
 """
 
 from collections.abc import Callable, Mapping
@@ -14,8 +14,8 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from penstock.base.ids import TopicId
-from penstock.core.groups.assignment import Assignment, common, together, without
 from penstock.core.groups.consumer_member import ConsumerMember, Epochs, MemberState
+from penstock.core.groups.partition_sets import Assignment, common, together, without
 
 FreeOf: TypeAlias = Callable[[TopicId, frozenset[int]], frozenset[int]]
 
@@ -28,9 +28,10 @@ def reconcile(
     owned: Assignment | None,
     free_of: FreeOf,
 ) -> ConsumerMember:
-    """The member after this step; the same object if there is none to take.
+    """The member after this step; the same object if there is no step to take.
 
-    `owned` is what it says it owns, None if it says nothing; `free_of` says which of a topic's partitions nobody holds.
+    `owned` is what its heartbeat says it owns, None if omitted; `free_of` gives those of a topic's partitions without
+    an owner.
     """
     if member.state is MemberState.STABLE and member.epoch == target_epoch:
         return member
@@ -70,7 +71,7 @@ def _step(
 
 
 def _still_owns(owned: Assignment | None, partitions: Assignment) -> bool:
-    """Who says nothing may own everything."""
+    """A member that omits its owned partitions is assumed to own all it was assigned."""
     return owned is None or bool(common(owned, partitions))
 
 
@@ -91,7 +92,7 @@ def _since_in_topic(before: Mapping[int, int], partitions: frozenset[int], epoch
 
 
 def _is_same_place(one: ConsumerMember, other: ConsumerMember) -> bool:
-    """The previous epoch aside: a step that ends where it began is none."""
+    """Whether nothing but the previous epoch differs: such a step is none."""
     return (
         one.epoch == other.epoch
         and one.state is other.state

@@ -1,19 +1,21 @@
-"""Transactions as their coordinator sees them: who may write under a transactional id, to where, and how it ends.
+"""The state of the transaction coordinator in one partition of `__transaction_state`, and everything it decides.
 
-    states.py        the states of a transactional id, and which follows which
-    transaction.py   all that is known of one id, and its record in __transaction_state
-    requests.py      what is asked and answered
-    initializing.py  InitProducerId: epochs, fencing, prepared transactions that are kept
-    adding.py        partitions added to a transaction, or verified to be in it
-    ending.py        EndTxn, of both versions; timeouts
-    listing.py       describing one, listing many
-    shard.py         `TransactionShard`: all ids of one partition of __transaction_state
+    states.py            the states of a transactional id, and which follows which
+    transaction.py       TransactionMetadata: the state of one id, and its record
+    requests.py          requests and responses
+    init_producer_id.py  InitProducerId: producer epochs, fencing, prepared transactions that are kept
+    add_partitions.py    AddPartitionsToTxn: partitions added to a transaction, or verified to be in it
+    end_transaction.py   EndTxn, of both versions; the coordinator's own aborts
+    timeouts.py          transaction timeouts, expiration of ids, markers still to be written
+    listing.py           DescribeTransactions and ListTransactions
+    shard.py             `TransactionShard`: all ids of one partition
 
 A transaction ends in three steps: PREPARE_COMMIT or PREPARE_ABORT is written, and nothing can change the outcome
-any more; markers go to every partition; COMPLETE_COMMIT or COMPLETE_ABORT is written. The prepared `Transaction`
-is the effect of the decision that prepares it; the shard takes `complete` when its markers are all written.
+any more; markers go to every partition; COMPLETE_COMMIT or COMPLETE_ABORT is written. The prepared
+`TransactionMetadata` is the effect of the decision that prepares it; `complete` is called when all its markers are
+written.
 
-Version 2 (KIP-890) is what makes a late request harmless: every transaction ends with a new epoch, the markers bear
-it, and whatever still travels under the old one is refused by coordinator and partitions alike. Clients of version 2
+Version 2 (KIP-890) makes delayed requests harmless: every transaction ends with a new epoch, the markers carry it, and
+requests with the old epoch are rejected by the coordinator and by partitions. Clients of version 2
 send EndTxn v5 and add partitions by writing to them.
 """

@@ -1,4 +1,4 @@
-"""Describing one transactional id, and listing those that a filter lets through, some hundred at a time."""
+"""DescribeTransactions and ListTransactions, the latter in slices."""
 
 from collections.abc import Callable, Generator, Mapping
 
@@ -24,7 +24,7 @@ def list_all(
     passes = _filter(wanted, now_ms)
     expression = wanted.expression
     found = []
-    # Between slices transactions come and go; a list of the ids is taken once, the rest is looked up then.
+    # Between slices ids may be added and removed: the list of ids is taken once, each is looked up when it is reached.
     for number, transactional_id in enumerate(list(transactions), start=1):
         known = transactions.get(transactional_id)
         is_wanted = known is not None and passes(known)

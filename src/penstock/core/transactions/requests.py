@@ -1,4 +1,4 @@
-"""What the transaction coordinator is asked, and what it answers where that is not just an error code."""
+"""Requests to the transaction coordinator, and responses that are more than an error code."""
 
 from typing import NamedTuple
 
@@ -17,14 +17,14 @@ class InitProducer(NamedTuple):
 
     transactional_id: str
     timeout_ms: int
-    spare_producer_id: int  # to be used where a new one is needed
-    current: ProducerIdAndEpoch | None = None  # what the client has, if it goes on after an error
+    spare_producer_id: int  # used if a new one is needed
+    current: ProducerIdAndEpoch | None = None  # the client's own, if it recovers from an error
     two_phase: bool = False
     keep_prepared: bool = False
 
 
 class Initialized(NamedTuple):
-    """Who the client is from now on."""
+    """The client's producer id and epoch from now on."""
 
     identity: ProducerIdAndEpoch
     ongoing: ProducerIdAndEpoch = NO_IDENTITY  # of the transaction that was kept
@@ -46,11 +46,11 @@ class EndTransaction(NamedTuple):
     identity: ProducerIdAndEpoch
     commit: bool
     client_version: int = 0
-    spare_producer_id: int = NO_PRODUCER_ID  # to be used where the epochs are used up
+    spare_producer_id: int = NO_PRODUCER_ID  # used if the epochs are exhausted
 
 
 class ListFilter(NamedTuple):
-    """Which transactions to list; what is empty or None filters nothing."""
+    """Which transactions to list; an empty or None field does not filter."""
 
     states: tuple[str, ...] = ()
     producer_ids: tuple[int, ...] = ()

@@ -1,10 +1,10 @@
-"""What of the broker's settings decides about transactions."""
+"""The broker's settings for transactions."""
 
 from typing import NamedTuple
 
 
 class TransactionSettings(NamedTuple):
-    """As in Kafka, by the names and defaults of `base.coordinator_settings`."""
+    """transaction.max.timeout.ms and its neighbours, with Kafka's defaults."""
 
     timeout_max_ms: int = 15 * 60 * 1000
     expiration_ms: int = 7 * 24 * 3600 * 1000

@@ -1,21 +1,26 @@
 """All transactional ids of one partition of __transaction_state.
 
-Requests return decisions; `replay` alone changes what is known of an id. Beside that, the shard remembers whom an
-epoch was given to, so that a client whose answer got lost can ask again; a fail-over forgets it, and the client gets
+Requests return decisions; `replay` alone changes the durable state of an id. The shard also remembers which client got
+the current epoch, so that a client whose response got lost can repeat its request; after a fail-over such a client gets
 one epoch more.
 
 A decision that prepares a commit or an abort has the prepared `TransactionMetadata` as its effect: its markers have to
-be written. It comes again when the shard is loaded, and every few seconds until `complete` is told.
+be written. The effect is repeated when the shard is loaded, and every 5 s until `complete` is called.
 """
 
 from collections.abc import Generator, Iterable
-from typing import Final
 
 from penstock.base.errors import ErrorCode
 from penstock.base.ids import TopicPartition
 from penstock.core.coordination import BatchProducer, Decision
 from penstock.core.deadlines import Deadlines
-from penstock.core.transactions import adding, ending, initializing, listing
+from penstock.core.transactions import (
+    add_partitions,
+    end_transaction,
+    init_producer_id,
+    listing,
+    timeouts,
+)
 from penstock.core.transactions.requests import (
     AddPartitions,
     EndTransaction,
@@ -30,12 +35,8 @@ from penstock.core.transactions.transaction import (
     ProducerIdAndEpoch,
     TransactionMetadata,
     read_record,
-    tombstone,
 )
 from penstock.records.internal.record import InternalRecord
-
-# After this, what could not be written, or was lost with an effect, is asked for again.
-_AGAIN_MS: Final = 5_000
 
 
 class TransactionShard:
@@ -45,13 +46,13 @@ class TransactionShard:
         self.settings = settings
         self._transactions: dict[str, TransactionMetadata] = {}
         self._deadlines = Deadlines()
-        # Whom the present identity of an id was given to, and that identity.
+        # By transactional id: the identity that a client named, and the one that it got in return.
         self._replaced: dict[str, tuple[ProducerIdAndEpoch, ProducerIdAndEpoch]] = {}
 
     def __len__(self) -> int:
         return len(self._transactions)
 
-    # The shard's life.
+    # The log.
 
     def replay(
         self,
@@ -70,7 +71,9 @@ class TransactionShard:
         self._set_deadline(known)
 
     def replay_marker(self, producer: BatchProducer, *, committed: bool, offset: int) -> None:
-        """Nobody writes to __transaction_state in a transaction."""
+        """__transaction_state has no transaction markers."""
+
+    # Timers.
 
     def loaded(self, now_ms: int) -> None:
         for known in self._transactions.values():
@@ -81,27 +84,21 @@ class TransactionShard:
         return self._deadlines.next_ms()
 
     def expire(self, now_ms: int) -> Iterable[Decision[None]]:
-        """Abort what took too long, forget what nobody uses, have markers written that are still missing."""
+        """Abort transactions that timed out, expire unused ids, and have missing markers written."""
         for (transactional_id,) in self._deadlines.due(now_ms):
-            known = self._transactions[transactional_id]
-            self._deadlines.set((transactional_id,), now_ms + _AGAIN_MS)  # replaying a decision sets another
-            if known.state.is_idle:
-                yield Decision(None, (tombstone(transactional_id),))
-            elif known.state.is_prepared:
-                yield Decision(None, effects=(known,))
-            elif known.may_time_out:
-                yield ending.prepare(None, ending.abort_and_fence(known, now_ms))
+            # Replaying the decision sets another deadline; this one counts if its records cannot be appended.
+            self._deadlines.set((transactional_id,), now_ms + timeouts.RETRY_MS)
+            decision = timeouts.expire(self._transactions[transactional_id], now_ms)
+            if decision is not None:
+                yield decision
 
     def _set_deadline(self, known: TransactionMetadata) -> None:
         key = (known.transactional_id,)
-        if known.may_time_out:
-            self._deadlines.set(key, known.started_ms + known.timeout_ms)
-        elif known.state.is_idle:
-            self._deadlines.set(key, known.updated_ms + self.settings.expiration_ms)
-        elif known.state.is_prepared:
-            self._deadlines.set(key, known.updated_ms + _AGAIN_MS)
-        else:
+        deadline_ms = timeouts.deadline_ms(known, self.settings)
+        if deadline_ms is None:
             self._deadlines.cancel(key)
+        else:
+            self._deadlines.set(key, deadline_ms)
 
     # Requests of producers.
 
@@ -114,7 +111,9 @@ class TransactionShard:
         known = self._transactions.get(transactional_id)
         replaced, given = self._replaced.get(transactional_id, (None, None))
         is_present = known is not None and given == known.identity
-        decision = initializing.initialize(known, request, now_ms, replaced=replaced if is_present else None)
+        decision = init_producer_id.init_producer_id(
+            known, request, now_ms, replaced=replaced if is_present else None
+        )
         if isinstance(decision.response, Initialized) and request.current is not None:
             self._replaced[transactional_id] = request.current, decision.response.identity
         return decision
@@ -131,17 +130,17 @@ class TransactionShard:
 
     def add_partitions(self, request: AddPartitions, now_ms: int) -> Decision[None]:
         """AddPartitionsToTxn, AddOffsetsToTxn, and the first write to a partition in version 2."""
-        return adding.add(self._transactions.get(request.transactional_id), request, now_ms)
+        return add_partitions.add(self._transactions.get(request.transactional_id), request, now_ms)
 
     def verify(
         self, transactional_id: str, identity: ProducerIdAndEpoch, partitions: frozenset[TopicPartition]
     ) -> Decision[dict[TopicPartition, ErrorCode]]:
-        """AddPartitionsToTxn that adds nothing."""
-        return adding.verify(self._transactions.get(transactional_id), identity, partitions)
+        """AddPartitionsToTxn with `verify_only`."""
+        return add_partitions.verify(self._transactions.get(transactional_id), identity, partitions)
 
     def end(self, request: EndTransaction, now_ms: int) -> Decision[ProducerIdAndEpoch]:
         """EndTxn."""
-        decision = ending.end(self._transactions.get(request.transactional_id), request, now_ms)
+        decision = end_transaction.end(self._transactions.get(request.transactional_id), request, now_ms)
         if decision.records and isinstance(decision.response, ProducerIdAndEpoch):
             self._replaced[request.transactional_id] = request.identity, decision.response
         return decision
@@ -149,13 +148,13 @@ class TransactionShard:
     # Markers.
 
     def complete(self, transactional_id: str, identity: ProducerIdAndEpoch, now_ms: int) -> Decision[None]:
-        """The markers of this identity's transaction are in every partition."""
+        """All partitions have the markers of this identity's transaction."""
         known = self._transactions.get(transactional_id)
         if known is None or not known.state.is_prepared or known.identity != identity:
-            return Decision(None)  # somebody else was faster
-        return Decision(None, (ending.complete(known, now_ms).record(),))
+            return Decision(None)  # completed already
+        return Decision(None, (end_transaction.complete(known, now_ms).record(),))
 
-    # Looking.
+    # Describing and listing.
 
     def describe(self, transactional_id: str) -> Decision[TransactionMetadata]:
         """DescribeTransactions."""

@@ -1,4 +1,4 @@
-"""The states of a transactional id. Numbers and names are Kafka's: the numbers are in the log, the names are told.
+"""The states of a transactional id. Numbers and names are Kafka's: the log has the numbers, clients see the names.
 
     EMPTY ──► ONGOING ──► PREPARE_COMMIT ──► COMPLETE_COMMIT
       │          │                              │
@@ -12,7 +12,7 @@ from enum import IntEnum
 
 
 class TransactionState(IntEnum):
-    """Where a transactional id stands."""
+    """The state of a transactional id."""
 
     EMPTY = 0
     ONGOING = 1
@@ -30,12 +30,12 @@ class TransactionState(IntEnum):
 
     @property
     def is_prepared(self) -> bool:
-        """The outcome is certain, and markers are being written."""
+        """The outcome is decided, and markers are being written."""
         return self in (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
 
     @property
     def is_idle(self) -> bool:
-        """No transaction is open: one can begin, or the id can be forgotten."""
+        """No transaction is open: one can begin, or the id can expire."""
         return self in (
             TransactionState.EMPTY,
             TransactionState.COMPLETE_COMMIT,

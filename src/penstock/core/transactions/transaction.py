@@ -1,4 +1,4 @@
-"""All that is known of one transactional id, as a value, and its record in __transaction_state."""
+"""TransactionMetadata: the state of one transactional id, and its record in __transaction_state."""
 
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -18,14 +18,14 @@ NO_EPOCH = -1
 NO_TIME = -1
 EPOCH_MAX = 2**15 - 1
 
-# The timeout of ids in two-phase commit: whoever prepared a transaction decides about it, however late.
+# The timeout of ids in two-phase commit: the client that prepared a transaction decides about it, however late.
 NO_TIMEOUT = 2**31 - 1
 
 VERSION_2 = 2
 
 
 class ProducerIdAndEpoch(NamedTuple):
-    """A producer id and an epoch: together the right to write."""
+    """A producer id and epoch: the right to write."""
 
     producer_id: int
     epoch: int
@@ -68,12 +68,12 @@ class TransactionMetadata(NamedTuple):
 
     @property
     def epoch_is_exhausted(self) -> bool:
-        """The last epoch is kept for fencing."""
+        """Whether only the last epoch is left, which is reserved for fencing."""
         return is_exhausted(self.producer_epoch)
 
     @property
     def is_kept(self) -> bool:
-        """An ongoing transaction was handed on to a new producer, which can only end it."""
+        """Whether an ongoing transaction was kept for a new producer, which can only end it (two-phase commit)."""
         return self.state is TransactionState.ONGOING and self.next_producer_epoch != NO_EPOCH
 
     @property
@@ -84,7 +84,7 @@ class TransactionMetadata(NamedTuple):
         return self._replace(**fields)
 
     def record(self) -> InternalRecord:
-        """The record that makes this the state of the id."""
+        """The record with this state."""
         return InternalRecord(
             TransactionLogKey(transactional_id=self.transactional_id),
             TransactionLogValue(
@@ -104,12 +104,12 @@ class TransactionMetadata(NamedTuple):
 
 
 def tombstone(transactional_id: str) -> InternalRecord:
-    """The record that makes an id unknown."""
+    """The record that deletes a transactional id."""
     return InternalRecord(TransactionLogKey(transactional_id=transactional_id), None)
 
 
 def read_record(record: InternalRecord) -> tuple[str, TransactionMetadata | None]:
-    """An id and what a record makes of it; None: it is unknown from here on. PeerError where no such state exists."""
+    """The transactional id and state in a record; None for a tombstone. PeerError for an unknown state."""
     key, value = record
     assert isinstance(key, TransactionLogKey)
     if value is None:

@@ -18,11 +18,11 @@ from penstock.base.errors import ErrorCode, Refusal, StorageError
 from penstock.base.ids import INTERNAL_TOPICS, TopicId
 from penstock.cluster.metadata import NO_LEADER, PartitionState
 from penstock.core.partition import NO_EPOCH, epoch_error
-from penstock.core.producers import Duplicate, ProducerStates
+from penstock.core.producer_state import Duplicate, ProducerStates
 from penstock.core.rejected_sequences import PASSING
 from penstock.core.replication import UNKNOWN, Leadership
 from penstock.core.throttling import names_replica
-from penstock.core.verification import Verification, Verifications
+from penstock.core.transaction_verification import Verification, Verifications
 from penstock.records.batch import HEADER_SIZE, NO_PRODUCER, TRANSACTIONAL, BatchHeader, place, read_header
 from penstock.records.control import Marker, build_leader_change, build_marker
 from penstock.records.producer import AbortedTransaction

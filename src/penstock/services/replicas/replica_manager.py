@@ -16,7 +16,7 @@ from penstock.base.ids import TopicId, TopicPartition
 from penstock.base.settings import Settings
 from penstock.base.topic_settings import FILE_DELETE_DELAY_MS, FLUSH_MESSAGES, PENSTOCK_STORAGE
 from penstock.cluster.metadata import Topic
-from penstock.core.producers import ProducerStates
+from penstock.core.producer_state import ProducerStates
 from penstock.services.configs import Configs
 from penstock.services.findings import Findings
 from penstock.services.flusher import Flusher

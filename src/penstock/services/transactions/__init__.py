@@ -7,5 +7,5 @@
     remote_coordinators  asking one that is on another broker
     outboxes             what is asked of other brokers, gathered
 
-What the coordinator decides is in `core.transactions`, the state of a partition's producers in `core.producers`.
+What the coordinator decides is in `core.transactions`, the state of a partition's producers in `core.producer_state`.
 """

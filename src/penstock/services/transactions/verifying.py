@@ -17,10 +17,10 @@ from typing import Final, NamedTuple, TypeAlias
 
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.base.ids import TopicPartition
+from penstock.core.transaction_verification import Verification
 from penstock.core.transactions.requests import AddPartitions
 from penstock.core.transactions.shard import TransactionShard
 from penstock.core.transactions.transaction import VERSION_2, ProducerIdAndEpoch
-from penstock.core.verification import Verification
 from penstock.services.coordinators.coordinator import Coordinator
 from penstock.services.replicas.replica import Replica
 from penstock.services.transactions.marker_writer import MarkerWriter

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from penstock.base.ids import TopicId
-from penstock.core.groups.assignment import Assignment
+from penstock.core.groups.partition_sets import Assignment
 
 # By member id; whoever gets nothing may be left out.
 Assignments: TypeAlias = dict[str, Assignment]

@@ -15,8 +15,8 @@ from heapq import heapify, heappop, heappush, heapreplace
 from typing import Final, TypeAlias
 
 from penstock.base.ids import TopicId
-from penstock.core.groups.assignment import Assignment
 from penstock.core.groups.assignors.asked import Assignments, MemberToAssign
+from penstock.core.groups.partition_sets import Assignment
 
 _Partition: TypeAlias = tuple[TopicId, int]
 _Steps: TypeAlias = Generator[None, None, None]

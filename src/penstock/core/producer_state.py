@@ -1,34 +1,33 @@
-"""Idempotent and transactional producers of one partition: is this batch new, a repetition, or out of order?
+"""Producer state of one partition: fences zombie producers, and finds duplicate and out-of-order batches.
 
-A producer numbers its records, 0 to 2**31 - 1 and around again. Its last five batches are remembered, so that
-a batch sent again because the answer got lost is recognised and answered as the first time. `check` just
-looks; `replay`, `replay_marker`, `restore` and `expire` change what is remembered.
+A producer numbers its records, 0 to 2**31 - 1 and around again. Its last five batches are remembered, so that a batch
+sent again because the response got lost is recognised and answered as the first time. `check` changes nothing;
+`replay`, `replay_marker`, `restore` and `expire` change the state.
 
-What Apache Kafka 4.3.1 answers, found by asking it, and so do we:
+The outcomes are those of Apache Kafka 4.3.1:
 
-    sequence follows the last one                 take it
-    one of the last five batches again            its first answer again
+    sequence follows the last one                 append
+    one of the last five batches again            duplicate: the first response again
     anything else                                 OUT_OF_ORDER_SEQUENCE_NUMBER
-    a producer nobody knows (or no longer)        take it, whatever its sequence
-    newer epoch, sequence 0                       take it, forget the old epoch's batches
+    unknown (or expired) producer                 append, whatever its sequence
+    newer epoch, sequence 0                       append, forget the old epoch's batches
     newer epoch, other sequence                   OUT_OF_ORDER_SEQUENCE_NUMBER
-    older epoch, even with a remembered batch     INVALID_PRODUCER_EPOCH
+    older epoch, even with a remembered batch     INVALID_PRODUCER_EPOCH: the producer is fenced
 
-But what comes right behind a batch that was turned away for a passing reason, and would be out of order or begin with a
-producer nobody knows, is turned away for the same reason (`rejected_sequences` says why; Kafka does not do that).
+Except that a batch that follows one rejected for a transient reason, and would be out of order or the first of an
+unknown producer, is rejected for the same reason (`rejected_sequences` says why; Kafka does not do that).
 
-And of transactions:
+In transactions:
 
     first batch of one, not verified              INVALID_TXN_STATE
-    first batch, with sequences below it awaited  OUT_OF_ORDER_SEQUENCE_NUMBER (see `verification`)
-    first batch of a version 2 client nobody      OUT_OF_ORDER_SEQUENCE_NUMBER, unless its sequence is 0
-    knows
+    first batch, with lower sequences awaited     OUT_OF_ORDER_SEQUENCE_NUMBER (see `transaction_verification`)
+    first batch of an unknown version 2 client    OUT_OF_ORDER_SEQUENCE_NUMBER, unless its sequence is 0
     not transactional, while one is open          INVALID_TXN_STATE
     marker of an older epoch                      INVALID_PRODUCER_EPOCH; in version 2, where every
                                                   transaction ends with a new epoch, also of the same
     marker of an older coordinator                TRANSACTION_COORDINATOR_FENCED
 
-An open transaction keeps its producer from being forgotten.
+The state of a producer with an open transaction does not expire.
 """
 
 from collections import deque
@@ -39,7 +38,7 @@ from typing import NamedTuple, TypeAlias
 from penstock.base.errors import ErrorCode
 from penstock.core.open_transactions import OpenTransactions
 from penstock.core.rejected_sequences import RejectedSequences
-from penstock.core.verification import Verifications
+from penstock.core.transaction_verification import Verifications
 from penstock.records.batch import TRANSACTIONAL, BatchHeader, following_sequence
 from penstock.records.control import Marker
 from penstock.records.producer import NO_TRANSACTION, AbortedTransaction, EarlierBatch, ProducerEntry
@@ -56,7 +55,7 @@ _VERSION_2 = 2
 
 
 class Duplicate(NamedTuple):
-    """The batch is in the log already: this is where, and the newest of its timestamps."""
+    """The batch is in the log already, at these offsets and with this max timestamp."""
 
     base_offset: int
     last_offset: int
@@ -68,7 +67,7 @@ _Batch: TypeAlias = tuple[int, int, int, int, int]
 
 
 class _Producer:
-    """What is remembered of one producer."""
+    """The state of one producer."""
 
     __slots__ = (
         "batches",
@@ -91,7 +90,7 @@ class _Producer:
         self.timestamp = _NO_TIMESTAMP  # of the last batch or marker
 
     def move_to(self, epoch: int) -> None:
-        """Sequences count anew with every epoch."""
+        """Sequences start again at 0 with every epoch."""
         if epoch != self.epoch:
             self.epoch = epoch
             self.batches.clear()
@@ -105,10 +104,10 @@ class _Producer:
 
 
 class ProducerStates:
-    """All producers of one partition that have an id, the longest silent first.
+    """All producers of one partition that have an id, the longest idle first.
 
-    Bounded twice: `expire` forgets who is silent for long, and beyond `producers_max` the longest silent goes
-    (a limit Kafka does not have). Who is forgotten may write on; only repetitions are no longer recognised.
+    Bounded twice: `expire` removes producers that were idle for long, and beyond `producers_max` the longest idle is
+    removed (a limit Kafka does not have). A removed producer may go on writing; only its duplicates are not found.
     """
 
     def __init__(self, producers_max: int = PRODUCERS_MAX_DEFAULT) -> None:
@@ -122,7 +121,7 @@ class ProducerStates:
         return len(self._producers)
 
     def check(self, header: BatchHeader, *, now_ms: int, verified: bool = True) -> Duplicate | ErrorCode:
-        """NONE if the batch is to be appended next; `verified` says whether it may begin a transaction."""
+        """NONE if the batch may be appended; `verified` says whether it may begin a transaction."""
         verdict = self._check(header, verified)
         if len(self.rejected_sequences) and (
             verdict is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -135,17 +134,17 @@ class ProducerStates:
         producer = self._producers.get(header.producer_id)
         if header.attributes & TRANSACTIONAL:
             if not self.is_in_transaction(header.producer_id, header.producer_epoch):
-                return self._check_first(header, producer, verified)
+                return self._check_first_of_transaction(header, producer, verified)
         elif producer is not None and _in_transaction(producer):
-            outcome = _check_sequence(header, producer)
+            outcome = _check_epoch_and_sequence(header, producer)
             return ErrorCode.INVALID_TXN_STATE if outcome is ErrorCode.NONE else outcome
-        return ErrorCode.NONE if producer is None else _check_sequence(header, producer)
+        return ErrorCode.NONE if producer is None else _check_epoch_and_sequence(header, producer)
 
-    def _check_first(
+    def _check_first_of_transaction(
         self, header: BatchHeader, producer: _Producer | None, verified: bool
     ) -> Duplicate | ErrorCode:
-        """What may be the first batch of a transaction, or one of the last one's again."""
-        outcome = ErrorCode.NONE if producer is None else _check_sequence(header, producer)
+        """Check the first batch of a transaction, or a duplicate of the last transaction's."""
+        outcome = ErrorCode.NONE if producer is None else _check_epoch_and_sequence(header, producer)
         if isinstance(outcome, Duplicate):
             return outcome
         if not verified:
@@ -176,7 +175,7 @@ class ProducerStates:
         return producer is not None and producer.epoch == epoch and _in_transaction(producer)
 
     def replay(self, header: BatchHeader) -> None:
-        """Remember a batch that is in the log, at the offsets its header has. Never refuses."""
+        """Apply a batch that is in the log, at the offsets its header has. Never rejects it."""
         producer = self._touch(header)
         sequences = header.base_sequence, header.last_sequence
         place = header.base_offset, header.last_offset, header.max_timestamp
@@ -187,9 +186,9 @@ class ProducerStates:
             self.verifications.end(header.producer_id)
 
     def replay_marker(self, header: BatchHeader, marker: Marker) -> AbortedTransaction | None:
-        """Remember a marker that is in the log; what comes back is for the index of aborted transactions.
+        """Apply a marker that is in the log; returns the entry for the index of aborted transactions.
 
-        A marker of a transaction that wrote nothing here has no other effect than its epoch.
+        A marker of a transaction without batches in this partition only updates the epoch.
         """
         producer = self._touch(header)
         producer.move_to(header.producer_epoch)
@@ -215,13 +214,13 @@ class ProducerStates:
         # Taken out and put back: a dict's order is then the order of the last writes.
         producer = self._producers.pop(header.producer_id, None)
         if producer is None:
-            self._make_room()
+            self._evict_longest_idle()
             producer = _Producer(header.producer_epoch)
         self._producers[header.producer_id] = producer
         return producer
 
     def restore(self, entries: Sequence[ProducerEntry]) -> None:
-        """Forget everything and begin with a snapshot, which may know the last batch of each producer only."""
+        """Replace the state by a snapshot, which may have only the last batch of each producer."""
         self._producers = {}
         for entry in sorted(entries, key=lambda entry: entry.timestamp):
             producer = _Producer(entry.producer_epoch)
@@ -244,7 +243,7 @@ class ProducerStates:
         self.verifications = Verifications()
 
     def entries(self) -> list[ProducerEntry]:
-        """The lines of a snapshot. Only those who wrote last may still repeat what they wrote before that."""
+        """The entries of a snapshot; with earlier batches only for the producers that wrote last."""
         silent = len(self._producers) - _PRODUCERS_WITH_EARLIER
         return [
             _entry(producer_id, producer, knows_earlier=number >= silent)
@@ -252,10 +251,10 @@ class ProducerStates:
         ]
 
     def expire(self, now_ms: int, expiration_ms: int) -> list[int]:
-        """Forget the producers that have been silent for `expiration_ms`; their ids.
+        """Remove the producers that have been idle for `expiration_ms` (producer.id.expiration.ms); their ids.
 
-        Silence is counted from the first call after a producer's last write, by the broker's clock: records
-        may bear any time. After a restart the last record's timestamp has to do.
+        Idle time is counted from the first call after a producer's last write, by the broker's clock: records may have
+        any timestamp. After a restart the last record's timestamp is used.
         """
         expired = []
         for producer_id, producer in self._producers.items():
@@ -269,7 +268,7 @@ class ProducerStates:
         self.verifications.forget(expired)
         return expired
 
-    def _make_room(self) -> None:
+    def _evict_longest_idle(self) -> None:
         if len(self._producers) < self.producers_max:
             return
         for producer_id, producer in self._producers.items():
@@ -282,7 +281,7 @@ def _in_transaction(producer: _Producer) -> bool:
     return producer.first_offset_of_transaction != NO_TRANSACTION
 
 
-def _check_sequence(header: BatchHeader, producer: _Producer) -> Duplicate | ErrorCode:
+def _check_epoch_and_sequence(header: BatchHeader, producer: _Producer) -> Duplicate | ErrorCode:
     if producer.epoch == _NO_EPOCH:
         return ErrorCode.NONE
     if header.producer_epoch < producer.epoch:

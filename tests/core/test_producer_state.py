@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.base.errors import ErrorCode
-from penstock.core.producers import BATCHES_REMEMBERED, Duplicate, ProducerStates
+from penstock.core.producer_state import BATCHES_REMEMBERED, Duplicate, ProducerStates
 from penstock.records.batch import CONTROL, TRANSACTIONAL, BatchHeader
 from penstock.records.control import Marker, MarkerType
 from penstock.records.producer import EarlierBatch, ProducerEntry

@@ -1,21 +1,21 @@
-"""InitProducerId: a producer takes over a transactional id, and whoever had it before is fenced.
+"""InitProducerId: a producer takes over a transactional id, and the producer that had it before is fenced.
 
-What is answered, by what is known of the id:
+The response, by the state of the id:
 
-    nothing                     the spare producer id, epoch 0
-    no transaction open         the same id with the next epoch; after 32,766 of them a new id with epoch 0
-    a transaction is open       it is aborted under a new epoch and the answer is CONCURRENT_TRANSACTIONS: the client
-                                asks again until that is done
+    unknown                     the spare producer id, epoch 0
+    no transaction open         the same producer id with the next epoch; after 32,766 of them a new id with epoch 0
+    a transaction is open       it is aborted under a new epoch, and the response is CONCURRENT_TRANSACTIONS: the client
+                                retries until the abort is complete
     ... and is to be kept       the next epoch for the client, which can then only end it (two-phase commit)
     markers are being written   CONCURRENT_TRANSACTIONS
 
-A client that names the id and epoch it has is fenced if they are outdated; one that repeats a request whose answer
-got lost is answered the same again.
+A client that names its producer id and epoch is fenced if they are outdated; one that repeats a request whose response
+got lost gets the same response again.
 """
 
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.core.coordination import Decision
-from penstock.core.transactions.ending import abort_and_fence, prepare
+from penstock.core.transactions.end_transaction import abort_and_fence, prepare
 from penstock.core.transactions.requests import Initialized, InitProducer
 from penstock.core.transactions.states import TransactionState
 from penstock.core.transactions.transaction import (
@@ -29,14 +29,14 @@ from penstock.core.transactions.transaction import (
 )
 
 
-def initialize(
+def init_producer_id(
     known: TransactionMetadata | None,
     request: InitProducer,
     now_ms: int,
     *,
     replaced: ProducerIdAndEpoch | None,
 ) -> Decision[Initialized]:
-    """`replaced` is whom the id's present epoch was given to, if that client had named itself."""
+    """`replaced` is the identity that the client with the current epoch had named, if it named one."""
     timeout_ms = NO_TIMEOUT if request.two_phase else request.timeout_ms
     if known is None:
         known = _unused(request, timeout_ms, now_ms)
@@ -46,7 +46,7 @@ def initialize(
     if known.state.is_prepared:
         return Decision.refused(ErrorCode.CONCURRENT_TRANSACTIONS)
     if known.state is TransactionState.ONGOING:
-        return _keep(known, request, now_ms) if request.keep_prepared else _abort(known, now_ms)
+        return _keep(known, request, now_ms) if request.keep_prepared else _abort_and_fence(known, now_ms)
     if current is None or known.producer_epoch == NO_EPOCH or current == known.identity:
         following = _following(known, request)
     elif current == replaced:
@@ -68,7 +68,7 @@ def _unused(request: InitProducer, timeout_ms: int, now_ms: int) -> TransactionM
 
 
 def _may_be_current(known: TransactionMetadata, current: ProducerIdAndEpoch) -> bool:
-    """Whether the client has the id, or had it until its epochs were used up; the epoch is looked at later."""
+    """Whether the client has the producer id, or had it until its epochs were exhausted; the epoch is checked later."""
     if known.producer_epoch == NO_EPOCH or current.producer_id == known.producer_id:
         return True
     if known.is_kept and current.producer_id == known.next_producer_id:
@@ -76,12 +76,12 @@ def _may_be_current(known: TransactionMetadata, current: ProducerIdAndEpoch) -> 
     return current.producer_id == known.previous_producer_id and is_exhausted(current.epoch)
 
 
-def _abort(known: TransactionMetadata, now_ms: int) -> Decision[Initialized]:
+def _abort_and_fence(known: TransactionMetadata, now_ms: int) -> Decision[Initialized]:
     return prepare(Refusal(ErrorCode.CONCURRENT_TRANSACTIONS), abort_and_fence(known, now_ms))
 
 
 def _keep(known: TransactionMetadata, request: InitProducer, now_ms: int) -> Decision[Initialized]:
-    """Leave the open transaction as it is, and let only the new client end it."""
+    """Keep the open transaction; from now on only the new client can end it."""
     holder = known.holder
     if request.current is not None and request.current != holder:
         return Decision.refused(ErrorCode.PRODUCER_FENCED)

@@ -1,19 +1,19 @@
 """The end of a transaction: EndTxn of both versions, timeouts and fencing; and its completion.
 
-Version 2 (EndTxn v5) gives the producer a new epoch with every end, a new producer id where the epochs are used up,
-and the markers bear the new epoch. So the epoch tells a repeated request from one of the next transaction:
+Version 2 (EndTxn v5) bumps the producer epoch with every end, allocates a new producer id when the epochs are
+exhausted, and the markers carry the new epoch. So the epoch tells a retry from a request of the next transaction:
 
-    state                      asked with the state's own epoch        asked with the one before (a repetition)
+    state                      request with the current epoch          request with the epoch before (a retry)
     ONGOING                    it ends                                 PRODUCER_FENCED
     PREPARE_*                  PRODUCER_FENCED                         CONCURRENT_TRANSACTIONS, until it is complete
-    COMPLETE_*                 abort: an empty transaction ends        the answer of the first time
+    COMPLETE_*                 abort: an empty transaction ends        the same response again
                                commit: INVALID_TXN_STATE
     EMPTY                      abort: as above; commit: as above       PRODUCER_FENCED
 
-    A repetition that asks for the other outcome is answered INVALID_TXN_STATE.
+    A retry with the other outcome gets INVALID_TXN_STATE.
 
-Before version 2 the epoch stays, and a request that comes late can end a later transaction of the same epoch: the
-anomaly that version 2 is there for. COMPLETE_COMMIT answers any commit with success, and so on.
+Before version 2 the epoch stays, and a delayed request can end a later transaction of the same epoch: the anomaly that
+version 2 prevents. In COMPLETE_COMMIT any commit succeeds, in COMPLETE_ABORT any abort.
 """
 
 from typing import TypeVar
@@ -37,7 +37,7 @@ R = TypeVar("R")
 def end(
     known: TransactionMetadata | None, request: EndTransaction, now_ms: int
 ) -> Decision[ProducerIdAndEpoch]:
-    """Who the producer is once the transaction is over; answered when the outcome is certain."""
+    """The producer id and epoch for the next transaction; the response is given when the outcome is committed."""
     if known is None:
         return Decision.refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if request.client_version >= VERSION_2:
@@ -46,7 +46,7 @@ def end(
 
 
 def prepare(response: R | Refusal, prepared: TransactionMetadata) -> Decision[R]:
-    """Make an outcome certain; its effect is that markers have to be written."""
+    """Write PREPARE_COMMIT or PREPARE_ABORT; the effect is that markers have to be written."""
     return Decision(response, (prepared.record(),), effects=(prepared,))
 
 
@@ -76,7 +76,7 @@ def _end_version_2(
     known: TransactionMetadata, request: EndTransaction, now_ms: int
 ) -> Decision[ProducerIdAndEpoch]:
     state = known.state
-    if _is_repetition(known, request.identity):
+    if _is_retry(known, request.identity):
         if _was_committed(state) is not request.commit:
             return Decision.refused(ErrorCode.INVALID_TXN_STATE)
         if state.is_prepared:
@@ -110,10 +110,10 @@ def _prepare_version_2(
 
 
 def _settled_identity(known: TransactionMetadata, *, bump: bool) -> dict[str, int]:
-    """Which epoch the markers bear, and who comes afterwards.
+    """The epoch that the markers carry, and the producer id and epoch of the next transaction.
 
-    A transaction that was kept for two-phase commit goes over to the client that ends it; if that one has another
-    producer id, the id changes when the markers are written: they bear the id under which the data was.
+    A transaction that was kept for two-phase commit passes to the client that ends it. If that client has another
+    producer id, the id changes after the markers are written: they carry the producer id of the data.
     """
     if not known.is_kept:
         return {"producer_epoch": min(known.producer_epoch + bump, EPOCH_MAX)}
@@ -129,8 +129,8 @@ def _settled_identity(known: TransactionMetadata, *, bump: bool) -> dict[str, in
     }
 
 
-def _is_repetition(known: TransactionMetadata, asked: ProducerIdAndEpoch) -> bool:
-    """Whether the answer of this very request got lost: what is known now is what it led to."""
+def _is_retry(known: TransactionMetadata, asked: ProducerIdAndEpoch) -> bool:
+    """Whether this request led to the current state, and its response got lost."""
     if not (known.state.is_prepared or _was_completed(known.state)):
         return False
     after = _identity_after(known)
@@ -142,7 +142,7 @@ def _is_repetition(known: TransactionMetadata, asked: ProducerIdAndEpoch) -> boo
 
 
 def _identity_after(known: TransactionMetadata) -> ProducerIdAndEpoch:
-    """Who the producer is once the markers are written."""
+    """The producer id and epoch once the markers are written."""
     if known.next_producer_id == NO_PRODUCER_ID:
         return known.identity
     return ProducerIdAndEpoch(known.next_producer_id, max(known.next_producer_epoch, 0))
@@ -155,7 +155,7 @@ def _identity_refusal(expected: ProducerIdAndEpoch, asked: ProducerIdAndEpoch) -
 
 
 def abort_and_fence(known: TransactionMetadata, now_ms: int) -> TransactionMetadata:
-    """The open transaction is aborted by the coordinator: its producer must not go on under its epoch."""
+    """Abort the open transaction on behalf of the coordinator, and fence its producer with a new epoch."""
     settled = _settled_identity(known, bump=True)
     return known.changed(**{**settled, "state": TransactionState.PREPARE_ABORT, "updated_ms": now_ms})
 

@@ -1,4 +1,4 @@
-"""Which partitions of which topics: the sets that targets, members and heartbeats are made of.
+"""Sets of partitions by topic id: target assignments, owned partitions, heartbeats.
 
 Immutable by convention: a change makes a new mapping. A topic without partitions is never in it, so that equal sets
 are equal mappings.
@@ -15,7 +15,7 @@ NOTHING: Final[Assignment] = {}
 
 
 def assignment_of(topics: Iterable[tuple[TopicId, Iterable[int]]]) -> Assignment:
-    """Of topics and their partitions, as records and requests list them; a topic may come more than once."""
+    """From topics and their partitions, as records and requests list them; a topic may be listed more than once."""
     gathered: dict[TopicId, frozenset[int]] = {}
     for topic_id, partitions in topics:
         wanted = gathered.get(topic_id, frozenset()).union(partitions)
@@ -25,7 +25,7 @@ def assignment_of(topics: Iterable[tuple[TopicId, Iterable[int]]]) -> Assignment
 
 
 def listed(assignment: Assignment) -> Iterator[tuple[TopicId, list[int]]]:
-    """Topics and their partitions, both in order: what is written and answered does not depend on hashes."""
+    """Topics and their partitions, both sorted: records and responses do not depend on hashes."""
     for topic_id in sorted(assignment):
         yield topic_id, sorted(assignment[topic_id])
 

@@ -1,4 +1,4 @@
-"""Partitions that take part in a transaction: adding them, which begins it, and verifying that they were added."""
+"""AddPartitionsToTxn: adds partitions to a transaction, which begins it, or verifies that they were added."""
 
 from penstock.base.errors import ErrorCode
 from penstock.base.ids import TopicPartition
@@ -9,7 +9,7 @@ from penstock.core.transactions.transaction import ProducerIdAndEpoch, Transacti
 
 
 def add(known: TransactionMetadata | None, request: AddPartitions, now_ms: int) -> Decision[None]:
-    """Begin a transaction, or go on with it."""
+    """Begin a transaction with these partitions, or add them to the open one."""
     refusal = _refusal(known, request.identity)
     if refusal is not None:
         return Decision.refused(refusal)
@@ -30,7 +30,7 @@ def add(known: TransactionMetadata | None, request: AddPartitions, now_ms: int) 
 def verify(
     known: TransactionMetadata | None, identity: ProducerIdAndEpoch, partitions: frozenset[TopicPartition]
 ) -> Decision[dict[TopicPartition, ErrorCode]]:
-    """Which of the partitions take part in the transaction that this producer has open."""
+    """Which of the partitions are in the open transaction of this producer."""
     refusal = _refusal(known, identity)
     if refusal is not None:
         return Decision.refused(refusal)
@@ -50,5 +50,5 @@ def _refusal(known: TransactionMetadata | None, asked: ProducerIdAndEpoch) -> Er
         return ErrorCode.PRODUCER_FENCED
     if known.state.is_prepared:
         return ErrorCode.CONCURRENT_TRANSACTIONS
-    # A transaction that was handed on can only be ended.
+    # A transaction that was kept for another producer can only be ended.
     return ErrorCode.INVALID_TXN_STATE if known.is_kept else None
