@@ -7,6 +7,10 @@
 VENV ?= .venv
 WORKERS ?= 2
 TESTS ?= tests
+# What `make check` runs besides lint: tests that start no process of their own and need no tools.
+CHECKS ?= tests/base tests/world tests/records tests/wire tests/core tests/storage tests/client tests/controller \
+	tests/services tests/apis tests/project/test_class_names.py tests/project/test_layers.py \
+	tests/project/test_world_seam.py tests/project/test_documents.py --ignore tests/wire/test_fuzz.py
 SEEDS ?= 200
 LISTEN ?= 127.0.0.1:9092
 DATA ?= data
@@ -16,18 +20,19 @@ RATE ?= 200
 BIN := $(VENV)/bin
 export VENV
 
-.PHONY: help run broker test lint tools bench sim mutants chaos lock ready-run ready-dev
+.PHONY: help run broker check test lint tools bench sim mutants chaos lock ready-run ready-dev
 
 help:
-	@echo "make run     the whole story: broker, log generator, pipelines on Spark, a report; DURATION=90 to end by itself"
+	@echo "make run     the example: broker, log generator, pipelines on Spark, a report; DURATION=90 to end by itself"
 	@echo "make broker  the broker on $(LISTEN), or on the next free port, with its data in ./$(DATA)"
+	@echo "make check   formatting, lint, types, layers, and the pure and fast tests: the daily loop, under 3 minutes on two cores"
 	@echo "make test    formatting, lint, types, layers, and the whole suite; fetches the jars that it needs if Java and Maven are there"
 	@echo "make lint    the same without the suite"
 	@echo "make tools   what the foreign tests and the benchmarks need: Apache Kafka, ZooKeeper, Spark's Kafka connector, kcat"
 	@echo "make bench   Penstock beside Apache Kafka"
-	@echo "make sim     fresh seeds in the simulated world; SEEDS=1000 for more"
-	@echo "make mutants which seed sees each fault planted in tests/sim"
-	@echo "make chaos   transactions, and a cluster, while everything is killed, and a broker under attack: CHAOS_SECONDS (180), CHAOS_SEED, CHAOS_ONLY"
+	@echo "make sim     random seeds in the simulation; SEEDS=1000 for more"
+	@echo "make mutants which seed detects each bug planted by tests/sim"
+	@echo "make chaos   transactions and a cluster while processes are killed, and a broker under attack: CHAOS_SECONDS (180), CHAOS_SEED, CHAOS_ONLY"
 	@echo "make lock    resolve the dependencies again"
 
 # The broker runs before Spark is installed, so the story installs it itself.
@@ -39,6 +44,9 @@ run:
 
 broker: ready-run
 	@exec $(BIN)/penstock serve --listen $(LISTEN) --or-next-port --data-dir $(DATA)
+
+check: lint
+	$(BIN)/python -m pytest -q -n $(WORKERS) $(CHECKS)
 
 test: lint
 	@sh scripts/tools.sh at-hand

@@ -57,7 +57,7 @@ class View(NamedTuple):
 
 
 def view(admin: AdminClient, prefix: str) -> View | None:
-    """All topics whose names begin so; None while nobody can say."""
+    """All topics whose names begin so; None while they are unknown."""
     try:
         # Not for longer: a request may be in the queue of a broker that is gone.
         found = admin.list_topics(timeout=_LOOK_S)

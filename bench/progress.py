@@ -1,4 +1,4 @@
-"""Shows on a terminal which step of the run is under way, and how long the rest is expected to take."""
+"""Shows on a terminal which step is running, and how long the rest is expected to take."""
 
 import time
 from collections.abc import Callable, Sequence

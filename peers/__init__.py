@@ -1,6 +1,6 @@
 """Programs that tests and benchmarks run beside or against Penstock, as real processes.
 
-tools       where somebody else's program is, and what to do when it is missing
+tools       where foreign programs are, and what to do when one is missing
 brokers     either of the two brokers
 home        where a process runs
 kafka       Apache Kafka: a broker on one node, and its Java tools

@@ -58,7 +58,7 @@ class ApacheKafka:
 
     `settings` go to its properties; `features` are levels other than this version's own. `listeners` are further ones
     beside the plain one, as name and security protocol; `users` are those of SCRAM, with their passwords. A node of a
-    cluster is told the `voters`: all nodes' ids with the ports of their controllers.
+    cluster gets the `voters`: all nodes' ids with the ports of their controllers.
     """
 
     READY_TIMEOUT_S = 90

@@ -72,7 +72,7 @@ class PenstockProcess:
         assert ready is not None
         self.bootstrap = f"{ready['host']}:{ready['port']}"
         self.cluster_id = ready["cluster"]
-        # Restarted brokers come back where clients know them. A port that was told stays: clients may be shown another.
+        # A restarted broker listens on the same port, where clients know it; the advertised port may differ.
         if self._listen.endswith(":0"):
             self._listen = self.bootstrap
 

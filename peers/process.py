@@ -79,7 +79,7 @@ class WatchedProcess:
     def stop(self, *, timeout_s: float = 30) -> int:
         """Asks with SIGTERM, kills when that takes too long; the exit code tells which."""
         self._signal(signal.SIGTERM)
-        self.resume()  # one that is paused would not hear of it
+        self.resume()  # a paused process does not handle signals
         try:
             return self.wait(timeout_s=timeout_s)
         except subprocess.TimeoutExpired:

@@ -2,7 +2,7 @@
 Spark's own Kafka connector.
 
 The programs are those of the installed PySpark; the connector's jars are those that `make tools` copied. Leaves out
-sessions: whoever wants one makes it, with `environment()` around it if it starts Python workers.
+sessions: callers create them, with `environment()` around it if it starts Python workers.
 """
 
 import os

@@ -66,7 +66,7 @@ SIGTERM, Ctrl-C and a closed terminal stop `penstock serve` cleanly; a second si
 |---|---|
 | 0 | stopped cleanly |
 | 1 | could not start; its data directory failed; or stopped without leaving its cluster, its logs closed cleanly |
-| 2 | called the wrong way |
+| 2 | wrong arguments |
 | 143, 130, 129 | ended at once by a second SIGTERM, Ctrl-C or SIGHUP; the next start recovers the logs |
 
 "ready" and "stopping", and where metrics are, are written to stdout, all other lines to stderr, each with the time.

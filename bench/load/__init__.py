@@ -10,7 +10,7 @@ talks          conversations whose questions depend on the answers, thousands si
 coordinators   finding who coordinates a group or a transactional id
 transactional  transactions, as such conversations and by librdkafka
 gathering      a thousand members of a group, as such conversations
-pinging        how long a broker keeps anybody waiting
+pinging        how long a broker keeps a client waiting
 writing        librdkafka's producer with acks=all, and how long each record waits
 pushed         a replicated leader that is given so many bytes a second, and how far its followers are behind
 flooding       as much as a cluster takes

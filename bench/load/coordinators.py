@@ -27,7 +27,7 @@ _NOT_YET = frozenset(
 
 
 def find_coordinator(kind: int, key: str) -> Talk[None]:
-    """Ask until somebody coordinates `key`."""
+    """Ask until `key` has a coordinator."""
     request = FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
     question = Question(request, _VERSION, FindCoordinatorResponse)
     yield from insist(question, lambda answer: answer.coordinators[0].error_code)

@@ -9,7 +9,7 @@ _SETTLING_S = 2.0  # queues fill up: not counted
 
 
 def flood(bootstrap: str, topic: str, *, partitions: int, seconds: float) -> float:
-    """Bytes a second. What is still under way in the end is dropped."""
+    """Bytes a second. What is in flight in the end is dropped."""
     acknowledged: list[float] = []
 
     def heard(error: KafkaError | None, _message: Message) -> None:

@@ -168,7 +168,7 @@ def _sync(group: _Group, joined: JoinGroupResponse) -> Talk[SyncGroupResponse | 
         member_id=joined.member_id,
         protocol_type=_TYPE,
         protocol_name=_PROTOCOL,
-        assignments=_shares(group.topics, joined.members),  # nobody but the leader is told the members
+        assignments=_shares(group.topics, joined.members),  # only the leader gets the members
     )
     answer: SyncGroupResponse = yield Question(request, _SYNC_VERSION, SyncGroupResponse)
     if answer.error_code:

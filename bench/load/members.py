@@ -12,13 +12,13 @@ CLASSIC = "classic"
 CONSUMER = "consumer"
 PROTOCOLS = (CLASSIC, CONSUMER)
 
-_STRATEGY = "cooperative-sticky"  # the classic protocol's best: whoever keeps a partition reads on
+_STRATEGY = "cooperative-sticky"  # the classic protocol's best: members that keep a partition read on
 _POLL_S = 0.1
 _PATIENCE_S = 90
 
 
 def consumer_settings(bootstrap: str, group: str, protocol: str, *, heartbeat_ms: int) -> dict[str, object]:
-    """A member that reads from the beginning what nobody has committed; all else as librdkafka has it."""
+    """A member that reads partitions without committed offsets from the beginning; all else is librdkafka's default."""
     settings: dict[str, object] = {
         "bootstrap.servers": bootstrap,
         "group.id": group,

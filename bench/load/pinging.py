@@ -1,4 +1,4 @@
-"""A process with one connection that asks one small question after the other: how long a broker keeps anybody waiting.
+"""A process with one connection that asks one small question after the other: how long a broker keeps a client waiting.
 
 It asks from a process of its own, so that what else this side does is not taken for the broker's silence. Between
 two questions it waits a moment: it is to see pauses, not to be load.

@@ -161,7 +161,7 @@ def run_load(
     seconds: float,
     laps: int | None = None,
 ) -> Load:
-    """Keep `in_flight` requests under way on every connection for `seconds`, then wait for the last answers.
+    """Keep `in_flight` requests in flight on every connection for `seconds`, then wait for the last answers.
 
     Each connection goes round and round its own share of the frames, or exactly `laps` times if that takes
     no longer than `seconds`.

@@ -63,7 +63,7 @@ class _Line:
             return wanted
         self._asked = wanted
         header = RequestHeader(wanted.request.API_KEY, wanted.version, 1, "bench")
-        # Blocking: there is never more than one request under way, so the broker has read all before it.
+        # Blocking: there is never more than one request in flight, so the broker has read all before it.
         self.socket.sendall(b"".join(frame_request(header, encode(wanted.request, wanted.version))))
         return None
 

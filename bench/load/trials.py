@@ -1,4 +1,4 @@
-"""Application logs at a steady rate, and now and then a service that nobody has seen before and that only fails.
+"""Application logs at a steady rate, and now and then a new service that only fails.
 
 Each such *trial* crosses the threshold of an alert with the records of one moment, so the time until its alert is the
 pipeline's own and not that of a window that fills up.

@@ -42,7 +42,7 @@ class Writing:
         """When the first of the records that were sent after a moment was acknowledged."""
         with self._news:
             found = self._news.wait_for(lambda: self._first(sent_after_s), timeout=PATIENCE_S)
-        assert found, f"nothing is acknowledged: {self._refused or 'no error was told'}"
+        assert found, f"nothing is acknowledged: {self._refused or 'no error was reported'}"
         return found
 
     def longest_wait_s(self, began_s: float, ended_s: float) -> float:

@@ -1,5 +1,5 @@
 """Three Penstock brokers with thousands of partitions, three replicas each: how long it takes to create them, to
-restart a broker and to replace the controller, and what it costs when nobody does anything.
+restart a broker and to replace the controller, and what it costs when idle.
 
 A restart lasts until the broker is in every in-sync set again, the stop included; a fail-over from kill -9 of the
 controller until a topic can be created, and until every partition has a leader. Every partition has a record. Kafka is
@@ -59,7 +59,7 @@ def turn(contestant: Contestant, scale: Scale) -> dict[str, float]:
 
 
 class _Trial:
-    """One cluster and what befalls it, in order."""
+    """One cluster, and its measurements in order."""
 
     def __init__(self, cluster: Cluster, scale: Scale) -> None:
         self._cluster = cluster
@@ -145,9 +145,9 @@ class _Trial:
 
 
 def _creates(bootstrap: str) -> bool:
-    """Whether a topic can be created; one that was, though nobody heard of it, counts too.
+    """Whether a topic can be created; one that was created without an answer counts, too.
 
-    By a client that knows nothing: librdkafka stays with the controller that it was told of first.
+    By a client that knows nothing: librdkafka stays with the controller of its first metadata.
     """
     admin = admin_of(bootstrap)
     try:

@@ -118,7 +118,7 @@ class Trial:
         with self._writing(**_IMPATIENT) as writing:
             began_s = time.monotonic()
             self._cluster.brokers[leader].pause()
-            # One that was under way when the leader stopped may be acknowledged still; this one cannot be.
+            # One in flight when the leader stopped may still be acknowledged; this one cannot.
             waited_s = writing.acknowledged_after(began_s + 0.1) - began_s
             self._cluster.brokers[leader].resume()
         until(lambda: len(self._state()[1]) == 3, every_s=_LOOK_EVERY_S)
@@ -156,7 +156,7 @@ class Trial:
         until(lambda: len(self._state()[1]) == 3, every_s=_LOOK_EVERY_S)
 
     def _state(self) -> tuple[int, list[int]]:
-        """Leader and in-sync replicas; nobody while nobody can say."""
+        """Leader and ISR; none while they are unknown."""
         try:
             partition = self._admin.list_topics(_TOPIC, timeout=10).topics[_TOPIC].partitions.get(0)
         except KafkaException:

@@ -2,7 +2,7 @@
 
 The clock starts when librdkafka's consumer is made, so connecting and finding the coordinator are in it. Neither
 broker waits for more members before it answers the first (`group.initial.rebalance.delay.ms=0`); who is in a group
-already learns at its next heartbeat, of 3 s in the classic protocol and 5 s in the new one, that somebody came.
+already learns at its next heartbeat, of 3 s in the classic protocol and 5 s in the new one, that a member joined.
 """
 
 import itertools
@@ -70,7 +70,7 @@ def _member_of_new_group(
 ) -> dict[str, object]:
     group = f"{topic}-{next(_numbers)}"
     settings = consumer_settings(contestant.bootstrap, group, protocol, heartbeat_ms=scale.heartbeat_ms)
-    # Nobody commits: whoever is given a partition reads it from its beginning.
+    # No member commits: each reads its partitions from the beginning.
     return {**settings, "enable.auto.commit": False}
 
 

@@ -1,4 +1,4 @@
-"""A thousand members share ten thousand partitions: how long it takes, and how long anybody else is kept waiting."""
+"""A thousand members share ten thousand partitions: how long it takes, and how long other clients wait."""
 
 from bench.contestants import Contestant
 from bench.load.gathering import gather

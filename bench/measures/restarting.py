@@ -1,6 +1,6 @@
 """A rolling restart of a group: one member after the other leaves and comes back, while records keep coming.
 
-Every partition gets a record each 50 ms. It stands still while nobody is handed one: distances of more than 100 ms
+Every partition gets a record each 50 ms. It stalls while no consumer gets one: distances of more than 100 ms
 between two records are added up, over the whole restart. The next member is restarted when records come out of all
 partitions again. Clients have their own intervals of heartbeats, 3 s (classic) and 5 s (new), on both brokers.
 """

@@ -7,7 +7,7 @@ Each table lets one count the events in it again:
     call_graph         every event is one call: the sum of `calls`
 
 Alerts are no counts. They are right if every window that, looked at as a whole, is over a threshold has its alert.
-(A window that was over it only until more events came has one, too: it was true when it was told.)
+(A window that was over it only until more events came has one, too: it was true when it was sent.)
 """
 
 from typing import NamedTuple

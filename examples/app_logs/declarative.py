@@ -1,6 +1,6 @@
 """The same transformations as a declarative pipeline: tables that `spark-pipelines run` brings up to date.
 
-A run reads what is new in the topic into the streaming tables, computes the materialised views anew, and ends.
+A run reads what is new in the topic into the streaming tables, recomputes the materialised views, and ends.
 `--full-refresh events,endpoint_minutes` begins again for these alone, `--full-refresh-all` for all. Nothing here runs
 unless Spark's pipelines load it; `spark-pipeline.yml`, which `specification` writes, names it. Brokers are those of
 APP_LOGS_BOOTSTRAP_SERVERS, else localhost:9092.
@@ -44,7 +44,7 @@ def dead_letters() -> DataFrame:
 
 @dp.materialized_view
 def traces() -> DataFrame:
-    """Stitched anew from all events by the same rules: Spark 4.3 has no `transformWithState` in a pipeline's query."""
+    """Stitched again from all events by the same rules: Spark 4.3 has no `transformWithState` in a pipeline's query."""
     return tracing.readable(tracing.stitch_all(SparkSession.active().read.table("events")))
 
 

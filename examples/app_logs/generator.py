@@ -124,7 +124,7 @@ def _ordered(seed: int, start_ms: int, plan: Plan) -> Iterator[Line]:
 
 
 def closing_lines(seed: int, *, after_ms: int) -> list[Line]:
-    """One more request, so much later that all traces before it, complete or not, are told."""
+    """One more request, so much later that all traces before it, complete or not, are emitted."""
     random = Random(f"closing {seed}")
     plan = Plan(malformed_share=0, late_share=0, early_share=0, unsent_share=0)
     start_ms = after_ms + (TRACE_TIMEOUT_S + 1) * 1000
@@ -374,7 +374,7 @@ async def _main(arguments: argparse.Namespace) -> Acknowledged:
 
 
 async def _tell(loop: RealLoop, counted: Acknowledged) -> None:
-    """A line of JSON every second, for whoever draws."""
+    """A line of JSON every second, for the display."""
     while True:
         await loop.sleep(1)
         print(counted.to_json(), flush=True)

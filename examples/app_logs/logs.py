@@ -1,7 +1,7 @@
 """What services write: which services there are, who calls whom, and when an event counts. Data only.
 
 A service writes one event per request that it answered, when it has answered it: what it calls writes first. `calls`
-says how many requests to others it took, so that whoever stitches a trace knows when it has all of it.
+says how many requests to others it took, so that the stitching knows when a trace is complete.
 """
 
 from typing import Final, NamedTuple

@@ -1,9 +1,9 @@
 """Error rate and latency per service over sliding windows, as alerts.
 
 An alert says that in one window one service crossed one threshold. Its id is made of the three and is the record's key:
-as more of the window arrives the alert is told again with newer figures, and the last one per key counts (the topic may
-be compacted). Nobody waits for a window to end, or for a watermark: the alert goes out with the batch that crosses the
-threshold.
+as more of the window arrives the alert is sent again with newer figures, and the last one per key counts (the topic may
+be compacted). It waits neither for the end of a window nor for a watermark: the alert goes out with the batch that
+crosses the threshold.
 
 One bad stretch crosses several windows. `episodes` folds alerts into what a person wants to be called for: which
 service, which trouble, since when, until when, how bad; `open` as long as its last window may still be followed by
@@ -109,6 +109,6 @@ def episodes(told: Iterable[Mapping[str, Any]], *, now: datetime) -> list[Episod
             found[-1] = last._replace(until=until, worst=max(last.worst, value))
         else:
             found.append(Episode(each["service"], each["kind"], since, until, value, open=False))
-    # The window after the last one is over by then, and nothing was told of it.
+    # The window after the last one is over by then, and no alert was sent for it.
     over_after = timedelta(seconds=SLIDE_S)
     return [each._replace(open=now < each.until + over_after) for each in found]

@@ -12,8 +12,8 @@ earlier batches, less a delay. Event times are at most `ALLOWED_SKEW_S` ahead of
 `ALLOWED_LATENESS_S` behind, so a delay of both together would do if records came in the order of their timestamps.
 Partitions are read side by side, and one may be ahead of another by what `READ_AHEAD_S` allows: since keys spread
 evenly, and limits on a batch are shared by backlog, that takes a partition that stood still for that long while others
-went on. The delay of every watermark here is the sum of the three. In update mode nobody waits for it: it only says how
-long the state of a window is kept. `numRowsDroppedByWatermark` of a query's progress stays 0; if not, raise
+went on. The delay of every watermark here is the sum of the three. In update mode nothing waits for it: it only says
+how long the state of a window is kept. `numRowsDroppedByWatermark` of a query's progress stays 0; if not, raise
 `READ_AHEAD_S`.
 """
 

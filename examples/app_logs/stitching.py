@@ -35,7 +35,7 @@ from app_logs.logs import ERROR_STATUS, TRACE_TIMEOUT_S
 # Spark sends `Stitching` to its workers, which need not have this folder on their path.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
-SPANS_MAX: Final = 2_000  # of one trace; one that is larger is told in parts
+SPANS_MAX: Final = 2_000  # of one trace; a larger one is emitted in parts
 
 OUTSIDE: Final = "outside"  # who called the root
 UNKNOWN: Final = "unknown"  # who called a span whose parent never came

@@ -125,7 +125,7 @@ class Story:
         self._broker = broker
         self._out = out
         project = read_project(Path(__file__).parent, bootstrap_servers=broker.bootstrap_servers)
-        # Of this cluster: another one begins its topics anew, and checkpoints of them would be wrong.
+        # Of this cluster: another cluster has new topics, and these checkpoints would be wrong for them.
         project = replace(project, state=out / f"state-{broker.cluster_id}")
         if arguments.trigger:
             flows = {name: replace(flow, trigger=arguments.trigger) for name, flow in project.flows.items()}
@@ -145,7 +145,7 @@ class Story:
         with LagMeter(self._project) as first_look:
             before = _produced(
                 first_look
-            )  # before anything is sent: afterwards nobody knows what is under way
+            )  # before anything is sent: afterwards it is unknown what is in flight
         with (
             locked(self._project),
             spark_in_a_file(self._project, wanted=True),
@@ -186,7 +186,7 @@ class Story:
         return self._recount(spark, watching)
 
     def _get_ready(self, runner: Any, watching: "_Watching", stopping: threading.Event) -> bool:
-        """Until every flow is ready; False if one is given up, or somebody stops the story, before that."""
+        """Until every flow is ready; False if one is given up, or the story is stopped, before that."""
         self._send_own(watching)
         while not runner.failed and not stopping.wait(_LOOK_INTERVAL_S):
             views = runner.poll()
@@ -320,7 +320,7 @@ class _Watching:
     def write_page(
         self, *, is_running: bool = False, summary: Sequence[str] = (), is_balanced: bool | None = None
     ) -> None:
-        """Written beside and put in place: whoever looks never sees half a page."""
+        """Written beside and put in place: a browser never sees half a page."""
         from app_logs.story_page import Facts, alerts_told, render_page
 
         self._read_alerts()
@@ -426,7 +426,7 @@ def recount_all(spark: "SparkSession", project: Project) -> "tuple[Recount, int]
 
 
 def _produced(meter: LagMeter) -> int:
-    """How much the topic of logs holds: nobody writes to it in transactions, so offsets count records."""
+    """How much the topic of logs holds: there are no transactions in it, so offsets count records."""
     ends = meter.look([TOPIC])
     return 0 if ends is None else sum(ends.ends.values())
 

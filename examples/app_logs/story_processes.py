@@ -67,7 +67,7 @@ class Broker(Process):
         except BaseException:
             self.stop()
             raise
-        # Nobody reads on, and a full pipe would make it wait.
+        # It is not read any more, and a full pipe would block the process.
         threading.Thread(target=self._drain, daemon=True).start()
 
     def _wait(self, log: Path) -> tuple[str, str]:

@@ -1,7 +1,7 @@
 """From topic to topic in transactions: each payment has one receipt.
 Run it with `python exactly_once.py localhost:9092`.
 
-The receipt and the offset that says "this payment is done" are committed together, or neither is. Whoever reads the
+The receipt and the offset that says "this payment is done" are committed together, or neither is. A reader of the
 receipts must read committed ones only. This holds for work whose result is a message; for work in a database see the
 idempotent consumers beside this.
 """

@@ -1,8 +1,8 @@
 """An outbox: a row and its message, or neither. Run it with `python outbox.py localhost:9092`.
 
-A program that writes to a database and then sends may die in between, and nobody hears of the row. Here the message is
-a row as well, of the same transaction. Who sends what lies in the outbox may die and be started again: the message at
-which it died is then sent twice, under the same id, and nothing is missing.
+A program that writes to a database and then sends may die in between, and the message is never sent. Here the message
+is a row as well, of the same transaction. Who sends what lies in the outbox may die and be started again: the message
+at which it died is then sent twice, under the same id, and nothing is missing.
 """
 
 import sqlite3

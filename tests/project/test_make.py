@@ -73,6 +73,17 @@ def test_make_test_checks_format_lint_types_and_layers_before_the_suite() -> Non
     assert "-m pytest" in suite
 
 
+def test_make_check_runs_the_linters_and_tests_that_exist_and_need_no_tools() -> None:
+    set_up, *checks, suite = dry_run("check").splitlines()
+    folders = [word for word in suite.split() if word.startswith("tests/")]
+
+    assert set_up == "sh scripts/setup.sh dev"
+    assert checks == dry_run("lint").splitlines()[1:]
+    assert {"tests/core", "tests/records", "tests/apis"} <= set(folders)
+    assert [folder for folder in folders if not (ROOT / folder).exists()] == []
+    assert not {"tests/foreign", "tests/cluster", "tests/spark", "tests/sim"} & set(folders)
+
+
 def test_make_chaos_sets_up_the_environment_and_runs_for_minutes() -> None:
     set_up, chaos = dry_run("chaos").splitlines()
 

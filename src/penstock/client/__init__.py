@@ -13,7 +13,7 @@ Decisions, without I/O or clock:
 Shells around them:
     connection    one connection, on a world's loop
     authentication   proving on it who we are, and again in time
-    client        `Client`: connections, metadata, and asking a node, the controller or anybody
+    client        `Client`: connections, metadata, requests to a node, the controller or any broker
     topics, configs, offsets, produce, fetch    what one can ask for, as functions that take a `Client`
     coordinators, groups, group_offsets, transactions   the same for what coordinators look after
     producer, fetcher     records out in batches, batches in from many partitions

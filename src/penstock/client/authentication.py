@@ -26,7 +26,7 @@ R = TypeVar("R", bound=Message)
 
 _NONCE_BYTES: Final = 24
 _ROUNDS_MAX: Final = 4  # SCRAM, the longest, has two
-# A proof is renewed when this part of its lifetime has passed: the rest is for requests that are still under way.
+# Reauthenticate after this part of the session's lifetime: the rest is for requests in flight.
 _RENEWAL_PERCENT: Final = 85
 
 

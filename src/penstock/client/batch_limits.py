@@ -30,7 +30,7 @@ class Limit(NamedTuple):
 
 
 async def find_limit(client: Client, partition: TopicPartition, size: int) -> Limit | None:
-    """The setting for which a batch of this size is too large; None if it fits, or nobody told."""
+    """The setting for which a batch of this size is too large; None if it fits, or the limit is unknown."""
     topic = Resource(ResourceType.TOPIC, partition.topic)
     message_max = await _config(client, topic, MESSAGE_MAX)
     if message_max is not None and size > message_max:

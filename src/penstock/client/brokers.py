@@ -38,7 +38,7 @@ class BrokerReplica(NamedTuple):
 
 
 class BrokerState(NamedTuple):
-    """One broker; one that is away has no address, and nobody knows what is on its disk."""
+    """One broker; one that is offline has no address, and the contents of its disk are unknown."""
 
     node_id: int
     address: Address | None

@@ -1,7 +1,7 @@
 """A member by the classic protocol: joins, waits for the leader's assignment, keeps a heartbeat. JoinGroup v0-v9,
 SyncGroup v0-v5, Heartbeat v0-v4, LeaveGroup v0-v5.
 
-Eager, with ranges: at every rebalance all partitions are given up first, and whoever the coordinator makes the leader
+Eager, with the range assignor: at every rebalance all partitions are revoked first, and the member that is the leader
 deals each topic out in ranges, as Kafka's range assignor does.
 """
 
@@ -205,7 +205,7 @@ class ClassicProtocolMember:
                     self.news.set()
 
     async def fall_silent(self) -> None:
-        """Go without a word: no more heartbeats."""
+        """Stop without LeaveGroup: no more heartbeats."""
         task, self._heartbeats = self._heartbeats, None
         if task is not None:
             await cancel_and_wait(task)

@@ -1,7 +1,7 @@
-"""`Client`: connections to brokers, what metadata says, and asking a node, the controller or anybody.
+"""`Client`: connections to brokers, the cluster's metadata, and requests to a node, the controller or any broker.
 
 What to ask is in the modules beside this one. A request is sent once; `persist` is for those who want to try
-until it works. The first contact with a cluster fails at once where nobody listens (unless the settings say that
+until it works. The first contact with a cluster fails at once where no broker listens (unless the settings say that
 it should not); a cluster that was reached before is given time to come back.
 """
 
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class ClientSettings:
-    """How a client behaves; every limit has its place here."""
+    """A client's timeouts, limits and security."""
 
     client_id: str = "penstock"
     limits: ConnectionLimits = field(default_factory=ConnectionLimits)
@@ -43,7 +43,7 @@ class ClientSettings:
 
 
 class Client:
-    """A cluster as seen from outside. Everything happens on `loop`; close it when done."""
+    """A client of one cluster, on `loop`; close it when done."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class Client:
         await self.close()
 
     async def close(self) -> None:
-        """End all connections; whoever waits for an answer gets an error."""
+        """Close all connections; callers that wait for an answer get an error."""
         await cancel_and_wait(*self._opening.values())
         for connection in self._connections.values():
             connection.close()
@@ -83,7 +83,7 @@ class Client:
         await self.loop.sleep(0)  # transports finish closing in the loop's next turn
 
     def sibling(self) -> "Client":
-        """Another client of the same cluster, with connections of its own: what it asks waits behind nobody else's."""
+        """Another client of the same cluster, with connections of its own: its requests do not queue behind others."""
         other = Client(self.loop, self.bootstrap_servers, entropy=self.entropy, settings=self.settings)
         other.retrying = self.retrying
         return other
@@ -91,7 +91,7 @@ class Client:
     # Asking.
 
     async def ask_any(self, request: Message, response: type[R], *, version_max: int | None = None) -> R:
-        """Ask whoever can be reached: over open connections, known brokers, the bootstrap addresses."""
+        """Ask any broker: over open connections first, then known brokers, then the bootstrap addresses."""
         problems: list[str] = []
         for address in self._addresses():
             try:
@@ -115,7 +115,7 @@ class Client:
         return await connection.ask(request, response, timeout_ms=timeout_ms, version_max=version_max)
 
     async def ask_reachable(self, request: Message, response: type[R]) -> dict[int, R]:
-        """Ask all brokers: what those say that answer, by their ids. An error if nobody does."""
+        """Ask all brokers: the answers by node id. An error if no broker answers."""
         answers: dict[int, R] = {}
         problem: ClientError = UnreachableError("the cluster names no broker")
         for broker in await self.brokers():
@@ -128,7 +128,7 @@ class Client:
         return answers
 
     async def ask_controller(self, request: Message, response: type[R]) -> R:
-        """Ask the broker that metadata calls the controller; anybody, where it names none."""
+        """Ask the controller, or any broker where the metadata name none."""
         connection = await self.controller_connection()
         return await connection.ask(request, response)
 
@@ -139,7 +139,7 @@ class Client:
         return await (self.any_connection() if controller is None else self.connection(controller.address))
 
     async def any_connection(self) -> Connection:
-        """A connection to whoever can be reached."""
+        """A connection to any broker that can be reached."""
         problems: list[str] = []
         for address in self._addresses():
             try:
@@ -173,7 +173,7 @@ class Client:
     def _opened(self, address: Address, task: "asyncio.Task[Connection]") -> None:
         self._opening.pop(address, None)
         if not task.cancelled():
-            task.exception()  # if all who waited have gone, nobody else looks at it
+            task.exception()  # else asyncio warns of it, if all callers were cancelled
 
     # Metadata.
 
@@ -205,7 +205,7 @@ class Client:
         return known
 
     async def leaders(self, partitions: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
-        """The partitions by the node that leads them; AnsweredError for one that nobody leads."""
+        """The partitions by the node that leads them; AnsweredError for one that has no leader."""
         wanted = list(partitions)
         unknown = {each.topic for each in wanted if self.cluster.leader(*each) is None}
         if unknown:

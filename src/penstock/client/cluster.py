@@ -97,7 +97,7 @@ class ClusterMetadata:
         return known.partitions[partition]
 
     def leader(self, topic: str, partition: int) -> int | None:
-        """The node to ask, or None if nobody is known to lead."""
+        """The leader of a partition, or None if none is known."""
         known = self.partition(topic, partition)
         return known.leader if known is not None and known.leader in self.brokers else None
 

@@ -50,7 +50,7 @@ _CATCH_UP_S = 5.0
 
 
 class ConnectionLimits(NamedTuple):
-    """How long things may take and how much may be under way on one connection."""
+    """Timeouts of one connection, and how many requests may be in flight."""
 
     connect_timeout_ms: int = 10_000
     request_timeout_ms: int = 30_000
@@ -197,7 +197,7 @@ class Connection(asyncio.BufferedProtocol):
     def _suspicion(self) -> str:
         """What a broker that hangs up so early may have expected of us."""
         if self._answered_count == 0 and self._security.tls is None:
-            return " without a word; if it expects TLS, security.protocol has to be SSL or SASL_SSL"
+            return " before it answered; if it expects TLS, security.protocol has to be SSL or SASL_SSL"
         if self._answered_count == 1 and self._security.sasl is None:
             return " after the first words; if it expects SASL, security.protocol has to be SASL_PLAINTEXT or SASL_SSL"
         return ""
@@ -237,7 +237,7 @@ class Connection(asyncio.BufferedProtocol):
             self._renewal_timer = self._loop.call_later(delay_ms / 1000, self._renew)
 
     def _renew(self) -> None:
-        """Prove again who we are. Meanwhile nobody else is sent: the broker expects nothing but the proof."""
+        """Reauthenticate. No other request is sent meanwhile: the broker expects only SASL requests."""
         if self._renewal is None and self.is_open:
             self._stop_timer()
             self._renewal_due = None
@@ -278,7 +278,7 @@ class Connection(asyncio.BufferedProtocol):
             raise self._ended
 
     def _wake(self) -> None:
-        # All of them: who finds no room waits again, and nobody's cancellation can swallow a wake-up.
+        # All of them: those that find no room wait again, and a cancelled one cannot swallow a wake-up.
         waiting, self._waiting = self._waiting, deque()
         for turn in waiting:
             if not turn.done():
@@ -348,7 +348,7 @@ async def open_connection(
     security: Security = PLAINTEXT,
     entropy: Entropy | None = None,
 ) -> Connection:
-    """A connection that has shaken hands; UnreachableError if there is nobody, or nobody who speaks Kafka.
+    """A connection that has shaken hands; UnreachableError if no broker listens there.
 
     AuthenticationError where one side does not trust the other. `entropy` is for security with SASL.
     """

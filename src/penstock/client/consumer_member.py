@@ -29,7 +29,7 @@ _JOINING: Final = 0
 _LEAVING: Final = -1
 _LEAVING_FOR_A_WHILE: Final = -2  # a static member, that is expected back
 
-# The coordinator has gone on without this member: it begins anew, with nothing in its hands.
+# The coordinator has fenced this member: it rejoins without any partition.
 _LOST = frozenset({ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID})
 
 
@@ -138,7 +138,7 @@ class ConsumerProtocolMember:
         )
 
     async def fall_silent(self) -> None:
-        """Go without a word: no more heartbeats."""
+        """Stop without leaving the group: no more heartbeats."""
         task, self._heartbeats = self._heartbeats, None
         if task is not None:
             await cancel_and_wait(task)

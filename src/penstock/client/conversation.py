@@ -67,7 +67,7 @@ class Conversation:
 
     def _read(self, frame: Buffer) -> Message:
         if not self._pending:
-            raise PeerError("the broker sent an answer that nobody asked for")
+            raise PeerError("the broker sent an answer without a request")
         pending = self._pending.popleft()
         correlation_id, position = read_response_header(pending.response.API_KEY, pending.version, frame)
         if correlation_id != pending.correlation_id:

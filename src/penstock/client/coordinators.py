@@ -22,7 +22,7 @@ _SEVERAL_KEYS_SINCE = 4
 async def find_coordinators(
     client: Client, kind: CoordinatorKind, keys: Sequence[str]
 ) -> dict[int, list[str]]:
-    """The keys by the node that coordinates them; AnsweredError for one that nobody does."""
+    """The keys by the node that coordinates them; AnsweredError for one without a coordinator."""
     known = client.cluster.coordinators
     unknown = [key for key in keys if (kind, key) not in known]
     if unknown:

@@ -137,7 +137,7 @@ class Aborted:
 
 
 def read_fetched(batch: memoryview, header: BatchHeader, *, from_offset: int) -> Iterator[Record]:
-    """The records of one batch from an offset on; none of a control batch, which is not anybody's data."""
+    """The records of one batch from an offset on; none of a control batch, which has no user data."""
     if header.is_control or not len(batch):
         return
     for record in read_records(batch, limit=_RECORDS_BYTES_MAX):

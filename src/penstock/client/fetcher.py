@@ -1,7 +1,7 @@
-"""Reads many partitions at once: one request under way to each broker that leads some of them.
+"""Fetches from many partitions at once: one request in flight to each broker that leads some of them.
 
-A broker that goes away, or a leader that moves, is waited for; what only the caller can decide (an offset
-that does not exist any more, a topic that was deleted) is raised.
+It waits for a broker that is down and for a new leader; what only the caller can decide (an offset that is out of
+range, a deleted topic) is raised.
 """
 
 import asyncio
@@ -30,21 +30,21 @@ class Fetcher:
         self._client = client
         self._limits = limits or FetchLimits()
         self._committed_only = committed_only
-        self._under_way: dict[int, asyncio.Task[list[Fetched]]] = {}
+        self._in_flight: dict[int, asyncio.Task[list[Fetched]]] = {}
         self._asked: dict[TopicPartition, int] = {}  # where the last request for each began
         self._failures = 0
         self._failing_since: float | None = None
 
     async def poll(self) -> list[Fetched]:
-        """The first answer to come, at the latest when a broker holds a request back no longer.
+        """The first answer, at the latest after the broker's maximum wait.
 
-        Partitions without news are in it, without records; it is empty while a broker is being waited for.
+        Partitions without new records are in it, too; it is empty while a broker is down.
         """
         try:
             await self._start_missing()
-            if not self._under_way:
+            if not self._in_flight:
                 return []
-            done, _ = await asyncio.wait(self._under_way.values(), return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait(self._in_flight.values(), return_when=asyncio.FIRST_COMPLETED)
             answers = self._collect(done)
         except ClientError as error:
             await self._recover(error)
@@ -55,7 +55,7 @@ class Fetcher:
 
     def advance(self, partition: TopicPartition, offset: int) -> None:
         """The caller has read everything below `offset`."""
-        # To the end of the queue: when an answer is full, those who got little this time come first.
+        # To the end of the order: partitions that got few records in a full answer come first next time.
         self.positions.pop(partition, None)
         self.positions[partition] = offset
 
@@ -64,8 +64,8 @@ class Fetcher:
         self.positions.pop(partition, None)
 
     async def close(self) -> None:
-        tasks = list(self._under_way.values())
-        self._under_way.clear()
+        tasks = list(self._in_flight.values())
+        self._in_flight.clear()
         await cancel_and_wait(*tasks)
 
     async def _start_missing(self) -> None:
@@ -73,16 +73,16 @@ class Fetcher:
         for node_id, partitions in (await self._client.leaders(self.positions)).items():
             # Some may have been left while their leaders were looked for.
             positions = {each: self.positions[each] for each in partitions if each in self.positions}
-            if positions and node_id not in self._under_way:
+            if positions and node_id not in self._in_flight:
                 self._asked |= positions
-                self._under_way[node_id] = self._client.loop.create_task(
+                self._in_flight[node_id] = self._client.loop.create_task(
                     fetch(self._client, node_id, positions, self._limits, committed_only=self._committed_only)
                 )
 
     def _collect(self, done: set[asyncio.Task[list[Fetched]]]) -> list[Fetched]:
         answers: list[Fetched] = []
-        for node_id in [node_id for node_id, task in self._under_way.items() if task in done]:
-            answers += self._under_way.pop(node_id).result()
+        for node_id in [node_id for node_id, task in self._in_flight.items() if task in done]:
+            answers += self._in_flight.pop(node_id).result()
         for fetched in answers:
             if fetched.refusal is not None and fetched.refusal.code != ErrorCode.OFFSET_OUT_OF_RANGE:
                 raise AnsweredError(fetched.refusal, f"fetch from {fetched.partition}")
@@ -90,7 +90,7 @@ class Fetcher:
         return [each for each in answers if self.positions.get(each.partition) == self._asked[each.partition]]
 
     async def _recover(self, error: ClientError) -> None:
-        """Wait and let the next poll ask again, unless that cannot help or has been tried for long enough."""
+        """Wait so that the next poll retries, unless the error is not retriable or `patience_ms` are over."""
         now = self._client.loop.time()
         if self._failing_since is None:
             self._failing_since = now

@@ -166,7 +166,7 @@ class GroupConsumer:
 
     async def _give_up(self, partitions: Collection[TopicPartition]) -> None:
         leaving = {each: self._uncommitted[each] for each in partitions if each in self._uncommitted}
-        # Too late, or nobody there: then whoever gets the partition reads again from the last commit.
+        # Too late, or no coordinator: the next owner of the partition reads again from the last commit.
         with contextlib.suppress(ClientError):
             await self._commit(leaving, patience_ms=_LAST_WORD_MS)
         for partition in partitions:
@@ -218,7 +218,7 @@ class GroupConsumer:
                 self._fetcher.advance(partition, offset)
 
     async def _readable(self, answers: Iterable[Fetched]) -> list[Fetched]:
-        """What of the answers is ours; a position that does not exist any more is set anew."""
+        """What of the answers is ours; a position that is out of range is reset."""
         mine = []
         for fetched in answers:
             if fetched.partition not in self._member.assignment:

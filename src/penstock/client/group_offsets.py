@@ -36,7 +36,7 @@ from penstock.wire.messages.offset_fetch import (
 NO_OFFSET: Final = -1
 NO_EPOCH: Final = -1
 NO_MEMBER: Final = ""
-# What a member is told that asks or commits in its own name after the group has gone on without it, or ahead of it.
+# Errors that a member gets whose generation or member epoch is not the group's.
 GONE_ON: Final = frozenset(
     {
         ErrorCode.ILLEGAL_GENERATION,
@@ -61,7 +61,7 @@ class GroupOffset(NamedTuple):
 
 
 class Membership(NamedTuple):
-    """Who commits: a member in its generation (or member epoch), or nobody in particular."""
+    """Who commits: a member in its generation (or member epoch), or a client that is no member."""
 
     generation: int = NO_EPOCH
     member_id: str = NO_MEMBER

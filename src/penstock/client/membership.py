@@ -50,7 +50,7 @@ class GroupMembership(Protocol):
         ...
 
     async def fall_silent(self) -> None:
-        """Go without a word."""
+        """Stop without leaving the group."""
         ...
 
 

@@ -1,15 +1,15 @@
-"""Tells a person once that a broker does not answer and is tried again, and once that it answers again."""
+"""Reports once that a broker does not answer and is retried, and once that it answers again."""
 
 from collections.abc import Callable
 
 from penstock.client.errors import AnsweredError, ClientError, ConnectionLostError, NoAnswerError
 
-# So often a refusal, as that of a partition without a leader, is tried again before it is told.
-_REFUSALS_UNTOLD = 5
+# An error answer, as for a partition without a leader, is retried so often before it is reported.
+_SILENT_RETRIES = 5
 
 
 class Outages:
-    """What `Client.retrying` and whoever gets answers report to; `say` gets a line now and then."""
+    """`Client.retrying` and callers that get answers report here; `say` gets the lines to show."""
 
     def __init__(self, bootstrap_servers: str, say: Callable[[str], None]) -> None:
         self._bootstrap_servers = bootstrap_servers
@@ -18,7 +18,7 @@ class Outages:
 
     def failed(self, error: ClientError, tries: int) -> None:
         """An attempt failed after `tries` others, and another one follows."""
-        if self._away is not None or not _is_worth_telling(error, tries):
+        if self._away is not None or not _is_worth_reporting(error, tries):
             return
         if isinstance(error, AnsweredError):
             self._away = error.about
@@ -33,9 +33,9 @@ class Outages:
             self._away = None
 
 
-def _is_worth_telling(error: ClientError, tries: int) -> bool:
+def _is_worth_reporting(error: ClientError, tries: int) -> bool:
     if isinstance(error, AnsweredError):
-        return tries >= _REFUSALS_UNTOLD
+        return tries >= _SILENT_RETRIES
     if isinstance(error, ConnectionLostError) and not isinstance(error, NoAnswerError):
-        return tries > 0  # a broker that is stopped closes its connections, and another one leads at once
+        return tries > 0  # a broker that stops closes its connections, and another leads at once
     return True

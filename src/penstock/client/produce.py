@@ -36,7 +36,7 @@ _LAST_VERSION_BY_NAME = 12
 
 
 class ProduceResult(NamedTuple):
-    """Where a batch went; the offset is NO_OFFSET if nobody told (acks=0)."""
+    """Where a batch went; the offset is NO_OFFSET if the broker does not answer (acks=0)."""
 
     base_offset: int
     log_append_time_ms: int = -1

@@ -1,7 +1,7 @@
 """Records to topics: chooses partitions, fills batches, sends them in order, and counts what arrived.
 
 Idempotent where acks and the broker allow it: then a batch that is sent again after a lost answer is still
-appended once. One batch per partition is under way at a time. `transactional_producer` is built on this.
+appended once. One batch per partition is in flight at a time. `transactional_producer` is built on this.
 """
 
 from collections import deque
@@ -15,7 +15,7 @@ from penstock.client.client import Client
 from penstock.client.errors import AnsweredError
 from penstock.client.partitioner import Partitioner
 from penstock.client.produce import ACKS_ALL, ProduceResult, produce
-from penstock.client.transaction_steps import NOBODY, new_identity
+from penstock.client.transaction_steps import NO_IDENTITY, new_identity
 from penstock.records.batch import NO_PRODUCER, NO_SEQUENCE
 from penstock.records.builder import build_batch
 from penstock.records.compression import Codec
@@ -52,7 +52,7 @@ class _Batch(NamedTuple):
 
 @dataclass
 class Tally:
-    """What has arrived in one partition; offsets are -1 where nobody told."""
+    """What was appended to one partition; offsets are -1 where the broker did not answer (acks=0)."""
 
     record_count: int = 0
     bytes_count: int = 0
@@ -104,7 +104,7 @@ class Producer:
         self._transaction: TransactionContext | None = None
 
     def begin(self, transaction: TransactionContext) -> None:
-        """Send what comes now as part of a transaction; sequences start anew where id or epoch is another."""
+        """Send from now on as part of a transaction; sequence numbers restart at 0 where the id or epoch changes."""
         identity = (transaction.producer_id, transaction.producer_epoch)
         if identity != self._producer:
             self._producer = identity
@@ -177,7 +177,7 @@ class Producer:
         )
 
     def _start_over(self) -> None:
-        """Nobody knows whether what failed has arrived: its sequence numbers must not be used for anything else, or
+        """It is unknown whether the failed batch was appended: its sequence numbers must not be reused, or
         the broker would take the next records for these.
         """
         if self._transaction is None:
@@ -245,7 +245,7 @@ class Producer:
 
     async def _identity(self) -> None:
         if self._producer is None:
-            self._producer = await new_identity(self._client) if self._idempotent else NOBODY
+            self._producer = await new_identity(self._client) if self._idempotent else NO_IDENTITY
 
 
 def _error(refusal: Refusal, partition: TopicPartition, batch: _Batch, size: int) -> AnsweredError:

@@ -27,7 +27,7 @@ _RETRIED: Final = (ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT)
 
 
 class Reassignment(NamedTuple):
-    """A move that is under way."""
+    """A reassignment in progress."""
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...]
@@ -76,7 +76,7 @@ def _reassignable(
 async def list_reassignments(
     client: Client, partitions: Sequence[TopicPartition] | None = None
 ) -> dict[TopicPartition, Reassignment]:
-    """The moves under way, of these partitions or of all."""
+    """The reassignments in progress, of these partitions or of all."""
     topics = None
     if partitions is not None:
         topics = [

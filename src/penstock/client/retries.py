@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from penstock.base.errors import ErrorCode
 
-# Somebody else leads now, or the topic is another one: the next attempt needs to know who and which.
+# The leader, the controller or the topic id has changed: the next attempt needs fresh metadata.
 _STALE_METADATA = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,

@@ -37,7 +37,7 @@ class Plain:
 
 
 class OAuthBearer:
-    """OAUTHBEARER: a token that somebody else has signed."""
+    """OAUTHBEARER: a token that an identity provider has signed."""
 
     def __init__(self, token: Secret) -> None:
         if _SEPARATOR in token.reveal() or not token:

@@ -15,7 +15,7 @@ from penstock.client.errors import AuthenticationError
 
 _NO_BINDING: Final = b"n,,"
 ITERATIONS_MIN: Final = 4096
-ITERATIONS_MAX: Final = 1_000_000  # half a second of work; nobody may make us do hours of it
+ITERATIONS_MAX: Final = 1_000_000  # half a second of work; a broker must not cause hours of it
 
 
 class Scram:
@@ -57,7 +57,7 @@ class Scram:
         nonce, count = fields.get(b"r", b""), fields.get(b"i", b"")
         if not nonce.startswith(self._nonce.encode()) or len(nonce) == len(self._nonce):
             raise AuthenticationError(
-                "the broker's SCRAM nonce does not continue ours; somebody may be in between"
+                "the broker's SCRAM nonce does not continue ours; a third party may have altered it"
             )
         iterations = int(count) if count.isdigit() and len(count) < 10 else 0
         if not ITERATIONS_MIN <= iterations <= ITERATIONS_MAX:

@@ -141,7 +141,7 @@ def security_of(settings: Settings) -> Security:
 
 
 def _refuse(settings: Settings, members: tuple[Setting[Any], ...], what: str, protocols: str) -> None:
-    """Credentials that nobody would look at: more likely security.protocol was forgotten than meant."""
+    """Credentials that would not be used: security.protocol was probably forgotten."""
     for setting in members:
         if settings[setting] != setting.default:
             raise SettingError(

@@ -288,7 +288,7 @@ def _retry_elsewhere(code: int, about: str) -> None:
 
 
 async def _wait_until_shown(client: Client, partition_counts: Mapping[str, int]) -> None:
-    """Brokers learn of the controller's changes a moment later; whoever goes on from here expects to find
+    """Brokers learn of the controller's changes a moment later; the caller expects to find
     them.
     """
     if not partition_counts:

@@ -1,4 +1,4 @@
-"""The steps of a transaction, one request each, for whoever puts them together in their own way.
+"""The steps of a transaction, one request each, for callers that combine them in their own way.
 InitProducerId v0-v6, AddPartitionsToTxn v0-v3, EndTxn v0-v5.
 
 `transactional_producer` is the usual way; Spark's sink starts a transaction in one process and ends it in another.
@@ -41,7 +41,7 @@ class ProducerIdentity(NamedTuple):
     producer_epoch: int
 
 
-NOBODY: Final = ProducerIdentity(NO_PRODUCER, NO_EPOCH)
+NO_IDENTITY: Final = ProducerIdentity(NO_PRODUCER, NO_EPOCH)
 
 
 async def has_own_epochs(client: Client) -> bool:
@@ -57,12 +57,12 @@ async def offers_two_phase(client: Client) -> bool:
 
 
 async def new_identity(client: Client) -> ProducerIdentity:
-    """A producer of its own, without transactions; nobody where the broker does not know them."""
+    """A new producer id without transactions; NO_IDENTITY where the broker has no InitProducerId."""
 
     async def attempt() -> ProducerIdentity:
         connection = await client.any_connection()
         if not connection.versions.offers(InitProducerIdRequest):
-            return NOBODY
+            return NO_IDENTITY
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=_NO_TIMEOUT_MS)
         answer = await connection.ask(request, InitProducerIdResponse)
         raise_if_refused(answer.error_code, None, "get a producer id")
@@ -74,7 +74,7 @@ async def new_identity(client: Client) -> ProducerIdentity:
 async def take_over(
     client: Client, transactional_id: str, *, timeout_ms: int, two_phase: bool = False
 ) -> ProducerIdentity:
-    """Be the producer of this id: whoever was is fenced, and what it left open is aborted."""
+    """Become the producer of this id: the previous one is fenced, and its open transaction aborted."""
     answer = await ask_coordinator(
         client,
         CoordinatorKind.TRANSACTION,

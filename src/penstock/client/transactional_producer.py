@@ -91,7 +91,7 @@ class TransactionalProducer:
         return self._producer.tallies
 
     async def start(self) -> None:
-        """Take the id over: whoever had it is fenced, and what it left open is aborted."""
+        """Initialize the transactional id: its previous producer is fenced, and its open transaction aborted."""
         self._own_epochs = await has_own_epochs(self._client)
         self.producer_id, self.producer_epoch = await take_over(
             self._client, self.transactional_id, timeout_ms=self._timeout_ms, two_phase=self._two_phase
@@ -252,7 +252,7 @@ class TransactionalProducer:
 async def end_transaction(
     client: Client, transactional_id: str, *, producer_id: int, producer_epoch: int, committed: bool
 ) -> Refusal | None:
-    """End a transaction from elsewhere: whoever knows its producer id and epoch may. None if it is ended."""
+    """End the transaction of another producer, given its producer id and epoch. None if that succeeded."""
     identity = ProducerIdentity(producer_id, producer_epoch)
     try:
         own_epochs = await has_own_epochs(client)

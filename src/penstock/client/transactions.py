@@ -51,7 +51,7 @@ class TransactionDescription(NamedTuple):
 
 
 class ActiveProducer(NamedTuple):
-    """Somebody who writes to a partition; `transaction_start` is -1 where it has no transaction open there."""
+    """A producer of a partition; `transaction_start` is -1 where it has no open transaction there."""
 
     producer_id: int
     producer_epoch: int

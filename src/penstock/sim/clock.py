@@ -36,5 +36,5 @@ class Clock:
         self._rate = rate
 
     def jump(self, milliseconds: int) -> None:
-        """Somebody sets the date; intervals are not touched."""
+        """Set the date forward or back; intervals are not changed."""
         self._ahead_ms += milliseconds

@@ -5,7 +5,7 @@ acks=all may be lost, but for logs of which every in-sync machine was without po
 has groups and transactions, whose coordinators move with the leaders of their topics. In most of them an operator
 moves replicas, has leaders elected, drains brokers and takes that back, while the cluster balances itself. One plan in
 three has topics of which a majority of the replicas counts, with up to five of them; one in two, writers that have
-several batches under way.
+several batches in flight.
 """
 
 from collections.abc import Callable, Collection
@@ -83,7 +83,7 @@ def _is_by(actors: Collection[str], entry: Entry) -> bool:
 
 
 class _OfCluster(Drawing):
-    """What all plans of clusters have: several nodes, and what can befall them."""
+    """What all plans of clusters have: several nodes, and their faults."""
 
     nodes: int
     session_ms: int

@@ -50,7 +50,7 @@ def _controllers(store: SharedStore, services: dict[int, Services]) -> Iterator[
     elected = json.loads(content)["node_id"]
     active = [node_id for node_id, each in services.items() if each.cluster.controller.is_active]
     if active != [elected]:
-        yield f"broker {elected} was elected, and {active or 'nobody'} acts as the controller"
+        yield f"broker {elected} was elected, but the active controllers are {active}"
     for node_id, each in services.items():
         if each.cluster.image.controller_id != elected:
             yield f"broker {node_id} takes {each.cluster.image.controller_id} for the controller, not {elected}"

@@ -179,5 +179,5 @@ class CoordinationDrawing(Drawing):
         return self.chance.choice([*members, *members, *writers, *transactors])
 
     def _while_ms(self) -> int:
-        """Longer than a session, too: whoever was cut off comes back and finds others in its place."""
+        """Sometimes longer than a session: the member comes back, and its partitions are assigned to others."""
         return self.chance.choice((50, 500, 3_000, 6_000))

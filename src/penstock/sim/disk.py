@@ -38,7 +38,7 @@ class SimDisk:
         size_max: int | None = None,
         can_sync_all: bool = True,
     ) -> None:
-        """`watcher` hears of every operation; `can_sync_all` is whether the system has a call for that."""
+        """`watcher` is called for every operation; `can_sync_all` is whether the system has a call for that."""
         self.faults = DiskFaults()
         self.watcher = watcher
         self.random = random
@@ -116,23 +116,23 @@ class SimDisk:
         return bytes(node.content.cached)
 
     def names(self, path: str) -> list[str]:
-        """What a directory holds at this moment, likewise."""
+        """What a directory holds at this moment, synced or not."""
         return sorted(self._device.directory(path).entries)
 
     def paths(self) -> list[str]:
-        """Every file at this moment, likewise."""
+        """Every file at this moment, synced or not."""
         return [path_of(file) for file in self._device.files()]
 
     # ---- what others do with it
 
     def put(self, directory: str, files: Mapping[str, bytes]) -> None:
-        """Somebody else than the node leaves a directory with files, and the device has it."""
+        """Put a foreign directory with files on the disk, synced."""
         for name, content in files.items():
             self._foreign_files.add(self._device.put(f"{directory}/{name}", content))
         self.foreign.append((directory, files))
 
     def take_away(self, name: str) -> object:
-        """Somebody moves a directory elsewhere; with what comes back it is put back."""
+        """Take a directory away; `put_back` takes what this returns."""
         return self._device.root.take_away(name)
 
     def put_back(self, taken: object) -> None:

@@ -1,4 +1,4 @@
-"""What goes wrong with a simulated disk, beside crashes: decided before each operation, as whoever set it asked for.
+"""What goes wrong with a simulated disk, beside crashes: checked before each operation.
 
 Everything here is set from outside and stays until it is used up or taken back; a crash takes back only the strike.
 """
@@ -12,9 +12,9 @@ from penstock.sim.disk_operations import CHANGES, DiskOperation
 
 
 class Revoked(BaseException):
-    """The crash has come, and whoever still uses the disk is dead; nothing of the node may catch it.
+    """The process was killed, and its code uses the disk once more; nothing of the node may catch this.
 
-    No OSError: a dead node must not take it for a fault of its disk, and tell somebody.
+    No OSError: a killed node must not handle it as a disk error.
     """
 
 
@@ -24,7 +24,7 @@ class DiskFaults:
     def __init__(self) -> None:
         self.full = False  # no append finds room, until it is taken back
         self.nothing_is_cached = False  # every read has to wait for the device
-        self.sync_delay_s = 0.0  # how long a sync takes; whoever runs it off the loop waits that long
+        self.sync_delay_s = 0.0  # how long a sync takes
         self.syncs_fail = False  # as if the next and all others were asked to fail
         self._append_error: int | None = None
         self._append_errors_left = 0

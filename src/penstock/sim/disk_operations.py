@@ -1,4 +1,4 @@
-"""The operations of a disk, as whoever watches it is told of them."""
+"""The operations of a disk, for its watchers."""
 
 from collections.abc import Callable
 from enum import StrEnum
@@ -43,5 +43,5 @@ CHANGES = frozenset(
     }
 )
 
-# Told of each operation before it takes place: what it is, on which path, and how many bytes.
+# Called before each operation: with the operation, the path, and how many bytes.
 Watcher: TypeAlias = Callable[[DiskOperation, str, int], None]

@@ -1,4 +1,4 @@
-"""What a plan is made of: operations of clients and faults, each at a moment, as plain data that goes to JSON and back.
+"""The entries of a plan: operations of clients and faults, each with a time, as plain data, to JSON and back.
 
 An operation is its actor's: one actor does its operations one after the other, so a moment is when one begins at the
 earliest. A fault strikes at its moment, whatever is going on.
@@ -111,7 +111,7 @@ class JoinGroup(CoordinatedOperation):
 
 @dataclass(frozen=True, slots=True)
 class LeaveGroup(CoordinatedOperation):
-    """A member stops; without a word, its group has to find out."""
+    """A member stops, with LeaveGroup or without."""
 
     kind: ClassVar[str] = "leave"
     says_so: bool
@@ -136,7 +136,7 @@ class ClusterOperation(Operation):
 
 @dataclass(frozen=True, slots=True)
 class GrowTopic(ClusterOperation):
-    """Ask for so many partitions more than the plan has; nobody writes to them."""
+    """Ask for so many partitions more than the plan has; no producer writes to them."""
 
     kind: ClassVar[str] = "grow"
     topic: str
@@ -145,7 +145,7 @@ class GrowTopic(ClusterOperation):
 
 @dataclass(frozen=True, slots=True)
 class MoveReplicas(ClusterOperation):
-    """Ask for other replicas of a partition; none: give up the exchange that is under way."""
+    """Reassign a partition; without replicas: cancel its reassignment."""
 
     kind: ClassVar[str] = "move"
     topic: str
@@ -180,7 +180,7 @@ class UndrainBroker(ClusterOperation):
 
 @dataclass(frozen=True, slots=True)
 class Fault(Entry):
-    """Something that goes wrong at a node; with `when`, as soon as that is seen in that phase, or a while later."""
+    """A fault of a node; with `when`, injected when the node enters that phase, or after a while."""
 
     when: str | None = field(default=None, kw_only=True)
     node: int = field(default=1, kw_only=True)
@@ -197,7 +197,7 @@ class CrashProcess(Fault):
 
 @dataclass(frozen=True, slots=True)
 class CrashMachine(Fault):
-    """The power goes, likewise."""
+    """The machine loses power, at the moment or in the middle of its next changes on disk, and is started again."""
 
     kind: ClassVar[str] = "crash-machine"
     down_ms: int
@@ -214,7 +214,7 @@ class Restart(Fault):
 
 @dataclass(frozen=True, slots=True)
 class CutNetwork(Fault):
-    """A client and the broker cannot reach each other for a while; nobody is told."""
+    """A client and the broker cannot reach each other for a while; connections stay open."""
 
     kind: ClassVar[str] = "cut"
     actor: str
@@ -316,7 +316,7 @@ class SkewClock(Fault):
 
 @dataclass(frozen=True, slots=True)
 class CopyForeignDirectory(Fault):
-    """Somebody copies a directory into the broker's data directory, if nothing has its name: with photos in it, or a
+    """A directory is copied into the broker's data directory, if none has its name: with photos in it, or a
     partition of another cluster.
     """
 
@@ -327,7 +327,7 @@ class CopyForeignDirectory(Fault):
 
 @dataclass(frozen=True, slots=True)
 class StartWithoutMetadata(Fault):
-    """The broker is killed and started without its metadata: they were lost, or are a cluster's that nobody told it of.
+    """The broker is killed and started without its metadata: they were lost, or ZooKeeper was not configured.
     After it has refused it is started as it should be.
     """
 
@@ -337,12 +337,12 @@ class StartWithoutMetadata(Fault):
 
 @dataclass(frozen=True, slots=True)
 class ClusterFault(Fault):
-    """What befalls one of several nodes: only plans of clusters have these."""
+    """A fault of one of several nodes: only plans of clusters have these."""
 
 
 @dataclass(frozen=True, slots=True)
 class CrashSilently(ClusterFault):
-    """The broker is gone, and nobody is told; its disk keeps what was written."""
+    """The broker is killed without closing its connections; its disk keeps what was written."""
 
     kind: ClassVar[str] = "crash-silently"
     down_ms: int
@@ -350,7 +350,7 @@ class CrashSilently(ClusterFault):
 
 @dataclass(frozen=True, slots=True)
 class PauseNode(ClusterFault):
-    """The broker stands still, and goes on as if nothing had been."""
+    """The broker is paused and resumed, as by SIGSTOP and SIGCONT."""
 
     kind: ClassVar[str] = "pause"
     for_ms: int

@@ -3,7 +3,7 @@
 Whatever runs on asyncio runs here unchanged, as long as it needs no threads, no sockets and no processes of the
 system. Each process (`SimProcess`) sees its own clock and its own address in the network.
 
-Tasks and futures are hashed by their number: where somebody keeps them in a set, the order is the same in every run.
+Tasks and futures are hashed by their number: so a set of them has the same order in every run.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ _ExceptionHandler = Callable[[asyncio.AbstractEventLoop, dict[str, Any]], object
 
 
 class DeadlockError(RuntimeError):
-    """Nobody can go on, and no timer will change that."""
+    """No callback is runnable, and no timer is set."""
 
 
 class OutOfTimeError(RuntimeError):
@@ -96,7 +96,7 @@ class VirtualEventLoop(asyncio.AbstractEventLoop):
         return process.enter(lambda: self.create_task(coroutine))
 
     def kill(self, process: SimProcess) -> None:
-        """End a process as `kill -9` does. What the network makes of it, the network is told by the caller."""
+        """End a process as `kill -9` does. The caller closes its connections with `Network.lose_process`."""
         process.kill()
         for task in process.tasks:
             silence_pending_warning(task)
@@ -282,7 +282,7 @@ class VirtualEventLoop(asyncio.AbstractEventLoop):
         return self._closed
 
     def close(self) -> None:
-        """The end of the world: what still waits is put away without being told. Fine to repeat."""
+        """End the simulation: pending tasks are closed without being run. Fine to repeat."""
         if self._closed:
             return
         self._closed = True

@@ -2,7 +2,7 @@
 
 Each process (`SimProcess`) runs its callbacks in the order it asked for them, as on a loop of its own. Which of several
 processes that could go on goes next is chosen by the seed. When none can, time moves on to the next timer; when
-there is no timer either, everybody waits for somebody, and that is a deadlock.
+there is no timer either, the run is deadlocked.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from penstock.sim.process import SimHandle, SimProcess
 
-# What one callback may take at most: time never stands still, and two of them never happen at one moment.
+# The most virtual time that one callback takes: time always advances, and no two callbacks run at the same time.
 CALLBACK_S_MAX = 20e-6
 
 # Most timers are called off before they are due. Their heap is cleaned whenever it has doubled, and not below this.
@@ -39,7 +39,7 @@ class StepKind(Enum):
 
 
 class Problem(NamedTuple):
-    """An exception that nobody caught: a bug, or a program that did not care."""
+    """An exception that no code caught."""
 
     process: str
     message: str
@@ -96,7 +96,7 @@ class Kernel:
         return self._hash.hexdigest()
 
     def report(self, process: SimProcess, message: str, error: BaseException | None) -> None:
-        """Nobody caught this. Of a killed process nobody wants to know."""
+        """Record an uncaught exception, unless its process was killed."""
         if not process.killed and not self.is_over:
             self.problems.append(Problem(process.name, message, error))
 

@@ -50,7 +50,7 @@ class MountedFile:
     def read(self, position: int, count: int) -> bytes:
         node = self._live()
         self._disk.note(DiskOperation.READ, self.path, count)
-        node.content.cold_upto = 0  # whoever reads a file reads it ahead
+        node.content.cold_upto = 0  # the system reads ahead
         return node.content.read(position, count)
 
     def truncate(self, size: int) -> None:
@@ -117,7 +117,7 @@ class MountedDisk:
         self._locked.clear()
 
     def take_delay_s(self) -> float:
-        """How long the operations since the last call would have taken: for whoever ran them off the loop."""
+        """How long the operations since the last call would have taken: for callers that ran them off the loop."""
         delay_s, self._delay_s = self._delay_s, 0.0
         return delay_s
 

@@ -23,7 +23,7 @@ Made = asyncio.Future[tuple[asyncio.Transport, asyncio.BaseProtocol]]
 ANY_ADDRESS = ("0.0.0.0", "::", "")
 OWN_ADDRESS = ("localhost", "127.0.0.1", "::1")
 
-# When nobody answers, a system asks again after one second, two, four ..., and gives up in the end.
+# SYN retries: after one second, two, four, and so on; then the connection attempt fails.
 CONNECT_RETRY_S = 1.0
 CONNECT_S_MAX = 127.0
 
@@ -31,7 +31,7 @@ EPHEMERAL_PORTS_FROM = 40_000
 
 
 class SimServer:
-    """Somebody listens."""
+    """A listening socket."""
 
     def __init__(self, network: "Network", process: SimProcess, port: int, factory: Factory) -> None:
         self.process = process
@@ -73,7 +73,7 @@ class Network:
         return self._up[host]
 
     def resolve(self, process: SimProcess, host: str) -> str:
-        """The host that a name means to somebody; `socket.gaierror` if there is none."""
+        """The host that a name resolves to for a process; `socket.gaierror` if there is none."""
         if host in OWN_ADDRESS or host in ANY_ADDRESS:
             return process.host
         if host not in self._up:
@@ -120,7 +120,7 @@ class Network:
             link.restore()
 
     def reset(self, one: str, other: str) -> int:
-        """Break every connection between two hosts, so that both ends hear of it; how many there were."""
+        """Break every connection between two hosts, visibly for both ends; returns how many there were."""
         ends = self._between(one, other)
         self._tell("reset", one, other, len(ends))
         for end in ends:
@@ -128,7 +128,7 @@ class Network:
         return len(ends) // 2
 
     def half_open(self, host: str, peer: str) -> int:
-        """Break every connection between two hosts so that `peer` hears of it and `host` never does."""
+        """Break every connection between two hosts visibly for `peer` only: `host` never notices."""
         ends = [end for end in self._between(host, peer) if end.process.host == peer]
         self._tell("half open", host, peer, len(ends))
         for end in ends:
@@ -137,7 +137,7 @@ class Network:
         return len(ends)
 
     def lose_process(self, process: SimProcess, *, silently: bool = False) -> None:
-        """A process was killed: its servers are gone, and its peers are told, or not."""
+        """A process was killed: its servers are gone, and its connections are closed, unless `silently`."""
         for server in [each for each in self._servers.values() if each.process is process]:
             self.close_server(server)
         for end in [each for each in self._ends if each.process is process]:
@@ -145,7 +145,7 @@ class Network:
             self.forget(end)
 
     def lose_machine(self, host: str) -> None:
-        """A machine is without power: nothing reaches it, nobody is told."""
+        """A machine is without power: nothing reaches it, and its connections are not closed."""
         self._up[host] = False
         for end in [each for each in self._ends if each.process.host == host]:
             end.vanish(None)
@@ -225,7 +225,7 @@ class Network:
     # For transports.
 
     def at(self, time: float, callback: Callable[[], object]) -> None:
-        """Let something happen on the way, whoever lives or dies meanwhile."""
+        """Schedule a callback of the network itself, which no killed process can stop."""
         self.kernel.call_at(time, self._process, self._process.context, callback)
 
     def soon(self, process: SimProcess, callback: Callable[..., object], *args: Any) -> None:
@@ -240,7 +240,7 @@ class Network:
         return size
 
     def parting_signal(self) -> Signal:
-        """What a system says for a process that closed in a hurry: that depends on what was under way."""
+        """How a system closes the connection of a process that ended: FIN, or RST if bytes were not read."""
         return Signal.RESET if self._chance.random() < 0.5 else Signal.END
 
     def forget(self, end: SimTransport) -> None:
@@ -299,7 +299,7 @@ class _Attempt:
         self._network.soon(self._process, _fail, self._made, error)
 
     def _make(self, end: SimTransport) -> None:
-        if self._made.done():  # nobody waits for it any more
+        if self._made.done():  # the caller was cancelled
             end.abort()
             return
         protocol = self._factory()

@@ -65,7 +65,7 @@ class Node:
         self._make_store = make_store
         self._work: SimWork | None = None
         # Told when the broker has ended by itself, as a process that exits: a supervisor would start it again.
-        self.on_exit: Callable[[], None] = _nobody_supervises
+        self.on_exit: Callable[[], None] = _stay_down
         self._is_stopping = False
         self._outcomes: dict[asyncio.Future[Any], None] = {}
         simulation.network.know_host(self.host)
@@ -114,7 +114,7 @@ class Node:
                 self._end_life(silently=False)
 
     def crash_process(self, *, silently: bool = False) -> None:
-        """Kill the broker, as `kill -9` does: the disk keeps what was written. Peers hear of it unless `silently`."""
+        """Kill the broker, as `kill -9` does: the disk keeps what was written. Connections close, unless `silently`."""
         self._tell("crash of the process", silently, self.phases.now.value)
         self._end_life(silently=silently)
 
@@ -184,7 +184,7 @@ class Node:
                 outcome.set_exception(NodeCrashedError(f"{process.name} crashed"))
 
     async def _outcome(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Let the node do something; it may die over it, and whoever waits must hear of that."""
+        """Run a coroutine as the node; NodeCrashedError if the node is killed meanwhile."""
         assert self.process is not None
         outcome: asyncio.Future[T] = self._simulation.loop.create_future()
         self._outcomes[outcome] = None
@@ -227,5 +227,5 @@ class Node:
             self._simulation.kernel.note(StepKind.WRITE, self.host, operation.value, path, count)
 
 
-def _nobody_supervises() -> None:
-    """It stays down until somebody starts it."""
+def _stay_down() -> None:
+    """The default for `on_exit`: the node stays down until it is started."""

@@ -1,6 +1,6 @@
-"""What a node is doing, as far as one can see from outside: from what passes its disk and its network.
+"""What a node is doing, derived from its disk and network operations.
 
-A fault that strikes is counted under the phase it struck in, so that a summary shows which were never tried.
+A fault is counted by the phase in which it was injected, so that a summary shows which combinations were not tried.
 """
 
 from collections.abc import Callable
@@ -36,12 +36,12 @@ class Phase(StrEnum):
 
 
 class NodePhases:
-    """The phase of one node: told of what passes its seams, asked when a fault strikes."""
+    """The phase of one node, derived from its disk and network operations."""
 
     def __init__(self) -> None:
         self._life = Phase.DOWN
         self._doing = Phase.IDLE
-        self.listener: Callable[[Phase], None] | None = None  # hears of each phase as it is seen
+        self.listener: Callable[[Phase], None] | None = None  # called with each phase
 
     @property
     def now(self) -> Phase:
@@ -69,7 +69,7 @@ class NodePhases:
         self._see(Phase.REPLY)
 
     def on_idle(self) -> None:
-        """Nothing of the node is runnable, and nothing of it is under way."""
+        """The node has nothing to run, and no work off the loop is pending."""
         self._doing = Phase.IDLE
 
     def watch(self, operation: DiskOperation, path: str, count: int) -> None:  # noqa: ARG002

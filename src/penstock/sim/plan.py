@@ -37,7 +37,7 @@ class WriterPlan:
     name: str
     idempotent: bool
     acks: int
-    pipelines: bool = False  # has several batches under way, as librdkafka does
+    pipelines: bool = False  # has several batches in flight, as librdkafka does
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class Plan:
 
     @property
     def is_coordinated(self) -> bool:
-        """Whether somebody in it needs a coordinator."""
+        """Whether an actor of the plan needs a coordinator."""
         return bool(self.members or self.transactors)
 
     def with_entries(self, entries: Sequence[Entry]) -> "Plan":
@@ -186,7 +186,7 @@ class Drawing:
         )
 
     def _moment_ms(self) -> int:
-        """Mostly together with others: what happens one by one meets nobody half-way."""
+        """Mostly several at once: faults one by one would not overlap with operations."""
         if self.chance.random() < 0.3:
             return self.chance.randrange(self.duration_ms)
         return self.chance.choice(self.busy_ms) + self.chance.randrange(_BUSY_FOR_MS)

@@ -1,4 +1,4 @@
-"""A simulation: the kernel, the loop, the network, and whoever lives in it."""
+"""A simulation: the kernel, the loop, the network, the nodes and the clients."""
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from types import TracebackType

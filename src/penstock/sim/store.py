@@ -1,7 +1,7 @@
 """The metadata store as a process of the simulation has it: a session with a `StoreServer`, over a way that can break.
 
 As with ZooKeeper: pings keep the session alive; a broken way suspends it and rings all watches; the store tries
-again until it is told that the session goes on, or is over.
+again until the server confirms the session, or says that it has expired.
 """
 
 import asyncio

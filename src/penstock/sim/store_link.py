@@ -33,7 +33,7 @@ class Direction:
         self._receiver.call_later(self._last_due - now, self._deliver)
 
     def break_off(self) -> None:
-        """What is under way is lost."""
+        """Break the link; messages in flight are lost."""
         self._is_broken = True
         self._under_way.clear()
 

@@ -2,7 +2,7 @@
 
 It stands for a whole ensemble and never fails itself; what fails is the way to it (`StoreServer.cut`), a session
 (`StoreServer.expire`), and the processes that have sessions: one that is not heard of for its timeout is expired.
-Leaves out servers that lag behind others: what one session was told is what all others would be told.
+Leaves out servers that lag behind others: all sessions see the same state.
 """
 
 import random
@@ -31,7 +31,7 @@ class ServerSession:
 
 
 class StoreServer:
-    """Opens stores that share a tree. `loop` is a process of its own, one that nobody kills."""
+    """Opens stores that share a tree. `loop` is a process of its own, which is never killed."""
 
     def __init__(self, loop: Loop, chance: random.Random) -> None:
         self._loop = loop
@@ -42,7 +42,7 @@ class StoreServer:
         self._session_count = 0
         self._node_watches: Watches = {}
         self._child_watches: Watches = {}
-        self.on_change: Callable[[str], None] | None = None  # for whoever looks on from outside
+        self.on_change: Callable[[str], None] | None = None  # for observers outside of the simulation
 
     async def open(self, loop: Loop, *, session_timeout_ms: int = SESSION_TIMEOUT_MS) -> SimStore:
         """A store with a session of its own, for the process whose loop it is."""
@@ -83,13 +83,13 @@ class StoreServer:
         """A store connects: for the first time with number 0, else to go on with its session."""
         if number == 0:
             number = self._begin(timeout_s)
-        if self._hears(number):
+        if self._is_connected(number):
             link.to_store.send(store.accepted, link, number)
         else:
             link.to_store.send(store.expired)
 
     def ping(self, store: SimStore, link: StoreLink, number: int) -> None:
-        if self._hears(number):
+        if self._is_connected(number):
             link.to_store.send(store.hear)
         else:
             link.to_store.send(store.expired)
@@ -99,7 +99,7 @@ class StoreServer:
     ) -> None:
         """Carry out a request of a session and send what it answers, or the error it raises."""
         try:
-            if not self._hears(number):
+            if not self._is_connected(number):
                 raise SessionExpiredError("the session with the metadata store expired")
             outcome = request(number)
         except StoreError as error:
@@ -140,7 +140,7 @@ class StoreServer:
         self._loop.call_later(timeout_s, self._end_if_silent, session)
         return session.number
 
-    def _hears(self, number: int) -> bool:
+    def _is_connected(self, number: int) -> bool:
         session = self._sessions.get(number)
         if session is not None:
             session.heard_at = self._loop.time()
@@ -156,7 +156,7 @@ class StoreServer:
             self._end(session)
 
     def _end(self, session: ServerSession) -> None:
-        """Its ephemeral nodes go at once. It is told when it asks for something."""
+        """End a session: its ephemeral nodes are deleted at once, and its next request fails."""
         del self._sessions[session.number]
         owned = [path for path, owner in self._owners.items() if owner == session.number]
         self.change([Delete(path) for path in owned], session.number)

@@ -60,8 +60,8 @@ class Pipe:
         self._lost_since: float | None = None
         self.sender: SimTransport
         self.receiver: SimTransport
-        self.unread = 0  # bytes that were sent and that nobody has read
-        self.is_silent = False  # everything is lost on the way, and nobody is told
+        self.unread = 0  # bytes that were sent and not read
+        self.is_silent = False  # all packets are dropped, and neither end notices
 
     def send(self, segment: Segment) -> None:
         size = len(segment) if isinstance(segment, bytes) else 0

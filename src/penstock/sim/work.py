@@ -1,6 +1,6 @@
-"""Work off the loop, done in line: a while after it was asked for, and told of a while after it was done.
+"""Work off the loop, simulated: it is done some time after the call, and its result is delivered some time later.
 
-Between the two the process runs on, and may be killed: then the work was done and nobody knows.
+Between the two the process runs on, and may be killed: then the work is done without a result.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ class SimWork:
 
     @property
     def is_pending(self) -> bool:
-        """Whether something was asked for and not told of."""
+        """Whether a result is still to be delivered."""
         return bool(self._pending)
 
     def run(self, function: Callable[[], T]) -> asyncio.Future[T]:
@@ -46,7 +46,7 @@ class SimWork:
         return future
 
     def close(self) -> None:
-        """What has not started is cancelled, what is done is told of. Fine to repeat."""
+        """Cancel what has not started, and deliver the results of what is done. Fine to repeat."""
         self._closed = True
         pending, self._pending = self._pending, {}
         for future, tell in pending.items():
@@ -70,7 +70,7 @@ class SimWork:
             tell()
 
     def _outcome(self, function: Callable[[], T], future: "asyncio.Future[T]") -> Callable[[], None]:
-        """Run the function; what it came to is told by calling what this returns."""
+        """Run the function; calling what this returns delivers its result or exception."""
         try:
             result = function()
         except Exception as error:

@@ -113,7 +113,7 @@ class BatchReader(DataSourceReader):
 
 
 class FilteringBatchReader(TakesFilters, BatchReader):
-    """Is told the filters of a query before it plans."""
+    """Gets the filters of a query before it plans."""
 
 
 def _check_order(start: Positions, end: Positions) -> None:

@@ -1,7 +1,7 @@
 """One task's ranges, from the broker to Arrow. In tasks.
 
 Batches come raw over the client, are held against their checksums, decompressed and laid out as columns; no Python
-object is made per record. While an answer is worked on, requests for what follows are already under way: for the next
+object is made per record. While an answer is worked on, requests for what follows are already in flight: for the next
 part of the range, and for the beginnings of the ranges after it. Records of aborted transactions and control records
 are passed over.
 """
@@ -100,7 +100,7 @@ def _batches(
 
 
 class _Prefetch:
-    """The answers to fetches of ranges, one after the other; others are under way while one is worked on."""
+    """The answers to fetches of ranges, one after the other; others are in flight while one is worked on."""
 
     def __init__(self, blocking: BlockingClient, wanted: Iterable[OffsetRange], rules: ReadRules) -> None:
         self.ranges = [each for each in wanted if each.size > 0]
@@ -117,7 +117,7 @@ class _Prefetch:
             yield fetched
 
     def close(self) -> None:
-        """Nobody wants the answers that are under way."""
+        """Drop the answers that are in flight."""
         if self._under_way:
             self._blocking.run(self._call_off())
 
@@ -218,7 +218,7 @@ async def _check_end(client: Client, wanted: OffsetRange, position: int) -> None
     end = (await find_offsets(client, {partition: LATEST}))[partition]
     if end < wanted.end:
         lost = Lost(partition, max(position, end), wanted.end, f"the log ends at offset {end} now")
-        report_loss(lost, fail=True)  # what a crash has cut off may be written anew: nobody can skip that
+        report_loss(lost, fail=True)  # truncated offsets may be written again: they cannot be skipped
 
 
 async def _skip_lost(client: Client, wanted: OffsetRange, position: int, rules: ReadRules) -> Fetched:

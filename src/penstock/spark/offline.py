@@ -166,7 +166,7 @@ class OfflineReader(DataSourceReader):
 
 
 class FilteringOfflineReader(TakesFilters, OfflineReader):
-    """Is told the filters of a query before it plans."""
+    """Gets the filters of a query before it plans."""
 
 
 def _read(part: SegmentRange, schema: StructType, settings: Settings) -> Iterator[pa.RecordBatch]:

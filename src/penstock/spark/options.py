@@ -240,7 +240,7 @@ BUFFER_BYTES = long(
 TRANSACTION_TIMEOUT_MS = integer(
     "kafka.transaction.timeout.ms",
     600_000,
-    "When a broker gives up a transaction that nobody ends: longer than a batch takes, and a restart of the query "
+    "When a broker aborts a transaction that was not ended: longer than a batch takes, and a restart of the query "
     "after a crash. Brokers refuse more than they allow. Streams on brokers with prepared transactions have none.",
     allowed=Between(1, INT_MAX),
 )

@@ -114,7 +114,7 @@ def gathered(pieces: Sequence[OffsetRange], *, size_min: int) -> list[tuple[Offs
 def answer_bytes_min(*, bytes_read: int, offsets_read: int, offsets_left: int, bytes_max: int) -> int:
     """How much the next answer about a range should have at least; 1 is anything.
 
-    Each answer has its price, and a broker makes them short as long as nobody asks for more. Towards the end of a range
+    Each answer has its price, and a broker keeps them short unless more is asked for. Towards the end of a range
     it would wait for what never comes, so how much is left is guessed from how large the records were so far.
     """
     if offsets_read <= 0 or bytes_max < 2 * ANSWER_BYTES:

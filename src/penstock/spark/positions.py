@@ -1,6 +1,6 @@
 """Offsets as people and checkpoints write them. Pure.
 
-    Place       where to begin or end, before anybody has looked: an end of the log, an offset, a time
+    Place       where to begin or end, before it is resolved: an end of the log, an offset, a time
     Positions   the next offset to read, per partition
     Reached     what a stream's checkpoint keeps: positions, the ids of the topics, the group that shows progress
 
@@ -178,7 +178,7 @@ class Reached(NamedTuple):
     topic_ids: Mapping[str, str]  # in hexadecimal; none of brokers that are too old to have ids
     group: str | None
 
-    def made_anew(self, topic_ids: Mapping[str, str]) -> set[str]:
+    def recreated_topics(self, topic_ids: Mapping[str, str]) -> set[str]:
         """The topics that have other ids now: they were deleted and created again since."""
         return {
             topic for topic, topic_id in topic_ids.items() if self.topic_ids.get(topic, topic_id) != topic_id

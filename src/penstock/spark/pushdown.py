@@ -74,7 +74,7 @@ def takes_filters(settings: Settings) -> bool:
 
 
 class TakesFilters:
-    """Mixed into a reader that is told the filters of a query before it plans, and looks at `_narrowing` then."""
+    """Mixed into a reader that gets the filters of a query before it plans, and looks at `_narrowing` then."""
 
     _narrowing: Narrowing
 

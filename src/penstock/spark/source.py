@@ -1,4 +1,4 @@
-"""`PenstockDataSource`: what Spark makes when somebody says `format("penstock")`, and asks for readers and writers."""
+"""`PenstockDataSource`: what Spark creates for `format("penstock")`, and asks for readers and writers."""
 
 from collections.abc import MutableMapping
 

@@ -2,7 +2,7 @@
 
 Spark keeps one reader on the driver for a run of a query and asks it how far the next batch goes (`latestOffset`) and
 who reads what (`partitions`); tasks call `read` on a copy. The first offsets are looked up once and stay in the
-checkpoint. `latestOffset` is told where the last batch ended; that batch is done, so its end is what is committed as
+checkpoint. `latestOffset` gets the end of the last batch; that batch is done, so its end is what is committed as
 progress (Spark's own `commit` comes a batch later, and for the last one never).
 """
 
@@ -147,15 +147,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _continued(self, reached: Reached, found: FoundPartitions) -> Positions:
         """Where each partition that is there now goes on. New ones begin at 0, and so do those of a topic that was
         deleted and created again."""
-        anew = reached.made_anew(found.topic_ids)
-        for topic in sorted(anew):
+        recreated = reached.recreated_topics(found.topic_ids)
+        for topic in sorted(recreated):
             self._lost(topic, reached, "the topic was deleted and created again")
         for topic in sorted(
             {each.topic for each in reached.positions} - {each.topic for each in found.partitions}
         ):
             self._lost(topic, reached, "the topic was deleted")
         return {
-            each: 0 if each.topic in anew else reached.positions.get(each, 0) for each in found.partitions
+            each: 0 if each.topic in recreated else reached.positions.get(each, 0)
+            for each in found.partitions
         }
 
     def _lost(self, topic: str, reached: Reached, reason: str) -> None:
@@ -196,8 +197,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return waits
 
     async def _plan(self, client: Client, start: Reached, end: Reached) -> list[OffsetRange]:
-        anew = start.made_anew(end.topic_ids)
-        begin = {each: offset for each, offset in start.positions.items() if each.topic not in anew}
+        recreated = start.recreated_topics(end.topic_ids)
+        begin = {each: offset for each, offset in start.positions.items() if each.topic not in recreated}
         wanted = ranges(begin, end.positions)
         there = await self._still_there(client, wanted)
         left, lost = below_start(there, await log_starts(client, [each.partition for each in there]))

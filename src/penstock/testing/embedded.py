@@ -92,7 +92,7 @@ class EmbeddedBroker(RecordHelpers):
         self._thread.start()
         try:
             ready.result()
-        except BaseException:  # also of whoever is tired of waiting, while the broker comes up
+        except BaseException:  # also a KeyboardInterrupt while the broker starts
             self._end_thread(cleanly=True)
             raise
         return self

@@ -88,7 +88,7 @@ class Faults:
 
 
 def _is_running(loop: asyncio.AbstractEventLoop) -> bool:
-    """Whether whoever asks runs on the loop, and must not wait for it."""
+    """Whether the caller runs on the loop, and so must not wait for it."""
     try:
         return asyncio.get_running_loop() is loop
     except RuntimeError:

@@ -49,7 +49,7 @@ class Life:
         return cls(broker, mortal, loop, work[0], faults)
 
     def _fail(self, _failure: "asyncio.Future[str]") -> None:
-        """The directory has failed: nobody is answered any more. Who stops or kills it sees to the rest."""
+        """The data directory has failed: no request is answered any more, until the broker is stopped or killed."""
         self._ending = asyncio.get_running_loop().create_task(self.broker.abandon())
 
     async def stop(self) -> None:
@@ -65,7 +65,7 @@ class Life:
         self._loop.close_servers()
         asyncio.get_running_loop().set_exception_handler(
             lambda *_: None
-        )  # nobody hears a dead broker's complaints
+        )  # errors of a killed broker do not matter
         others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
         await cancel_and_wait(*others)
         await self._faults.settle()

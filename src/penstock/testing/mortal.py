@@ -15,7 +15,7 @@ from penstock.world.disk import Disk, DiskUsage, File, FileReading, Lock
 
 
 class Killed(BaseException):
-    """Somebody who is dead wants to change a disk. No OSError: nothing of the broker may take it for a fault."""
+    """Code of a killed broker tries to change its disk. No OSError: the broker must not handle it as a disk error."""
 
 
 class MortalFile(FileReading):

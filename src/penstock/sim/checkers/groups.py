@@ -24,9 +24,9 @@ def find_lost_commits(history: History) -> Iterator[Anomaly]:
             if not _may_be_read(read, setting[read.offset], newest):
                 last = max(done.before, key=lambda commit: commit.ended, default=None)
                 told = (
-                    "nobody was told anything"
+                    "no commit was acknowledged"
                     if last is None
-                    else f"{last.actor} was told that {last.offset}"
+                    else f"{last.actor} got an acknowledgement that {last.offset}"
                 )
                 what = f"{told} is committed; later it was {read.offset}"
                 yield Anomaly(AnomalyKind.LOST_COMMIT, log_of(*where), what)
@@ -67,7 +67,7 @@ class _Done:
 def find_backward_commits(history: History) -> Iterator[Anomaly]:
     """Members go on from where their group is, so it never goes back.
 
-    But for a commit that nobody heard of again: it may have come late, and have taken the group back itself.
+    Except after a commit without an answer: it may have been applied late.
     """
     for where, commits in _by_partition(history).items():
         late = [commit for commit in commits if commit.outcome is OperationOutcome.UNKNOWN]

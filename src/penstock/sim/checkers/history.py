@@ -82,7 +82,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Poll:
-    """One answer to one reader: all there is in [position, next_position), as the reader was told."""
+    """One answer to one reader: all there is in [position, next_position), as answered."""
 
     actor: str
     session: int  # a reader that chooses another position begins a new one
@@ -109,7 +109,7 @@ class SeenTransaction:
 
 
 class Crash(NamedTuple):
-    """A node that has logs went down. `logs`: of one of several nodes, those of which it had what nobody else had."""
+    """A node that has logs went down. `logs`: in a cluster, those whose records no other node had."""
 
     at: int
     kind: CrashKind
@@ -127,14 +127,14 @@ class DamagedLog(NamedTuple):
 
 
 class RecordDeletion(NamedTuple):
-    """Somebody asked to have everything below an offset deleted; whether that was answered is no matter."""
+    """A DeleteRecords request up to an offset, answered or not."""
 
     log: LogName
     before_offset: int
 
 
 class Unreadable(NamedTuple):
-    """When all was over, nobody could read these offsets: what lies there is as good as lost."""
+    """At the end of the run, no reader could read these offsets: the records there count as lost."""
 
     log: LogName
     first_offset: int
@@ -142,7 +142,7 @@ class Unreadable(NamedTuple):
 
 
 class FinalRead(NamedTuple):
-    """When all was over, a log was read from its start to its end."""
+    """At the end of the run, a log was read from its start to its end."""
 
     log: LogName
     start: int

@@ -1,4 +1,4 @@
-"""All that a history says about one log: which message was told to lie where, by whom, in which era."""
+"""All that a history says about one log: which message lies at which offset, who observed it, in which era."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,7 +20,7 @@ from penstock.sim.checkers.promises import Eras, promises_anything
 
 
 class Acked(NamedTuple):
-    """A send whose place was told."""
+    """A send whose offset was acknowledged."""
 
     era: int
     send: Send
@@ -65,9 +65,9 @@ class LogView:
         self.read = [
             (era, poll) for poll in self.polls if (era := self.eras.of(poll.began, poll.ended)) is not None
         ]
-        # Per era: the messages told to lie at an offset, each once, in the order in which they were told.
+        # Per era: the messages observed at an offset, each once, in the order of observation.
         self.at: dict[int, dict[int, dict[int, None]]] = defaultdict(lambda: defaultdict(dict))
-        # Per era: the offsets of a message, likewise; and whether a reader saw it.
+        # Per era: the offsets of each message; and the messages that a reader saw.
         self.offsets: dict[int, dict[int, dict[int, None]]] = defaultdict(lambda: defaultdict(dict))
         self.seen: dict[int, set[int]] = defaultdict(set)
         self._collect()

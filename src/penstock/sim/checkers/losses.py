@@ -11,7 +11,7 @@ from penstock.sim.checkers.log_view import LogView
 
 
 def find_losses(view: LogView) -> Iterator[Anomaly]:
-    """Lost and unseen writes, and polls that skip. A message is told of once."""
+    """Lost and unseen writes, and polls that skip. Each message is reported once."""
     told: set[int] = set()
     excuses = Excuses(view)
     for find in (_passed_over, _beyond_the_ends, _unreadable, _holes):
@@ -77,7 +77,7 @@ def _may_be_below(
 
 
 def _unreadable(view: LogView, excuses: Excuses) -> Iterator[tuple[int, Anomaly]]:
-    """What nobody can read any more is lost, unless the device is to blame."""
+    """Unreadable records are lost, unless the device damaged them."""
     final = view.final
     era = None if final is None else view.eras.of(final.at, final.at)
     if final is None or era is None or view.eras.damaged:
@@ -96,7 +96,7 @@ def _unreadable(view: LogView, excuses: Excuses) -> Iterator[tuple[int, Anomaly]
 def _holes(view: LogView, excuses: Excuses) -> Iterator[tuple[int, Anomaly]]:
     """A crash may take a log's end, never its middle: below what is still there, all is still there.
 
-    A compacted log may have gaps anywhere, so that nobody can tell: what of it was not on the device may be missing.
+    A compacted log may have gaps anywhere, so gaps prove nothing: records that were not synced may be missing.
     """
     if view.keeping.compacts:
         return

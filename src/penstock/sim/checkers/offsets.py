@@ -46,7 +46,7 @@ def _moved(view: LogView, told: set[int]) -> Iterator[Anomaly]:
 
 
 def find_nonmonotonic_sends(view: LogView) -> Iterator[Anomaly]:
-    """A send that began when another had been acknowledged lies above it, whoever sent the two."""
+    """A send that began when another had been acknowledged lies above it, also with different producers."""
     for era in sorted(view.at):
         acked = [each.send for each in view.acked if each.era == era]
         ending = iter(sorted(acked, key=lambda send: send.ended))
@@ -59,7 +59,7 @@ def find_nonmonotonic_sends(view: LogView) -> Iterator[Anomaly]:
                 ended = next(ending, None)
             if highest is not None and highest.base_offset >= send.base_offset:
                 what = (
-                    f"{send.actor} was told offset {send.base_offset} after "
+                    f"{send.actor} got offset {send.base_offset} after "
                     f"{highest.actor} had been told {highest.base_offset}"
                 )
                 yield Anomaly(AnomalyKind.NONMONOTONIC_SEND, view.log, what)

@@ -33,7 +33,7 @@ def find_low_watermarks(view: LogView) -> Iterator[Anomaly]:
                 highest = max(highest, shown.pop()[1])
             if poll.high_watermark <= highest:
                 what = (
-                    f"{poll.actor} was told that the high watermark is {poll.high_watermark}, "
+                    f"{poll.actor} got the high watermark {poll.high_watermark}, "
                     f"when offset {highest} had been shown or acknowledged"
                 )
                 yield Anomaly(AnomalyKind.LOW_WATERMARK, view.log, what)
@@ -51,7 +51,7 @@ def find_unwritten_reads(view: LogView) -> Iterator[Anomaly]:
 def _unwritten(view: LogView, seen: Seen) -> str | None:
     sent = view.sent.get(seen.message.number)
     if sent is None:
-        return "nobody sent it"
+        return "it was not sent"
     if view.log not in sent.send.logs:
         return f"it was sent to {sent.send.logs[-1]}"
     return None if sent.message == seen.message else f"it was sent as {sent.message}"

@@ -64,7 +64,7 @@ class CoordinatorCheck:
             await self._try(f"offsets of group {group}", partial(self._see_committed, group, read))
 
     def _is_sound(self, members: Sequence[MemberPlan]) -> bool:
-        """Offsets whose transaction has lost its end keep a group waiting, until somebody ends it by hand."""
+        """Transactional offsets whose markers were lost block a group until the transaction is aborted by hand."""
         return self._expects_ends or not any(member.copies_to for member in members)
 
     def _transactional_ids(self) -> Iterator[str]:

@@ -13,7 +13,7 @@ class Journal:
     def __init__(self) -> None:
         self.history = History()
         self.counts: Counter[str] = Counter()  # "send ok", "read NOT_LEADER_OR_FOLLOWER", ...
-        self.unreadable: dict[LogName, str] = {}  # logs with bytes that nobody could read, and why
+        self.unreadable: dict[LogName, str] = {}  # logs with unreadable bytes, and the errors
         self.out_of_order: dict[LogName, str] = {}  # logs that did not know what a producer had written
         self.topics = KnownTopics()
         self._next_number = 0

@@ -6,7 +6,7 @@ is not checked any more.
 
 
 class KnownTopics:
-    """What the admin was told; `lost` says of which topics it was told something else later."""
+    """What brokers answered about topics; `lost` has those whose later answers contradict."""
 
     def __init__(self) -> None:
         self._certain: dict[str, None] = {}

@@ -38,7 +38,7 @@ def protocol_of(plan: MemberPlan) -> GroupProtocol:
 
 
 class MemberActor:
-    """Reads as far as it is given partitions; begins anew when anything fails."""
+    """Reads its assigned partitions; joins again after any error."""
 
     def __init__(self, plan: MemberPlan, client: RecordingClient, journal: Journal) -> None:
         self.plan = plan

@@ -43,7 +43,7 @@ class _Batch:
     messages: tuple[SentMessage, ...]
     began: int
     timestamp_ms: int
-    sequence: int = -1  # as long as it is not under way for the first time
+    sequence: int = -1  # before it is first sent
     tried: dict[LogName, None] = field(default_factory=dict)
     attempts: int = 0
 
@@ -208,7 +208,7 @@ class _PartitionQueue:
         self._start_numbers()
 
     def _give_up(self) -> None:
-        """Nobody knows what became of them."""
+        """Give up all batches: their outcomes are unknown."""
         for batch in self._queue:
             if batch.tried:
                 self._note(batch, OperationOutcome.UNKNOWN, NO_OFFSET)

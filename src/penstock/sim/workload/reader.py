@@ -1,4 +1,4 @@
-"""A reader by assignment: stands somewhere in each partition it was told to read, and goes on from there."""
+"""A consumer without a group: keeps a position in each partition, and reads on from there."""
 
 from dataclasses import dataclass
 
@@ -23,7 +23,7 @@ class _Stand:
 
 
 class Reader:
-    """Reads what it is told to."""
+    """Carries out ReadOn and Seek."""
 
     def __init__(
         self, name: str, client: TrackingClient, journal: Journal, *, max_wait_ms: int = 100

@@ -1,4 +1,4 @@
-"""A client that writes down what it commits for groups and what it is told of their offsets, request by request."""
+"""A client that records the offsets that it commits and fetches for groups, request by request."""
 
 from collections.abc import Iterator
 from typing import Any, TypeVar

@@ -19,7 +19,7 @@ def to_record(message: SentMessage, *, partition: int, value_bytes: int) -> NewR
 
 
 def to_message(record: Record) -> SentMessage:
-    """What was read; a record that nobody can have sent has the number -1."""
+    """What was read; a record that no actor can have sent has the number -1."""
     number = _number(record)
     key = None if record.key is None else bytes(record.key).decode("utf-8", "replace")
     if record.value is not None and bytes(record.value) != _value(number, len(record.value)):

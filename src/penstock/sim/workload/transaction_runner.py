@@ -33,7 +33,7 @@ class GroupOffsets(NamedTuple):
 
 
 class TransactionRunner:
-    """One transaction after the other. One that cannot be ended is left to whoever takes the id over, or to time."""
+    """Runs transactions one by one. One that cannot be ended is left to the next producer of the id, or its timeout."""
 
     def __init__(self, name: str, client: RecordingClient, journal: Journal, *, timeout_ms: int) -> None:
         self._name = name
@@ -43,7 +43,7 @@ class TransactionRunner:
         self._producer: TransactionalProducer | None = None
 
     def give_up(self) -> None:
-        """Begin anew with the next transaction."""
+        """Initialize the id again before the next transaction."""
         self._producer = None
 
     async def run(
@@ -95,7 +95,7 @@ class TransactionRunner:
     async def _abort(self, *, asked_to_commit: bool) -> None:
         producer, self._producer = self._producer, None
         if producer is None or asked_to_commit:
-            return  # whoever asked to commit must not abort: it may be committed
+            return  # no abort after a commit request: the commit may have been applied
         try:
             await producer.abort()
         except (ClientError, FencedError):

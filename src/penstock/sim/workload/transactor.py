@@ -12,7 +12,7 @@ from penstock.sim.workload.transaction_runner import Part, TransactionRunner
 
 
 class Transactor:
-    """Does what it is told to."""
+    """Carries out Transact."""
 
     def __init__(self, plan: TransactorPlan, client: RecordingClient, journal: Journal) -> None:
         self._journal = journal

@@ -14,7 +14,7 @@ from penstock.sim.workload.tracking_client import TrackingClient
 
 
 class Writer:
-    """Sends what it is told to."""
+    """Carries out SendBatch, one batch in flight."""
 
     def __init__(self, plan: WriterPlan, client: TrackingClient, journal: Journal) -> None:
         self._plan = plan

@@ -2,7 +2,7 @@
 any resource from outside; colours are variables of the page's style (`STYLE`), for light and dark.
 
 Every plot is as wide as a phone (`WIDTH`) and has one line, so that a page shows many beside each other, or one below
-the other. What a point says is told when it is pointed at.
+the other. A point's value is shown when it is pointed at.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""A running pipeline on the terminal: a table that is redrawn in place while somebody watches, else one line now and
+"""A running pipeline on the terminal: a table that is redrawn in place on a terminal, else one line now and
 then. What is shown is made by pure functions; `Display` only writes.
 """
 
@@ -38,7 +38,7 @@ def fitted(line: str, width: int) -> str:
 
 
 def rows_taken(lines: Sequence[str], *, width: int) -> int:
-    """How many rows of the screen lines take that were drawn when it may have been wider: terminals wrap them anew."""
+    """How many rows of the screen lines take that were drawn when it may have been wider: terminals wrap them again."""
     return sum(max(1, -(-len(line) // width)) for line in lines)
 
 
@@ -74,7 +74,7 @@ class Display:
         return self._watched
 
     def show(self, views: Sequence[FlowView], *, at_once: bool = False, below: Sequence[str] = ()) -> None:
-        """Show the views unless that was done a moment ago. What changes a flow's state is told at once, even in a
+        """Show the views unless that was done a moment ago. A change of a flow's state is shown at once, even in a
         log. `below` is drawn under the table, for people only."""
         now = self._clock()
         changed = [view for view in views if self._told.get(view.flow) != (view.state, view.problem)]

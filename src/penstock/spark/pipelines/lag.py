@@ -21,7 +21,7 @@ _PATIENCE_MS: Final = 2_000
 
 
 class Ends:
-    """Where topics begin and end, for whoever reads what is committed."""
+    """Where topics begin and end, for readers of committed records."""
 
     def __init__(self, starts: Positions, ends: Positions) -> None:
         self.starts = starts

@@ -49,7 +49,7 @@ STATE = text(
 RESTARTS_MAX = integer(
     "restarts_max",
     8,
-    "How often in a row a failed flow is started again before it is given up; a finished batch starts the count anew.",
+    "How often in a row a failed flow is started again before it is given up; a finished batch resets the count.",
     allowed=Between(0, INT_MAX),
 )
 RESTART_DELAY_MS = integer(

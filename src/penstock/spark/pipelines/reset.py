@@ -84,7 +84,7 @@ def reset(project: Project, plan: ResetPlan) -> list[Removed]:
 
 
 def _reset_flow(project: Project, flow: Flow, *, emptied: Iterable[str]) -> Removed:
-    # The checkpoint first: a table without one is made anew and filled from the beginning; a checkpoint without its
+    # The checkpoint first: a table without one is created again and filled from the beginning; a checkpoint without its
     # table would go on in the middle.
     had_checkpoint = _remove(checkpoint_of(project, flow))
     table = None

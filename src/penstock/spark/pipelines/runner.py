@@ -1,6 +1,6 @@
 """One streaming query per flow on one Spark session: start them, watch them, start failed ones again, stop them.
 
-`Runner.poll` does all of it a step at a time and never waits, so whoever calls it decides how often, draws a display in
+`Runner.poll` does all of it a step at a time and never waits, so the caller decides how often, draws a display in
 between, and can stop at any time. On the driver, in one thread.
 """
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from penstock.spark.tables import Table
 
 log = logging.getLogger("penstock.pipelines")
-log.addHandler(logging.NullHandler())  # whoever shows the views tells it already
+log.addHandler(logging.NullHandler())  # the display shows it already
 
 _ENDED = (State.FAILED, State.DONE, State.STOPPED)
 
@@ -96,7 +96,7 @@ class Runner:
         return [flow.flow.name for flow in self._flows if flow.state is State.FAILED]
 
     def stop(self) -> None:
-        """Stop every query. A batch that is under way is given up and comes again with the next start."""
+        """Stop every query. A batch in progress is given up, and repeated after the next start."""
         for flow in self._flows:
             flow.stop()
         if self._is_meter_ours:

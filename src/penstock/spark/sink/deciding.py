@@ -47,7 +47,7 @@ class Ledger(Protocol[Token]):
     """Where decisions are written and transactions are ended."""
 
     async def take_over(self) -> Token:
-        """Be the one who decides; whoever was is shut out."""
+        """Become the deciding driver; the one before is fenced."""
 
     async def look_up(self) -> FoundDecision | None:
         """The newest decision."""
@@ -56,7 +56,7 @@ class Ledger(Protocol[Token]):
         """All of the query's tasks, and those of `offered`, that are open now."""
 
     async def write(self, token: Token, decision: SinkDecision) -> None:
-        """ShutOutError if somebody else has taken over since the token was given."""
+        """ShutOutError if another driver has taken over since the token was given."""
 
     async def end(self, offered: Sequence[Offered], *, committed: bool) -> dict[Offered, Refusal]:
         """End transactions; those that were refused. What has been ended in this way before is not refused."""
@@ -167,7 +167,7 @@ async def _carry_out(
 
 
 async def _abort(ledger: Ledger[Token], plan: CommitPlan) -> None:
-    """AppendError are those that somebody else ended: fine."""
+    """Those with an AppendError were ended by another process: fine."""
     refused = await ledger.end(plan.abort, committed=False)
     for each, refusal in refused.items():
         log.info(
@@ -198,7 +198,7 @@ def _lost(decision: SinkDecision, refused: dict[Offered, Refusal]) -> str:
     return (
         f"rows of batch {decision.batch} of query {decision.query} are lost: the batch was decided, and before all of "
         f"its {len(decision.transactions)} transactions were ended the broker aborted {len(refused)} of them "
-        f"({_names(list(refused))}: {codes}), which it does when nobody ends them within kafka.transaction.timeout.ms. "
+        f"({_names(list(refused))}: {codes}), which it does unless they end within kafka.transaction.timeout.ms. "
         f"The rows of the others are there. Produce the missing rows by other means, then go on with "
         f'.option("penstock.skip.lost.batch", "{decision.batch}"); a broker with prepared transactions '
         "(transaction.two.phase.commit.enable) has no such timeout"

@@ -135,7 +135,7 @@ class BrokerLedger:
                     )
                 except AnsweredError as error:
                     if error.retriable:
-                        raise  # patience is over: nobody knows
+                        raise  # the retry time is over: the outcome is unknown
                     return error.refusal
             return None
 
@@ -145,7 +145,7 @@ class BrokerLedger:
     async def mark_carried_out(self, decision: SinkDecision) -> None:
         if not self._keeps:
             assert self._token is not None
-            await self._write(self._token, None)  # nobody will ask again
+            await self._write(self._token, None)  # it is not needed any more
             return
         partition = await self._partition(create=True)
         assert partition is not None
@@ -261,7 +261,7 @@ class _Reader:
             if self._position == before and self._client.loop.time() > deadline:
                 raise NoAnswerError(
                     f"{self._partition} could not be read to its end, offset {self._end}: at offset {before} a "
-                    "transaction is open that somebody else does not end"
+                    "transaction of another producer stays open"
                 )
 
     async def _fetch(self) -> Fetched:

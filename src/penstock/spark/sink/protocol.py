@@ -1,7 +1,7 @@
 """What makes a batch count exactly once: pure, without I/O.
 
 Every attempt of a task writes in a transaction of its own and *offers* it. The driver *decides* a batch: one record,
-keyed by the query, that names the transactions which count. Then it ends them all, and only then Spark is told. So
+keyed by the query, that names the transactions which count. Then it ends them all, and only then reports to Spark. So
 
     a batch without a decision    counts for nothing: it is written again, and what was offered is aborted
     a batch with a decision       counts: who finds it ends its transactions (that may be repeated), writes nothing
@@ -9,25 +9,25 @@ keyed by the query, that names the transactions which count. Then it ends them a
 and it does not matter how a repeated batch is cut into tasks. What keeps this true when drivers, tasks and workers
 that were given up go on nevertheless:
 
-1.  Decisions of a query are written by one transactional id. A driver takes it over (which shuts out whoever had it),
+1.  Decisions of a query are written by one transactional id. A driver initializes it (which fences the one before),
     then looks at the newest decision, then writes its own: no decision can come in between. Who is shut out begins
     again, and finds the other's decision.
 2.  Transactional ids have the run in them (Spark's run id, another one after every restart), the number of the task's
-    partition, its attempt, and the batch's parity. So whoever starts a transaction can abort only what its own run
+    partition, its attempt, and the batch's parity. So starting a transaction can abort only what its own run
     left behind two batches ago or earlier, which has been ended: a run ends every batch before it begins the next.
-    (Tasks of a stage that Spark repeats as a whole begin to count their attempts anew: see 3.)
+    (Tasks of a stage that Spark repeats as a whole count their attempts from 0 again: see 3.)
 3.  Right before it decides, the driver asks whether all that is offered is still open, under the same epoch. What a
-    timeout has aborted by then is nobody's loss: the batch fails, and is written again.
+    timeout has aborted by then does no harm: the batch fails, and is written again.
 4.  Before it decides, the driver lists the transactions of attempts that came to nothing, *between* taking over and
     deciding, and aborts them after that by producer id and epoch, never by taking their id over. A driver that was
     left behind may run after one that has finished this batch and is at the next: so, where the batch was decided
     already, only transactions of this batch's parity are aborted; and none at all where a later batch was decided.
     What is opened after the listing is found by the next batch's.
 5.  When Spark asks to abort a batch, its run is *given up*, for good. (Spark asks also when a commit failed half-way:
-    then the decision counts, not what Spark asks.) The mark is a transactional id that nobody writes with: the run is
+    then the decision counts, not what Spark asks.) The mark is a transactional id that no task writes with: the run is
     given up once the broker knows it. The driver
         a. sets the mark,
-        b. takes over the decisions, looks at the newest, and carries it out if nobody has,
+        b. takes over the decisions, looks at the newest, and carries it out unless that is done,
         c. lists all ids of the run, whether a transaction is open or not, and takes them over; but not those whose
            transaction was committed: nobody writes with them, and somebody may be about to end them once more.
     A commit looks for the mark after it has taken over the decisions: either that was before b, and then it is shut
@@ -39,7 +39,7 @@ that were given up go on nevertheless:
 6.  Which decisions have been carried out is remembered beside them. That only saves work, but for one case: a run
     has carried out all its earlier batches, so it never ends their transactions again (their ids may be in use).
 
-Left to the broker: a transaction that was decided and then aborted by a timeout, because nobody came to end it. On
+Left to the broker: a transaction that was decided and then aborted by a timeout, because no driver ended it. On
 brokers with prepared transactions there is no timeout; elsewhere ending it is refused, and that is an error.
 """
 
@@ -52,12 +52,12 @@ from penstock.base.errors import UserError
 _FORMAT: Final = 1
 ONGOING: Final = "Ongoing"
 # The states of a transactional id, as brokers call them, in which an attempt may yet write with it. Where transactions
-# have no epochs of their own, that may be so after an abort by somebody else.
+# have no epochs of their own, that may be so after an abort by another process.
 MAY_WRITE: Final = ("Empty", ONGOING, "PrepareAbort", "CompleteAbort", "PrepareEpochFence")
 
 
 class Offered(NamedTuple):
-    """A transaction: whoever knows this can end it."""
+    """A transaction: all that is needed to end it."""
 
     transactional_id: str
     producer_id: int
@@ -140,7 +140,7 @@ def on_commit(
     if found is not None and found.decision.batch > batch:
         return CommitPlan(finish=finish, abort=_without(offered, found.decision))
     if found is not None and found.decision.batch == batch:
-        # Written once more: if that succeeds, nobody has decided anything since the listing was taken.
+        # Written once more: if that succeeds, no other decision was made since the listing was taken.
         left = [each for each in open_transactions if ids.has_parity(each.transactional_id, batch)]
         return CommitPlan(
             write=found.decision,
@@ -206,6 +206,6 @@ def read_decision(query: str, value: bytes) -> SinkDecision:
         return SinkDecision(query, str(told["run"]), int(told["batch"]), transactions)
     except (ValueError, KeyError, TypeError) as error:
         raise UnreadableDecisionError(
-            f"the decision of query {query} cannot be read ({error}): somebody else wrote to the topic, or a newer "
+            f"the decision of query {query} cannot be read ({error}): another program wrote to the topic, or a newer "
             "version of Penstock did; name another topic with penstock.decisions.topic, or use that version"
         ) from error

@@ -2,7 +2,7 @@
 
 Rows are laid into batches per partition without a Python object each; what is full goes out in rounds, one batch per
 partition and request, one round after the other, so that order and sequence numbers hold through repetitions. While a
-round is under way the next rows are encoded. What waits and what is under way is bounded in bytes.
+round is in flight the next rows are encoded. What is queued and in flight is bounded in bytes.
 """
 
 import asyncio
@@ -103,7 +103,7 @@ class Sender:
         return self._blocking.run(self._route.finish())
 
     def close(self) -> None:
-        """Nobody waits for what is under way."""
+        """Drop what is in flight."""
         self._blocking.run(self._route.close())
 
     def _lay(self, rows: NewRows, share: Share, now_ms: int) -> None:
@@ -148,7 +148,7 @@ class Sender:
             self._seal(partition)
 
     def _send(self) -> None:
-        """Hand over what is ready; waits only if too much is under way."""
+        """Hand over what is ready; waits only if too much is in flight."""
         ready, self._ready, self._ready_bytes = self._ready, {}, 0
         if not ready:
             return
@@ -158,14 +158,14 @@ class Sender:
 
 
 class _Route:
-    """The way to the brokers: rounds in order, one under way at a time."""
+    """The way to the brokers: rounds in order, one in flight at a time."""
 
     def __init__(self, client: Client, rules: SendRules) -> None:
         self.batch_bytes_max = rules.batch_bytes
         self._client = client
         self._rules = rules
         self._rounds: deque[tuple[dict[TopicPartition, _Sealed], InName]] = deque()
-        self._bytes = 0  # waiting and under way
+        self._bytes = 0  # queued and in flight
         self._worker: asyncio.Task[None] | None = None
         self._announced: set[TopicPartition] = set()
         self._rows_arrived = 0

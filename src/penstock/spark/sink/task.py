@@ -20,7 +20,7 @@ from penstock.client.client import Client
 from penstock.client.errors import AnsweredError
 from penstock.client.produce import ACKS_ALL
 from penstock.client.transaction_steps import (
-    NOBODY,
+    NO_IDENTITY,
     OLD_PRODUCE,
     ProducerIdentity,
     add_partitions,
@@ -178,7 +178,7 @@ def _spread(blocking: BlockingClient, settings: Settings) -> Spread:
 
 def _plain(blocking: BlockingClient, settings: Settings) -> InName:
     is_idempotent = rules_of(settings).acks == ACKS_ALL
-    return InName(blocking.run(new_identity(blocking.client)) if is_idempotent else NOBODY)
+    return InName(blocking.run(new_identity(blocking.client)) if is_idempotent else NO_IDENTITY)
 
 
 _undecided: dict[tuple[str, str], int] = {}  # by query and run, the first batch that was looked up
@@ -213,7 +213,7 @@ class _Transaction:
         self._run = attempt.run
         self._ledger = _ledger(blocking.client, attempt, settings)
         self._timeout_ms = settings[TRANSACTION_TIMEOUT_MS]
-        # Nobody comes back for a batch write, so what it leaves behind must not stay for good.
+        # A batch write is not repeated, so it must leave nothing behind.
         self._may_be_prepared = attempt.is_stream
         self._own_epochs = False
 

@@ -1,7 +1,7 @@
 """What Spark asks of a write: `BatchSink` for `.write`, `StreamSink` for `.writeStream`.
 
-Spark makes a writer on the driver, hands a copy to every task, and calls `commit` or `abort` on the driver again: for
-a batch on a copy of the first one, for a stream on one that is made anew, in another process, for every micro-batch.
+Spark makes a writer on the driver, hands a copy to every task, and calls `commit` or `abort` on the driver again: for a
+batch on a copy of the first one, for a stream on one that is created again, in another process, for every micro-batch.
 """
 
 import logging
@@ -112,7 +112,7 @@ class StreamSink(DataSourceStreamArrowWriter):
 
 
 def _told_by(messages: Sequence[WriterCommitMessage | None]) -> Whose | None:
-    """Nobody but its tasks tells a stream's writer which query it is for; None if all of them failed."""
+    """The query that a stream's writer is for, known only from its tasks; None if all of them failed."""
     found = {Whose(each.query, each.run) for each in _done(messages)}
     assert len(found) <= 1, "messages of several queries"
     return next(iter(found), None)

@@ -23,13 +23,11 @@ _REASON_CHARACTERS_MAX: Final = 300
 
 
 class Decoded(NamedTuple):
-    """What became of some records."""
+    """Records, decoded."""
 
     rows: DataFrame
     rejected: DataFrame
-    persisted: (
-        DataFrame  # behind both, so that values are decoded once; whoever is done with it gives it back
-    )
+    persisted: DataFrame  # behind both, so that values are decoded once; the caller unpersists it
 
 
 def decode(records: DataFrame, schema: Mapping[str, Any], *, keyed: bool) -> Decoded:

@@ -16,7 +16,7 @@ class TablePartition(NamedTuple):
 
     partition: TopicPartition
     next_offset: int
-    end_offset: int | None  # None: nobody was asked
+    end_offset: int | None  # None: the broker was not asked
 
     @property
     def lag(self) -> int | None:

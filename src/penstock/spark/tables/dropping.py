@@ -1,6 +1,6 @@
 """Removing a table: the files that its manifest names, its checkpoint, its declaration. Needs no Spark.
 
-Nothing else in the folder is touched: a file that somebody has put there stays, and with it the folder. The declaration
+Nothing else in the folder is touched: any other file stays, and with it the folder. The declaration
 goes first, under another name: from then on there is no table, and a drop that was interrupted is finished by the next.
 """
 

@@ -1,6 +1,6 @@
 """The manifest: which files a table consists of at this moment, and what has gone into it.
 
-`manifest.json` is replaced by one rename, so whoever reads it sees whole batches or nothing of them. It says beside the
+`manifest.json` is replaced by one rename, so readers see whole batches or nothing of them. It says beside the
 files which batch of which query was the last to go in, so that a batch that comes again is known. Files that a newer
 manifest leaves out stay for a while under `retired`: queries that began before still read them.
 """
@@ -143,7 +143,7 @@ def sync(path: Path) -> None:
 
 @contextmanager
 def locked(path: Path, *, wait_ms: int, told: str) -> Iterator[None]:
-    """Hold a lock file, which the system lets go when the process ends; UserError with `told` after waiting."""
+    """Hold a lock file, which the system releases when the process ends; UserError with `told` after waiting."""
     deadline = time.monotonic() + wait_ms / 1000
     with path.open("a") as file:
         while True:

@@ -1,4 +1,4 @@
-"""A batch into a latest table: one row per key; the buckets of the batch's keys are written anew. On the driver."""
+"""Merges a batch into a latest table, one row per key: the buckets of the batch's keys are rewritten. On the driver."""
 
 from functools import reduce
 from pathlib import Path

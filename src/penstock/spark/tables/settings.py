@@ -8,7 +8,7 @@ from penstock.base.settings import INT_MAX, LONG_MAX, MINUTE_MS, Catalogue, inte
 BUCKETS = integer(
     "buckets",
     8,
-    "Into how many parts, by key, a latest table is divided; a batch writes those anew that it touches. Fixed once "
+    "Into how many parts, by key, a latest table is divided; a batch rewrites those that it touches. Fixed once "
     "the table is there.",
     allowed=Between(1, 4096),
     fixed=True,

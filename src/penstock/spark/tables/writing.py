@@ -5,10 +5,10 @@
 
     frame.writeStream.foreachBatch(write).option("checkpointLocation", ...).start()
 
-The rows go into new files first, under a name nobody has used; then one new manifest makes them part of the table and
-says in the same step that the batch is in. A batch that comes again after a crash either finds itself in the manifest
-and is computed but not written, or finds nothing of itself; files that no manifest names are removed by the next
-writer. So it does not matter if a batch comes again with other partitions.
+The rows go into new files first, under names that were not used before; then one new manifest makes them part of the
+table and says in the same step that the batch is in. A batch that comes again after a crash either finds itself in the
+manifest and is computed but not written, or finds nothing of itself; files that no manifest names are removed by the
+next writer. So it does not matter if a batch comes again with other partitions.
 
 One process writes to a table at a time, others wait. The warehouse is a folder that the driver and all tasks see under
 the same name; object stores are left out.
@@ -86,13 +86,13 @@ def write_batch(
 
 
 def _compute(rows: DataFrame) -> None:
-    """All rows, for nobody: computing them is what keeps the state of a query that has one, and Spark fails a query
+    """Compute all rows without using them: that keeps the state of a stateful query, and Spark fails a query
     whose batch has not kept it."""
     rows.write.format("noop").mode("overwrite").save()
 
 
 def clear(table: Table) -> None:
-    """Take all rows out of a table, and forget what went in: a query that begins anew fills it anew."""
+    """Remove all rows and the record of batches: a query that starts from the beginning fills the table again."""
     with writing(table):
         manifest = read_manifest(table.folder)
         emptied = Manifest(version=manifest.version, retired=manifest.retired)
@@ -185,7 +185,7 @@ def _commit(table: Table, changed: Manifest, replaced: Iterable[DataFile]) -> Ma
 
 
 def _sweep(table: Table, manifest: Manifest) -> None:
-    """Remove what writers that were killed have left: nobody else writes now."""
+    """Remove files of killed writers; no other writer is active now."""
     paths = [each.path for each in (*manifest.files, *manifest.rejected)]
     paths += [each.path for each in manifest.retired]
     named = {path.split("/")[1] for path in paths}

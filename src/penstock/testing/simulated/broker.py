@@ -64,5 +64,5 @@ class SimulatedBroker:
         self._node.disk.faults.fail_syncs()
 
     def set_clock_ahead(self, milliseconds: int) -> None:
-        """Somebody sets the machine's date, or sets it back (negative)."""
+        """Set the machine's clock forward, or back (negative)."""
         self._node.clock.jump(milliseconds)

@@ -11,7 +11,7 @@ class SimulatedNetwork:
         self._hosts = (client, broker)
 
     def cut(self) -> None:
-        """Nothing gets through any more; nobody is told."""
+        """Drop all packets from now on; connections stay open."""
         self._network.cut(*self._hosts)
 
     def heal(self) -> None:
@@ -27,7 +27,7 @@ class SimulatedNetwork:
         self._network.slow(*self._hosts, bytes_per_s=bytes_per_s)
 
     def drop_connections(self) -> int:
-        """Reset every connection, so that both ends hear of it; how many there were."""
+        """Reset every connection, visibly for both ends; returns how many there were."""
         return self._network.reset(*self._hosts)
 
     def restore(self) -> None:

@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 @contextlib.contextmanager
 def replaced(clock: Callable[[], Clock], chance: random.Random) -> Iterator[None]:
-    """Let `time`, `random` and `os.urandom` answer what the simulation does; `clock` is of whoever runs now."""
+    """Replace `time`, `random` and `os.urandom` by the simulation's; `clock` returns the running process's."""
     before = random.getstate()
     random.seed(chance.getrandbits(64))
     try:
