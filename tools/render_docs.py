@@ -203,8 +203,8 @@ In Python they are a value: `ClientSettings(security=Security(tls=Tls(...), sasl
 
 - **Stores are PEM.** A JKS or PKCS12 store is refused with the two commands that convert it. A key store holds
   certificate and private key in one file; `ssl.key.password` opens a key that is encrypted.
-- **Tokens.** `penstock.sasl.token.function=my.module:fresh_token` is called before every authentication, so that tokens may be
-  short-lived; it returns the token, or is a coroutine function. It is imported where it is called: in Spark, on the
+- **Tokens.** `penstock.sasl.token.function=my.module:fresh_token` is called before every authentication, so tokens may
+  be short-lived; it returns the token, or is a coroutine function. It is imported where it is called: in Spark, on the
   driver and in tasks. `clientId` and `clientSecret` of Java's login module are not used; fetching tokens is the
   function's.
 - **Sessions that end** (`connections.max.reauth.ms`, or a token's own time): the client reauthenticates on the same

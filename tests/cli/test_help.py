@@ -114,7 +114,7 @@ def test_no_command_is_a_wrong_call_that_shows_help(offline: Penstock) -> None:
         ),
         (
             ["consume", "t", "--follow", "--to", "5"],
-            "penstock: --follow has no end: leave out --to; see `penstock consume --help`",
+            "penstock: --follow and --to exclude each other; see `penstock consume --help`",
         ),
     ],
 )

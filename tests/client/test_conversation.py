@@ -50,8 +50,8 @@ def test_an_answer_with_another_number_than_the_oldest_request_is_refused() -> N
         conversation.feed(response(7, 1))
 
 
-def test_an_answer_that_nobody_asked_for_is_refused() -> None:
-    with pytest.raises(PeerError, match="nobody asked for"):
+def test_an_answer_without_a_request_is_rejected() -> None:
+    with pytest.raises(PeerError, match="an answer without a request"):
         new_conversation().feed(response(0, 1))
 
 

@@ -57,7 +57,7 @@ def add_arguments(parser: Parser) -> None:
     verb = add_verb(
         verbs,
         "reset",
-        "delete a flow's checkpoint, table and group, so that it starts from the beginning",
+        "reset a flow to the beginning",
         "FLOW [DIR] [options]",
     )
     verb.add_argument(

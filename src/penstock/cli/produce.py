@@ -68,7 +68,7 @@ def add_arguments(parser: Parser) -> None:
         "--partition",
         type=not_negative,
         metavar="N",
-        help="to this partition (default: by key, else round-robin)",
+        help="to this one (default: by key, else in turns)",
     )
     parser.add_argument(
         "-z",
@@ -81,9 +81,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--acks", choices=_ACKS, default="all", metavar="ACKS", help="acknowledgements: all (default), 1 or 0"
     )
-    parser.add_argument(
-        "--spool", type=Path, metavar="DIR", help="keep records in this file until a broker acknowledges them"
-    )
+    parser.add_argument("--spool", type=Path, metavar="DIR", help="keep records here until acknowledged")
     kinds = parser.add_mutually_exclusive_group()
     kinds.add_argument(
         "--json-lines", action="store_true", help="lines are JSON, as `consume --json` prints them"
