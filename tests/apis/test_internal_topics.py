@@ -96,7 +96,7 @@ def test_groups_and_transactions_are_served_though_their_logs_hold_what_cannot_b
         records = build_batch([Record(at, 1, key, value) for at, (key, value) in enumerate(FORGED)])
         for coordinator in (services.coordinators.groups, services.coordinators.transactions):
             for instance in list(coordinator._loaded_shards.values()):
-                instance.partition.append_own(records, leader_epoch=instance.leader_epoch, now_ms=1)
+                instance.leader.append_own(records, now_ms=1)
                 instance.unload()
 
     controlled.run(forge_and_load_again)

@@ -228,7 +228,8 @@ def test_compaction_writes_the_start_down_before_it_takes_what_lies_below(
     for key in (b"a", b"b", b"c"):
         assert client.produce("table", keyed(broker, key, b"x" * 400)).error_code == 0
     (partition,) = broker.broker.services.logs.replicas.all()
-    partition.delete_records(1)
+    assert partition.leader is not None
+    partition.leader.delete_records(1)
     broker.run(broker.background.compact)
     assert read_offsets(broker.disk, START_OFFSETS) == {TopicPartition("table", 0): 1}
 

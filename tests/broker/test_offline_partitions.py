@@ -68,7 +68,7 @@ def test_a_sync_for_which_the_leader_epochs_find_no_room_is_a_sync_all_the_same(
         disk.full = "t-0/leader-epoch-checkpoint"
         for value in (b"first", b"second"):
             assert client.produce("t", batch_of(value)).error_code == ErrorCode.NONE
-        partition = broker.broker.services.logs.replicas.find("t", 0)
+        partition = broker.broker.services.logs.replicas.find_replica("t", 0)
         assert isinstance(partition, Replica)
         assert partition.log.epochs.changed
         assert "t-0" in str(broker.broker.services.logs.replicas.room.problem())
@@ -84,7 +84,7 @@ def test_offsets_of_an_offline_partition_are_refused_and_the_connection_stays():
         client.produce("t", batch_of(b"x"))
 
         async def fail() -> None:
-            partition = broker.broker.services.logs.replicas.find("t", 0)
+            partition = broker.broker.services.logs.replicas.find_replica("t", 0)
             assert isinstance(partition, Replica)
             partition.sync_failed(OSError(errno.EIO, "the device is broken"))
             partition.log.close()

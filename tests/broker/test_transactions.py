@@ -37,7 +37,7 @@ def client(broker: ControlledBroker):
 
 
 def partition_of(broker: ControlledBroker, topic: str) -> Replica:
-    partition = broker.broker.services.logs.replicas.find(topic, 0)
+    partition = broker.broker.services.logs.replicas.find_replica(topic, 0)
     assert isinstance(partition, Replica)
     return partition
 

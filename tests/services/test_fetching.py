@@ -141,11 +141,11 @@ def test_a_reader_of_committed_records_stops_at_the_last_stable_offset_and_is_to
         partition = node.replica()
         batch = batch_of(b"x", producer_id=8, producer_epoch=0, base_sequence=0, transactional=True)
         taken = partition.producers.verifications.begin(8, epoch=0, sequence=0, bumps_epochs=False)
-        partition.append(memoryview(batch), now_ms=1_000, verification=taken)
+        node.leader().append(memoryview(batch), now_ms=1_000, verification=taken)
         [all_of_it], [stable] = read_now(node, at(0)), read_now(node, at(0), options=COMMITTED)
         assert (offsets(all_of_it), all_of_it.aborted) == ([0], None)
         assert (offsets(stable), stable.aborted, stable.last_stable_offset) == ([], [], 0)
-        partition.append_marker(Marker(MarkerType.ABORT, 8, 0, 5), version=0, now_ms=1_000)
+        node.leader().append_marker(Marker(MarkerType.ABORT, 8, 0, 5), version=0, now_ms=1_000)
         [ended] = read_now(node, at(0), options=COMMITTED)
         assert offsets(ended) == [0, 1]
         assert [(each.producer_id, each.first_offset) for each in ended.aborted or ()] == [(8, 0)]
@@ -194,9 +194,7 @@ def test_progress_is_noted_once_however_often_a_delayed_fetch_looks() -> None:
         targets = [((TOPIC_ID, index), FetchTarget(0, MIB, log_start_offset=0)) for index in (0, 1)]
         fetch = follow(leader, *targets, follower=2, limits=limits)
         assert isinstance(fetch, FollowerFetch)
-        leadership = leader.replica().leadership
-        assert leadership is not None
-        follower = leadership.follower(2)
+        follower = leader.leader().follower(2)
         assert follower is not None
         assert follower.leader_end_then == 0
         waiting = asyncio.ensure_future(completed_follower(fetch))

@@ -15,7 +15,7 @@ from penstock.services.producing import (
     PendingAppends,
     ProduceOptions,
 )
-from penstock.services.replicas.replica import Appended
+from penstock.services.replicas.leader import Appended
 from penstock.services.topic_rules import AppendError
 from tests.raw_client import batch_of
 from tests.services.replication.cluster import TOPIC, TOPIC_ID, Cluster, Node, led_by

@@ -13,6 +13,6 @@ def test_waits_that_timed_out_are_forgotten():
         for offset in range(100):
             code = await waiters.wait_for(offset, loop=RealLoop(), timeout_ms=0)
             assert code is ErrorCode.REQUEST_TIMED_OUT
-        return len(waiters._waiting)
+        return len(waiters.waiting)
 
     assert asyncio.run(story()) <= 1

@@ -25,6 +25,7 @@ from penstock.core.isr_proposals import UNKNOWN_EPOCH
 from penstock.core.rejected_sequences import RejectedSequences
 from penstock.core.replication import Leadership
 from penstock.services.metadata_publisher import BrokerMetadataPublisher
+from penstock.services.replicas.leader import LeaderRole
 from penstock.services.replicas.replica import Replica
 from penstock.services.replicas.replica_manager import ReplicaManager
 from penstock.services.replication.copying import ReplicaAppender
@@ -251,7 +252,7 @@ def leader_begins_without_a_record_of_its_own(patch: pytest.MonkeyPatch) -> None
 
     genuine = Leadership.high_watermark
     patch.setattr(Leadership, "high_watermark", high_watermark)
-    patch.setattr(Replica, "_write_leader_change", lambda self: None)
+    patch.setattr(LeaderRole, "_write_leader_change", lambda self: None)
 
 
 @planted

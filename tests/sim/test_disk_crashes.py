@@ -105,7 +105,7 @@ def test_a_broker_shows_the_end_of_a_flushed_log_as_high_as_before_it_was_killed
             began_s = simulation.kernel.now
             await node.start()
             assert node.broker is not None
-            partition = node.broker.services.logs.replicas.find("orders", 0)
+            partition = node.broker.services.logs.replicas.find_replica("orders", 0)
             assert isinstance(partition, Replica)
             return partition.high_watermark, simulation.kernel.now - began_s
 

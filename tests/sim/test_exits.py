@@ -78,7 +78,7 @@ def test_a_log_that_fails_does_not_make_its_broker_exit(simulation: Simulation) 
                 simulation, someone, node, lambda client: send(client, "orders", b"two"), settings=IMPATIENT
             )
         assert node.broker is not None
-        partition = node.broker.services.logs.replicas.find("orders", 0)
+        partition = node.broker.services.logs.replicas.find_replica("orders", 0)
         assert isinstance(partition, Replica)
         assert partition.log.failed is not None
         await asyncio.sleep(60)

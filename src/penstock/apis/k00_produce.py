@@ -16,7 +16,7 @@ from penstock.services.producing import (
     PendingAppends,
     ProduceOptions,
 )
-from penstock.services.replicas.replica import Appended
+from penstock.services.replicas.leader import Appended
 from penstock.services.topic_rules import AppendError
 from penstock.wire.messages.produce import (
     BatchIndexAndErrorMessage,

@@ -9,7 +9,8 @@ Leaves out tiered storage: there is none, so the latest tiered offset is unknown
 from penstock.apis.broker_callers import is_broker
 from penstock.apis.context import Call
 from penstock.base.errors import ErrorCode
-from penstock.services.replicas.replica import NOT_FOUND, Replica, TimestampedOffset
+from penstock.services.replicas.leader import LeaderRole
+from penstock.services.replicas.replica import NOT_FOUND, TimestampedOffset
 from penstock.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -71,24 +72,22 @@ async def _answer(
         return ListOffsetsPartitionResponse(
             partition_index=index, error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         )
-    partition = call.services.logs.replicas.find(topic, index)
+    leader = call.services.logs.replicas.find_leader(topic, index)
     asked = several[0]
-    code = (
-        partition if isinstance(partition, ErrorCode) else partition.epoch_error(asked.current_leader_epoch)
-    )
+    code = leader if isinstance(leader, ErrorCode) else leader.replica.epoch_error(asked.current_leader_epoch)
     if len(several) > 1:
         code = ErrorCode.INVALID_REQUEST  # one answer cannot serve two questions
     elif code is ErrorCode.NONE and not _is_known(asked.timestamp, call.version):
         code = ErrorCode.UNSUPPORTED_VERSION
     if code is not ErrorCode.NONE:
         return ListOffsetsPartitionResponse(partition_index=index, error_code=code)
-    assert isinstance(partition, Replica)
+    assert isinstance(leader, LeaderRole)
     if for_follower and asked.timestamp == LATEST:
         found: TimestampedOffset | ErrorCode = TimestampedOffset(
-            -1, partition.log.end_offset, partition.leader_epoch
+            -1, leader.log_end_offset, leader.leader_epoch
         )
     else:
-        found = await _look_up(partition, asked.timestamp, committed=committed)
+        found = await _look_up(leader, asked.timestamp, committed=committed)
     if found is ErrorCode.OFFSET_NOT_AVAILABLE and call.version < NOT_AVAILABLE_SINCE:
         found = ErrorCode.LEADER_NOT_AVAILABLE
     if isinstance(found, ErrorCode):
@@ -106,21 +105,22 @@ def _is_known(timestamp: int, version: int) -> bool:
     return timestamp >= EARLIEST_PENDING_UPLOAD and version >= _SPECIAL_SINCE.get(timestamp, 0)
 
 
-async def _look_up(partition: Replica, timestamp: int, *, committed: bool) -> TimestampedOffset | ErrorCode:
+async def _look_up(leader: LeaderRole, timestamp: int, *, committed: bool) -> TimestampedOffset | ErrorCode:
+    replica = leader.replica
     if timestamp == LATEST:
-        if not partition.leader_is_settled:
+        if not leader.is_settled:
             return ErrorCode.OFFSET_NOT_AVAILABLE
-        latest = partition.readable_offset(committed=committed)
-        return TimestampedOffset(-1, latest, partition.leader_epoch)
+        latest = replica.readable_offset(committed=committed)
+        return TimestampedOffset(-1, latest, leader.leader_epoch)
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
-        start = partition.log.start_offset
-        return TimestampedOffset(-1, start, partition.epoch_at(start))
+        start = replica.log_start_offset
+        return TimestampedOffset(-1, start, replica.epoch_at(start))
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return TimestampedOffset(-1, -1, -1)
     if timestamp == MAX_TIMESTAMP:
-        found = await partition.offset_of_max_timestamp(committed=committed)
+        found = await replica.offset_of_max_timestamp(committed=committed)
     else:
-        found = await partition.offset_for_timestamp(timestamp, committed=committed)
-    if found is NOT_FOUND and not partition.leader_is_settled:
+        found = await replica.offset_for_timestamp(timestamp, committed=committed)
+    if found is NOT_FOUND and not leader.is_settled:
         return ErrorCode.OFFSET_NOT_AVAILABLE
     return found

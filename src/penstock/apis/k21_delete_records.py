@@ -9,7 +9,8 @@ from typing import NamedTuple
 from penstock.apis.context import Call
 from penstock.apis.reply import Reply
 from penstock.base.errors import ErrorCode
-from penstock.services.replicas.replica import NO_OFFSET, Replica
+from penstock.services.replicas.leader import NO_OFFSET
+from penstock.services.replicas.replica import Replica
 from penstock.wire.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsPartitionResult,
@@ -25,7 +26,7 @@ VERSIONS = (0, 2)
 class _Waiting(NamedTuple):
     """A partition whose followers have to hear of its new start."""
 
-    partition: Replica
+    replica: Replica
     start_offset: int
     result: DeleteRecordsPartitionResult
 
@@ -51,16 +52,16 @@ def _delete(
     call: Call, topic: str, asked: DeleteRecordsPartition, waiting: list[_Waiting]
 ) -> DeleteRecordsPartitionResult:
     result = DeleteRecordsPartitionResult(partition_index=asked.partition_index, low_watermark=NO_OFFSET)
-    partition = call.services.logs.replicas.find(topic, asked.partition_index)
-    if not isinstance(partition, ErrorCode) and partition.is_internal:
-        partition = ErrorCode.INVALID_TOPIC_EXCEPTION  # its coordinator would know what its log does not have
-    outcome = partition if isinstance(partition, ErrorCode) else partition.delete_records(asked.offset)
-    if isinstance(partition, ErrorCode) or isinstance(outcome, ErrorCode):
+    leader = call.services.logs.replicas.find_leader(topic, asked.partition_index)
+    if not isinstance(leader, ErrorCode) and leader.replica.is_internal:
+        leader = ErrorCode.INVALID_TOPIC_EXCEPTION  # its coordinator would know what its log does not have
+    outcome = leader if isinstance(leader, ErrorCode) else leader.delete_records(asked.offset)
+    if isinstance(leader, ErrorCode) or isinstance(outcome, ErrorCode):
         result.error_code = outcome
         return result
-    result.low_watermark = partition.low_watermark(call.services.cluster.image.alive())
+    result.low_watermark = leader.low_watermark(call.services.cluster.image.alive())
     if result.low_watermark < outcome:
-        waiting.append(_Waiting(partition, outcome, result))
+        waiting.append(_Waiting(leader.replica, outcome, result))
     return result
 
 
@@ -73,14 +74,14 @@ async def _when_followers_have_it(
 
 
 async def _wait(call: Call, waiting: _Waiting, deadline: float) -> ErrorCode:
-    (partition, start_offset, result), loop = waiting, call.services.node.world.loop
-    while partition.log.failed is None and partition.is_leader:
-        result.low_watermark = partition.low_watermark(call.services.cluster.image.alive())
+    (replica, start_offset, result), loop = waiting, call.services.node.world.loop
+    while not replica.is_offline and (leader := replica.leader) is not None:
+        result.low_watermark = leader.low_watermark(call.services.cluster.image.alive())
         if result.low_watermark >= start_offset:
             return ErrorCode.NONE
         left_s = deadline - loop.time()
         if left_s <= 0:
             return ErrorCode.REQUEST_TIMED_OUT
-        await partition.followers.rings(loop, timeout_s=left_s)
+        await leader.followers_changed(timeout_s=left_s)
     result.low_watermark = NO_OFFSET
-    return ErrorCode.KAFKA_STORAGE_ERROR if partition.is_leader else ErrorCode.NOT_LEADER_OR_FOLLOWER
+    return ErrorCode.KAFKA_STORAGE_ERROR if replica.is_leader else ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -42,13 +42,13 @@ def handle(call: Call, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderE
 
 
 def _answer(call: Call, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
-    partition = call.services.logs.replicas.find(topic, asked.partition)
-    if isinstance(partition, ErrorCode):
-        return EpochEndOffset(partition=asked.partition, error_code=partition)
-    code = partition.epoch_error(asked.current_leader_epoch)
+    leader = call.services.logs.replicas.find_leader(topic, asked.partition)
+    if isinstance(leader, ErrorCode):
+        return EpochEndOffset(partition=asked.partition, error_code=leader)
+    code = leader.replica.epoch_error(asked.current_leader_epoch)
     if code is not ErrorCode.NONE:
         return EpochEndOffset(partition=asked.partition, error_code=code)
-    epoch, end_offset = partition.end_of_epoch(asked.leader_epoch)
+    epoch, end_offset = leader.replica.end_of_epoch(asked.leader_epoch)
     return EpochEndOffset(partition=asked.partition, leader_epoch=epoch, end_offset=end_offset)
 
 

@@ -83,13 +83,12 @@ async def _commit(call: Call, request: TxnOffsetCommitRequest, commit: OffsetCom
     """One code per offset, in order."""
     groups = call.services.coordinators.groups
     index = groups.index_for(commit.group_id)
-    partition = (
-        ErrorCode.NOT_COORDINATOR
-        if index is None
-        else call.services.logs.replicas.find(CONSUMER_OFFSETS, index)
-    )
-    if isinstance(partition, ErrorCode):
+    if index is None:
         return [ErrorCode.NOT_COORDINATOR] * len(commit.offsets)
+    leader = call.services.logs.replicas.find_leader(CONSUMER_OFFSETS, index)
+    if isinstance(leader, ErrorCode):
+        return [ErrorCode.NOT_COORDINATOR] * len(commit.offsets)
+    partition = leader.replica
     identity = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
     verification = await _verify(call, request.transactional_id, identity, partition)
     if isinstance(verification, ErrorCode):

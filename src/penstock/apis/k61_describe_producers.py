@@ -28,10 +28,10 @@ def handle(call: Call, request: DescribeProducersRequest) -> DescribeProducersRe
 
 
 def _describe(call: Call, topic: str, index: int) -> PartitionResponse:
-    partition = call.services.logs.replicas.find(topic, index)
-    if isinstance(partition, ErrorCode):
+    leader = call.services.logs.replicas.find_leader(topic, index)
+    if isinstance(leader, ErrorCode):
         words = f"There is no partition {index} of topic {topic} that this broker leads."
-        return PartitionResponse(partition_index=index, error_code=partition, error_message=words)
+        return PartitionResponse(partition_index=index, error_code=leader, error_message=words)
     return PartitionResponse(
         partition_index=index,
         active_producers=[
@@ -43,6 +43,6 @@ def _describe(call: Call, topic: str, index: int) -> PartitionResponse:
                 coordinator_epoch=entry.coordinator_epoch,
                 current_txn_start_offset=entry.current_txn_first_offset,
             )
-            for entry in partition.producers.entries()
+            for entry in leader.active_producers()
         ],
     )

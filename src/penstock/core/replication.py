@@ -135,6 +135,7 @@ class Leadership:
         "_waits_for_metadata",
         "agreed",
         "alone",
+        "is_leaving",
         "pending",
         "start_offset",
     )
@@ -164,14 +165,18 @@ class Leadership:
         self._count()
 
     def _count(self) -> None:
+        pending = self.pending
         self._voters = frozenset(self.agreed.replicas)
         if self._counts_majority:
             self._voters = self._voters.difference(self.agreed.adding)
-            pending = self.pending
             self._voters_then = self._voters if pending is None else self._voters_after(pending.isr)
         members = self._voters if self._counts_majority else self.members
         self._counted = [self._followers[id_] for id_ in self._followers if id_ in members]
-        self.alone = not self._counted  # nobody but the leader counts
+        self.alone = not self._counted  # only the leader counts
+        # The leader has proposed an ISR without itself, and the outcome is not known yet.
+        self.is_leaving = (
+            pending is not None and self._node_id not in pending.isr and self._node_id in self.agreed.isr
+        )
 
     @property
     def members(self) -> frozenset[int]:
@@ -303,15 +308,6 @@ class Leadership:
             own = broker_epochs(node_id)
             return UNKNOWN if own is None else own
         return self._followers[node_id].broker_epoch
-
-    @property
-    def is_leaving(self) -> bool:
-        """Whether the leader has asked to be out, and nobody knows yet what became of it."""
-        return (
-            self.pending is not None
-            and self._node_id not in self.pending.isr
-            and self._node_id in self.agreed.isr
-        )
 
     @property
     def to_send(self) -> Proposal | None:

@@ -87,7 +87,7 @@ class Compactor:
             await pacer.pause()
             if not partition.log.config.compact or partition in self._given_up or partition in passed_over:
                 continue
-            if partition.cut is not None or partition.is_being_rewritten:
+            if partition.truncation is not None or partition.is_being_rewritten:
                 continue
             try:
                 dirty = await self._dirty_range(partition)
@@ -121,7 +121,7 @@ class Compactor:
 
     async def _compact(self, partition: Replica, dirty: DirtyRange) -> CompactionResult | None:
         world = self._world
-        if partition.cut is not None or partition.is_being_rewritten:
+        if partition.truncation is not None or partition.is_being_rewritten:
             return None
         partition.is_being_rewritten = True  # whoever wants to cut its end waits
         try:

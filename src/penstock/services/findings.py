@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from penstock.base.errors import StorageError
 from penstock.services.metrics import Metrics
 from penstock.storage.damage import Finding, IndexRebuilt
-from penstock.world import World
 from penstock.world.tasks import Tasks
 
 if TYPE_CHECKING:
+    from penstock.services.replicas.context import ReplicaContext
     from penstock.services.replicas.replica import Replica
 
 log = logging.getLogger("penstock.findings")
@@ -23,11 +23,10 @@ log = logging.getLogger("penstock.findings")
 class Findings:
     """Listens to the logs of a broker's partitions."""
 
-    def __init__(self, world: World, metrics: Metrics) -> None:
-        self._world = world
-        self._writing = Tasks(world.loop)
-        # Told of a partition whose log has damage: where other replicas are, it can be mended.
-        self.on_damaged: Callable[[Replica], None] = _nobody_listens
+    def __init__(self, context: "ReplicaContext", metrics: Metrics) -> None:
+        self._context = context
+        self._world = context.world
+        self._writing = Tasks(context.world.loop)
         self._damaged = metrics.counter(
             "penstock_damaged_batches_total",
             "Batches found damaged when they were read, runs of them as one.",
@@ -69,7 +68,8 @@ class Findings:
             if is_alone
             else "They are to be copied from another replica",
         )
-        self.on_damaged(partition)
+        if self._context.listener is not None:
+            self._context.listener.log_damaged(partition)
 
     async def _write_down(self, partition: "Replica") -> None:
         if partition.log.failed is not None:
@@ -83,7 +83,3 @@ class Findings:
     async def settle(self) -> None:
         """Return when all that was rebuilt is written down."""
         await self._writing.finish()
-
-
-def _nobody_listens(_partition: "Replica") -> None:
-    """There are no other replicas."""

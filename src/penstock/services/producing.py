@@ -25,7 +25,8 @@ from penstock.core.transactions.transaction import ProducerIdAndEpoch
 from penstock.records.batch import CODEC_MASK, HEADER_SIZE, TRANSACTIONAL, read_header
 from penstock.records.compression import Codec
 from penstock.services.flusher import Flusher
-from penstock.services.replicas.replica import Appended, Replica
+from penstock.services.replicas.leader import Appended
+from penstock.services.replicas.replica import Replica
 from penstock.services.replicas.replica_manager import ReplicaManager
 from penstock.services.topic_rules import AppendError
 from penstock.services.transactions.verifying import Beginning, Verified, Verifier, produce_refusal
@@ -174,9 +175,12 @@ class Producing:
         verification = request.verified.get(partition) if request.verified else None
         if isinstance(verification, ErrorCode):
             refusal = produce_refusal(verification, knows_abortable=options.knows_abortable)
-            partition.note_refusal(records, refusal.code, now_ms=now_ms)
+            partition.note_rejection(records, refusal.code, now_ms=now_ms)
             return AppendError(*refusal)
-        outcome = partition.append(
+        leader = partition.leader
+        if leader is None:
+            return _not_leader(partition, records, now_ms)
+        outcome = leader.append(
             records, now_ms=now_ms, is_for_all=options.acks == ACKS_ALL, verification=verification
         )
         if outcome is None:
@@ -194,12 +198,17 @@ class Producing:
             assert not isinstance(verification, ErrorCode)  # else it was refused
             check = partial(partition.topic_rules.check, records, now_ms=self._loop.now_ms(), off_loop=True)
             checked = await self._world.work.run(check)
-            outcome = partition.append(
-                records,
-                now_ms=self._loop.now_ms(),
-                is_for_all=request.options.acks == ACKS_ALL,
-                checked=checked,
-                verification=verification,
+            leader, now_ms = partition.leader, self._loop.now_ms()
+            outcome = (
+                _not_leader(partition, records, now_ms)
+                if leader is None
+                else leader.append(
+                    records,
+                    now_ms=now_ms,
+                    is_for_all=request.options.acks == ACKS_ALL,
+                    checked=checked,
+                    verification=verification,
+                )
             )
             assert outcome is not None
             request.outcomes[position] = _wait_for_replicas(request, position, partition, outcome)
@@ -247,13 +256,19 @@ def _refuse(options: ProduceOptions, attributes: int) -> AppendError:
     return AppendError(*_INTERNAL)
 
 
+def _not_leader(replica: Replica, records: memoryview | None, now_ms: int) -> AppendError:
+    code = ErrorCode.KAFKA_STORAGE_ERROR if replica.is_offline else ErrorCode.NOT_LEADER_OR_FOLLOWER
+    replica.note_rejection(records, code, now_ms=now_ms)
+    return AppendError(code, reached_log=False)
+
+
 def _wait_for_replicas(
     request: _Request, position: int, partition: Replica, outcome: AppendOutcome
 ) -> AppendOutcome:
     """Note if an outcome counts only when the high watermark has passed the batch."""
     if isinstance(outcome, AppendError):
         return (
-            outcome._replace(log_start_offset=partition.log.start_offset) if outcome.reached_log else outcome
+            outcome._replace(log_start_offset=partition.log_start_offset) if outcome.reached_log else outcome
         )
     next_offset = outcome.next_offset
     if partition.high_watermark < next_offset and (

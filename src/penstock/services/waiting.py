@@ -79,91 +79,91 @@ class WaitingFetch:
 class FetchWaiters:
     """The fetches that wait on one partition, in the order in which they came."""
 
-    __slots__ = ("_fetches",)
+    __slots__ = ("waiting",)
 
     def __init__(self) -> None:
-        self._fetches: dict[Waiter, None] = {}
+        self.waiting: dict[Waiter, None] = {}
 
     def __len__(self) -> int:
-        return len(self._fetches)
+        return len(self.waiting)
 
     def add(self, fetch: Waiter) -> None:
-        self._fetches[fetch] = None
+        self.waiting[fetch] = None
 
     def discard(self, fetch: Waiter) -> None:
-        self._fetches.pop(fetch, None)
+        self.waiting.pop(fetch, None)
 
     def bytes_came(self, count: int) -> None:
-        for fetch in tuple(self._fetches):  # some leave when they hear of it
+        for fetch in tuple(self.waiting):  # some leave when they hear of it
             fetch.bytes_came(count)
 
     def high_watermark_moved(self) -> None:
-        for fetch in tuple(self._fetches):
+        for fetch in tuple(self.waiting):
             fetch.high_watermark_moved()
 
     def end_all(self) -> None:
         """Something happened that every fetch must hear of: deleted, failed, moved, stopping."""
-        for fetch in tuple(self._fetches):
+        for fetch in tuple(self.waiting):
             fetch.end()
 
     def recheck_all(self) -> None:
         """Something happened that matters when a follower asks the next time, no sooner."""
-        for fetch in self._fetches:
+        for fetch in self.waiting:
             fetch.recheck()
 
 
 class OffsetWaiters:
     """Who waits until the high watermark has passed an offset; offsets are asked for in growing order."""
 
-    __slots__ = ("_waiting",)
+    __slots__ = ("waiting",)
 
     def __init__(self) -> None:
-        self._waiting: deque[tuple[int, asyncio.Future[ErrorCode]]] = deque()
+        self.waiting: deque[tuple[int, asyncio.Future[ErrorCode]]] = deque()
 
     def wait_for(self, offset: int, *, loop: Loop, timeout_ms: int) -> "asyncio.Future[ErrorCode]":
         """NONE once everything below `offset` is safe, else why it is not."""
         future: asyncio.Future[ErrorCode] = loop.create_future()
         timer = loop.call_later(timeout_ms / 1000, _settle, future, ErrorCode.REQUEST_TIMED_OUT)
         future.add_done_callback(lambda _: timer.cancel())
-        while self._waiting and self._waiting[0][1].done():  # timed out: nobody waits there any more
-            self._waiting.popleft()
-        self._waiting.append((offset, future))
+        while self.waiting and self.waiting[0][1].done():  # timed out: nobody waits there any more
+            self.waiting.popleft()
+        self.waiting.append((offset, future))
         return future
 
     def reached(self, offset: int) -> None:
-        while self._waiting and self._waiting[0][0] <= offset:
-            _settle(self._waiting.popleft()[1], ErrorCode.NONE)
+        while self.waiting and self.waiting[0][0] <= offset:
+            _settle(self.waiting.popleft()[1], ErrorCode.NONE)
 
     def give_up(self, reason: ErrorCode) -> None:
-        while self._waiting:
-            _settle(self._waiting.popleft()[1], reason)
+        while self.waiting:
+            _settle(self.waiting.popleft()[1], reason)
 
 
 class Bell:
     """Rings when something may be different, for whoever waits to look again."""
 
-    __slots__ = ("_waiting",)
+    __slots__ = ("waiting",)
 
     def __init__(self) -> None:
-        self._waiting: dict[asyncio.Future[None], None] = {}
+        self.waiting: dict[asyncio.Future[None], None] = {}
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self.waiting)
 
     def ring(self) -> None:
-        for future in self._waiting:
+        for future in self.waiting:
             _ring(future)
 
     async def rings(self, loop: Loop, *, timeout_s: float) -> None:
         """Return when it does, or in time."""
         future: asyncio.Future[None] = loop.create_future()
-        self._waiting[future] = None
+        self.waiting[future] = None
         timer = loop.call_later(timeout_s, _ring, future)
         try:
             await future
         finally:
             timer.cancel()
-            del self._waiting[future]
+            del self.waiting[future]
 
 
 def _ring(future: "asyncio.Future[None]") -> None:

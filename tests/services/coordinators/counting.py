@@ -158,4 +158,12 @@ def new_coordinator(
 
 
 def partition_of(broker: Broker, index: int) -> Any:
-    return broker.services.logs.replicas.find(TOPIC, index)
+    return broker.services.logs.replicas.find_replica(TOPIC, index)
+
+
+def bump_leader_epoch(partition: Any) -> None:
+    """Have this broker lead in a new leader epoch, of which its coordinator is not told."""
+    state = partition.state
+    partition.change(
+        state._replace(leader_epoch=state.leader_epoch + 1, partition_epoch=state.partition_epoch + 1)
+    )

@@ -20,7 +20,13 @@ from penstock.services.coordinators.coordinator import Coordinator
 from penstock.services.coordinators.internal_topics import InternalTopic, create
 from penstock.storage.errors import NoRoomError
 from tests.broker.controlled import ControlledBroker
-from tests.services.coordinators.counting import TOPIC, CountingShard, new_coordinator, partition_of
+from tests.services.coordinators.counting import (
+    TOPIC,
+    CountingShard,
+    bump_leader_epoch,
+    new_coordinator,
+    partition_of,
+)
 
 NOT_COORDINATOR = Refusal(ErrorCode.NOT_COORDINATOR)
 PRODUCER = BatchProducer(77, 3)
@@ -276,7 +282,7 @@ def test_another_leader_epoch_unloads_the_shard(controlled: ControlledBroker) ->
         waiting = asyncio.ensure_future(coordinator.ask("a", lambda shard, _: shard.wait()))
         await turns()
         partition = partition_of(controlled.broker, index)
-        partition.state = partition.state._replace(leader_epoch=partition.leader_epoch + 1)
+        bump_leader_epoch(partition)
         assert await coordinator.ask("a", add("a")) == 2
         assert await waiting == NOT_COORDINATOR
         assert [header.leader_epoch for header in batches(controlled, index)] == [0, 1]
@@ -291,7 +297,7 @@ def test_a_decision_made_under_an_old_leader_epoch_is_not_written(controlled: Co
         gates = [False]
         assert await coordinator.ask_partition(0, lambda s, _: s.add_later("a", lambda: gates[0])) == "later"
         partition = partition_of(controlled.broker, 0)
-        partition.state = partition.state._replace(leader_epoch=partition.leader_epoch + 1)
+        bump_leader_epoch(partition)
         gates[0] = True
         await turns()
         assert partition.log.end_offset == 0
@@ -496,9 +502,7 @@ def test_transactional_records_count_when_their_marker_comes(controlled: Control
         for type_, producer in ((MarkerType.COMMIT, PRODUCER), (MarkerType.ABORT, other)):
             marker = Marker(type_, producer.id, producer.epoch, 0)
             partition = partition_of(controlled.broker, 0)
-            appended = partition.append_own(
-                build_marker(marker, timestamp=1), leader_epoch=partition.leader_epoch, now_ms=1
-            )
+            appended = partition.leader.append_own(build_marker(marker, timestamp=1), now_ms=1)
             coordinator.marker_written(0, marker, offset=appended.base_offset)
         assert await coordinator.ask_partition(0, get("a")) == 1
         assert isinstance(await coordinator.ask_partition(0, get("b")), Refusal)
@@ -558,7 +562,7 @@ def test_a_record_that_cannot_be_read_is_skipped_and_named(
         assert await before.ask_partition(0, add("a")) == 1
         await before.stop()
         partition = partition_of(controlled.broker, 0)
-        partition.append_own(build_batch([Record(0, 1, key, value)]), leader_epoch=0, now_ms=1)
+        partition.leader.append_own(build_batch([Record(0, 1, key, value)]), now_ms=1)
         coordinator = new_coordinator(controlled.broker)
         assert await coordinator.ask_partition(0, get("a")) == 1
         assert await coordinator.ask_partition(0, add("a")) == 2
@@ -602,7 +606,7 @@ def test_of_many_records_that_cannot_be_read_a_few_are_named_and_all_are_counted
         coordinator = await started(controlled)
         partition = partition_of(controlled.broker, 0)
         forged = build_batch([Record(offset, 1, b"forged", b"x") for offset in range(500)])
-        partition.append_own(forged, leader_epoch=0, now_ms=1)
+        partition.leader.append_own(forged, now_ms=1)
         assert await coordinator.ask_partition(0, add("a")) == 1
         lines = [record.getMessage() for record in caplog.records if "skipped" in record.getMessage()]
         assert len(lines) == 11
@@ -619,7 +623,7 @@ def test_a_known_record_in_a_version_from_the_future_is_not_guessed_at(
         coordinator = await started(controlled)
         partition = partition_of(controlled.broker, 0)
         newer = build_batch([Record(0, 1, b"\x00\x01\x00\x01a", b"\x00\x07whatever")])
-        partition.append_own(newer, leader_epoch=0, now_ms=1)
+        partition.leader.append_own(newer, now_ms=1)
         assert await coordinator.ask_partition(0, get("a")) == NOT_COORDINATOR
         assert "CounterValue of version 7 was written by a newer program" in caplog.text
         assert "install the version that wrote it" in caplog.text

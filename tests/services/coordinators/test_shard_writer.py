@@ -16,7 +16,13 @@ from penstock.records.control import Marker, MarkerType
 from penstock.services.coordinators.coordinator import Coordinator
 from penstock.storage.errors import NoRoomError
 from tests.broker.controlled import ControlledBroker
-from tests.services.coordinators.counting import TOPIC, CountingShard, new_coordinator, partition_of
+from tests.services.coordinators.counting import (
+    TOPIC,
+    CountingShard,
+    bump_leader_epoch,
+    new_coordinator,
+    partition_of,
+)
 
 NOT_COORDINATOR = Refusal(ErrorCode.NOT_COORDINATOR)
 PRODUCER = BatchProducer(77, 3)
@@ -136,7 +142,9 @@ def test_with_a_linger_time_the_first_decision_is_gathered_too() -> None:
             groups = controlled.broker.services.coordinators.groups
             assert not isinstance(await groups.topic(), Refusal)
             await groups.ask("g", lambda shard, now_ms: shard.commit_offsets(_commit(0), now_ms))
-            partition = controlled.broker.services.logs.replicas.find(CONSUMER_OFFSETS, groups.index_for("g"))
+            partition = controlled.broker.services.logs.replicas.find_replica(
+                CONSUMER_OFFSETS, groups.index_for("g")
+            )
             first = groups.ask_at_once("g", lambda shard, now_ms: shard.commit_offsets(_commit(1), now_ms))
             second = groups.ask_at_once("g", lambda shard, now_ms: shard.commit_offsets(_commit(2), now_ms))
             assert partition.log.end_offset == 1
@@ -218,7 +226,7 @@ def test_a_marker_comes_behind_what_was_gathered(controlled: ControlledBroker) -
         written = services.transactions.markers.append(marker, where, version=0, timeout_ms=60_000)
         assert written is ErrorCode.NONE
         assert await asyncio.gather(*later) == [(ErrorCode.NONE,)] * 2
-        log = services.logs.replicas.find(*where).log
+        log = services.logs.replicas.find_replica(*where).log
         data = log.read(0, max_bytes=1 << 16, upto_offset=log.end_offset, cached_only=False)
         assert [header.is_control for _, header in headers(data)] == [False, False, False, True]
         fetched = await groups.ask("g", lambda shard, _: shard.fetch_offsets(FetchOffsets(group_id="g")))
@@ -286,7 +294,7 @@ def test_a_dropped_shard_writes_nothing_of_what_it_gathered(controlled: Controll
         asked.add()
         lost = asked.add()
         partition = asked.partition
-        partition.state = partition.state._replace(leader_epoch=partition.leader_epoch + 1)
+        bump_leader_epoch(partition)
         found = asked.get()
         assert await lost == NOT_COORDINATOR
         assert await found == 1
@@ -302,7 +310,7 @@ def test_a_shard_into_whose_offsets_somebody_else_wrote_is_loaded_again(controll
         asked.add()
         waiting = asked.add()
         foreign = build_plain_batch([(b"\x00\x09later", b"\x00\x00")], timestamp=1)
-        asked.partition.append_own(foreign, leader_epoch=0, now_ms=1)
+        asked.partition.leader.append_own(foreign, now_ms=1)
         assert await waiting == NOT_COORDINATOR
         assert await asked.get() == 2, "it was written, and so it counts"
         assert (await asked.loaded_again())[1] == [0, 2]

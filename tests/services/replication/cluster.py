@@ -28,6 +28,8 @@ from penstock.cluster.peers import Peers
 from penstock.controller.link import ControllerLink
 from penstock.core.isr_proposals import Proposal, Proposals, Verdict, Verdicts
 from penstock.records.batch import headers
+from penstock.services.replicas.follower import FollowerRole
+from penstock.services.replicas.leader import LeaderRole
 from penstock.services.replicas.replica import Replica
 from penstock.services.replication.replication import Replication
 from penstock.storage.data_directory import DataDirectory
@@ -136,6 +138,16 @@ class Node:
     def replica(self, index: int = 0) -> Replica:
         found = self.replicas.find_replica(TOPIC, index)
         assert isinstance(found, Replica), found
+        return found
+
+    def leader(self, index: int = 0) -> LeaderRole:
+        found = self.replica(index).leader
+        assert found is not None
+        return found
+
+    def follower(self, index: int = 0) -> FollowerRole:
+        found = self.replica(index).follower
+        assert found is not None
         return found
 
     async def connection(self) -> Connection:

@@ -39,8 +39,8 @@ def test_a_follower_has_the_same_bytes_whatever_is_in_them() -> None:
                 b"in a transaction", producer_id=8, producer_epoch=epoch, base_sequence=0, transactional=True
             )
             taken = partition.producers.verifications.begin(8, epoch=epoch, sequence=0, bumps_epochs=False)
-            partition.append(memoryview(records), now_ms=1_000, verification=taken)
-            partition.append_marker(Marker(ends, 8, epoch, 5), version=0, now_ms=1_000)
+            leader.leader().append(memoryview(records), now_ms=1_000, verification=taken)
+            leader.leader().append_marker(Marker(ends, 8, epoch, 5), version=0, now_ms=1_000)
         await cluster.until_same(1, 2)
         assert leader.log_bytes() == cluster[2].log_bytes()
         copy = cluster[2].replica()
@@ -162,7 +162,7 @@ def test_a_replica_that_has_caught_up_is_not_throttled_though_it_has_not_heard_t
         for number in range(3):
             await cluster[1].produce(batch_of(b"%d" % number), acks=1)
             await cluster.until(lambda end=number + 1: cluster[2].replica().log.end_offset == end)
-        assert not cluster[2].replica().is_in_sync
+        assert not cluster[2].follower().is_in_sync
 
     tell(story, penstock_move_max_bytes_per_second=1)
 
@@ -240,7 +240,7 @@ def test_a_longer_log_of_the_same_epoch_is_cut_and_said_so(caplog: pytest.LogCap
         partition = node.replica()
         await node.replication.stop()
         longer = placed(b"longer", base_offset=1, leader_epoch=0)
-        partition.copy([longer, placed(b"still", base_offset=2, leader_epoch=0)], now_ms=1)
+        node.follower().copy([longer, placed(b"still", base_offset=2, leader_epoch=0)], now_ms=1)
         assert partition.log.end_offset == 3
         await cluster.stop(2)
         await cluster.start(1)
@@ -263,7 +263,7 @@ def test_a_follower_behind_the_leaders_start_begins_anew_there() -> None:
         for value in (b"one", b"two", b"three"):
             await cluster[1].produce(batch_of(value, value, value), acks=1)
         # In the middle of a batch.
-        assert cluster[1].replica().delete_records(5) == 5
+        assert cluster[1].leader().delete_records(5) == 5
         await cluster.start(2)
         await cluster.until_same(1, 2)
         log = cluster[2].replica().log
@@ -278,7 +278,7 @@ def test_records_that_are_deleted_on_the_leader_are_gone_on_its_followers() -> N
         await cluster.controller.create(led_by(1, 2))
         for _ in range(5):
             await cluster[1].produce(batch_of(b"x"))
-        assert cluster[1].replica().delete_records(3) == 3
+        assert cluster[1].leader().delete_records(3) == 3
         await cluster.until(lambda: cluster[2].replica().log.start_offset == 3)
 
     tell(story)
@@ -331,7 +331,7 @@ def test_what_compaction_took_from_the_leader_is_no_damage_on_a_follower() -> No
         await cluster.controller.change(isr=(1,))
         leader = cluster[1].replica()
         leader.log.append([placed(b"y", base_offset=5), placed(b"z", base_offset=9)], now_ms=1)
-        leader.advance()
+        cluster[1].leader().advance()
         await cluster.start(2)
         await cluster.until_same(1, 2)
         assert cluster[1].log_bytes() == cluster[2].log_bytes()

@@ -23,7 +23,7 @@ def nothing_but_signals(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def sentinels_at(node: Node, index: int = 0) -> list[idle_partitions._Sentinel]:
     """One for each follower's session that the partition rests in."""
-    waiters = node.replica(index).follower_fetches._fetches
+    waiters = node.replica(index).follower_fetches.waiting
     return [each for each in waiters if isinstance(each, idle_partitions._Sentinel)]
 
 
@@ -107,14 +107,13 @@ def test_a_follower_whose_partition_rested_for_long_does_not_lag_when_something_
     async def story(cluster: Cluster) -> None:
         await cluster.controller.create(*[led_by(1, 2)] * PARTITIONS)
         await all_rest(cluster)
-        leadership = cluster[1].replica().leadership
-        assert leadership is not None
-        follower = leadership.follower(2)
+        leader = cluster[1].leader()
+        follower = leader.follower(2)
         assert follower is not None
         rested_ms = follower.caught_up_ms
         (sentinel,) = sentinels_at(cluster[1])
         await cluster.until(lambda: sentinel._idle._asked_ms > rested_ms + LAG_MS)
-        cluster[1].replica().append(memoryview(batch_of(b"x")), now_ms=1_000)
+        cluster[1].leader().append(memoryview(batch_of(b"x")), now_ms=1_000)
         assert follower.caught_up_ms > rested_ms + LAG_MS
 
     tell(story, replica_fetch_wait_max_ms=50)
@@ -129,7 +128,7 @@ def test_a_new_leader_epoch_and_a_deleted_topic_reach_partitions_that_rest() -> 
         await cluster.until_same(1, 2)
         (sentinel,) = sentinels_at(cluster[1], 1)
         await cluster[1].replicas.topic_deleted(cluster.controller.topics[TOPIC])
-        assert sentinel not in sentinel.partition.follower_fetches._fetches
+        assert sentinel not in sentinel.partition.follower_fetches.waiting
 
     tell(story, replica_fetch_wait_max_ms=50)
 
@@ -139,7 +138,7 @@ def test_deleted_records_are_told_to_a_follower_whose_partition_rests() -> None:
         await cluster.controller.create(*[led_by(1, 2)] * PARTITIONS)
         await cluster[1].produce(batch_of(b"x"))
         await all_rest(cluster)
-        assert cluster[1].replica().delete_records(1) == 1
+        assert cluster[1].leader().delete_records(1) == 1
         await cluster.until(lambda: cluster[2].replica().log.start_offset == 1)
 
     tell(story, replica_fetch_wait_max_ms=50)
@@ -156,9 +155,8 @@ def test_what_is_not_signalled_is_found_when_everything_is_looked_at(
         await cluster.controller.create(led_by(1, 2))
         await cluster[1].produce(batch_of(b"x"))
         await cluster.until_same(1, 2)
-        leadership = cluster[1].replica().leadership
-        assert leadership is not None
-        follower = leadership.follower(2)
+        leader = cluster[1].leader()
+        follower = leader.follower(2)
         assert follower is not None
         if side == "leader":  # as retention does
             cluster[1].replica().log.advance_start_offset(1)

@@ -69,7 +69,7 @@ def test_a_leader_without_room_that_is_alone_in_sync_lets_a_follower_join_and_th
         await cluster[2].replication.stop()
         assert (await cluster[1].produce(batch_of(b"x"))).error_code == 0
         assert cluster.controller.topics["orders"].partitions[0].isr == (1,)
-        cluster[1].replica().refuses_for_room = True
+        cluster[1].leader().lacks_room = True
         cluster[2].replication.start()
         await cluster.until(lambda: proposed(cluster)[-2:] == [[1, 2], [2]])
 
@@ -166,7 +166,7 @@ async def codes_of(node: Node, *sequences: int) -> list[int]:
 
 
 def is_leaving(partition: Replica) -> bool:
-    return partition.leadership is not None and partition.leadership.is_leaving
+    return partition.leader is not None and partition.leader.leadership.is_leaving
 
 
 def numbered(sequence: int) -> bytes:
@@ -227,7 +227,7 @@ def test_nothing_is_committed_while_the_controller_says_that_somebody_is_eligibl
 def test_a_leader_knows_who_is_eligible_before_the_metadata_tells() -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.controller.create(led_by(1, 2), min_insync_replicas="2")
-        state = cluster[1].replica().isr_state((1,), 5)
+        state = cluster[1].leader().isr_state((1,), 5)
         assert (state.isr, state.elr, state.partition_epoch) == ((1,), (2,), 5)
 
     tell(story)
@@ -240,10 +240,9 @@ def test_while_the_controller_is_away_a_laggard_still_counts() -> None:
         cluster.controller.reachable.clear()
         await cluster[2].replication.stop()
         produced = asyncio.create_task(cluster[1].produce(batch_of(b"x")))
-        leader = cluster[1].replica()
-        await cluster.until(lambda: leader.leadership is not None and leader.leadership.pending is not None)
-        assert leader.leadership is not None
-        assert leader.leadership.members == {1, 2}
+        leader, leadership = cluster[1].replica(), cluster[1].leader().leadership
+        await cluster.until(lambda: leadership.pending is not None)
+        assert leadership.members == {1, 2}
         assert leader.high_watermark == 0
         assert not produced.done()
         cluster.controller.reachable.set()
@@ -260,8 +259,7 @@ def test_an_answer_that_is_lost_changes_nothing_until_the_metadata_tells() -> No
         await cluster.until(lambda: cluster[1].replica().state.isr == (1, 2))
         assert cluster.controller.topics["orders"].partitions[0].partition_epoch == 1
         assert (await cluster[1].produce(batch_of(b"x"))).error_code == 0
-        leadership = cluster[1].replica().leadership
-        assert leadership is not None
+        leadership = cluster[1].leader().leadership
         assert leadership.pending is None
 
     tell(story)
@@ -306,9 +304,8 @@ def test_with_flush_messages_1_a_follower_counts_when_its_disk_has_it() -> None:
 
 def noted(cluster: Cluster, node_id: int) -> int:
     """How far the leader, broker 1, knows a follower to be."""
-    leadership = cluster[1].replica().leadership
-    assert leadership is not None
-    follower = leadership.follower(node_id)
+    leader = cluster[1].leader()
+    follower = leader.follower(node_id)
     assert follower is not None
     return follower.end_offset
 

@@ -291,7 +291,7 @@ def test_what_is_behind_a_hole_is_given_up_where_others_have_it(
         await cluster.controller.create(state, **configs)
         node = cluster[1]
         for value in (b"x", b"y", b"z"):
-            node.replica().append(memoryview(batch_of(value)), now_ms=1)
+            node.leader().append(memoryview(batch_of(value)), now_ms=1)
         path = node.replica().log.segments[-1].file.path
         await cluster.controller.elect(NO_LEADER)
         await cluster.stop(1)
@@ -483,6 +483,6 @@ def test_a_topic_that_is_deleted_is_fetched_no_more() -> None:
             cluster[node_id].image.apply_topic_deleted(TOPIC)
         assert not cluster[2].replication._fetchers
         assert "orders-0" not in cluster[2].disk.list("")
-        assert cluster[2].replicas.find(TOPIC, 0) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert cluster[2].replicas.find_leader(TOPIC, 0) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     tell(story)

@@ -163,7 +163,7 @@ class Pair:
         """What a leader's log has."""
 
         async def read() -> list[bytes]:
-            partition = self.services(node_id).logs.replicas.find(name, index)
+            partition = self.services(node_id).logs.replicas.find_replica(name, index)
             assert not isinstance(partition, ErrorCode)
             log = partition.log
             data = log.read(
@@ -181,11 +181,12 @@ class Pair:
 
 def _append(services: Services, name: str, index: int, batches: Sequence[bytes]) -> None:
     """Put what an earlier leader had into the log of the next."""
-    partition = services.logs.replicas.find(name, index)
+    partition = services.logs.replicas.find_replica(name, index)
     assert not isinstance(partition, ErrorCode)
     for batch in batches:
         if read_header(batch).base_offset >= partition.log.end_offset:
-            partition.append_own(batch, leader_epoch=partition.leader_epoch, now_ms=0)
+            assert partition.leader is not None
+            partition.leader.append_own(batch, now_ms=0)
 
 
 def _state(leader: int, epoch: int = 0) -> PartitionState:

@@ -23,7 +23,7 @@ from penstock.services.coordinators.internal_topics import InternalTopic, TopicC
 from penstock.services.coordinators.loaded_shard import NOT_COORDINATOR, LoadedShard
 from penstock.services.coordinators.loading import load
 from penstock.services.coordinators.shard_writer import NO_LINGER
-from penstock.services.replicas.replica import Replica
+from penstock.services.replicas.leader import LeaderRole
 from penstock.services.replicas.replica_manager import ReplicaManager
 from penstock.world import World
 from penstock.world.tasks import Tasks
@@ -49,8 +49,7 @@ class AnswerAfterLoading(Generic[R]):
 class _LoadInProgress(NamedTuple, Generic[S]):
     """A shard that is being loaded, and in which leader epoch."""
 
-    partition: Replica
-    leader_epoch: int
+    leader: LeaderRole
     task: "asyncio.Task[LoadedShard[S] | None]"
 
 
@@ -122,8 +121,8 @@ class Coordinator(Generic[S]):
     def leader_epoch_for(self, key: str) -> int | None:
         """The leader epoch in which this broker coordinates a key; None if it does not."""
         index = self.index_for(key)
-        partition = None if index is None else self._led_replica(index)
-        return None if partition is None else partition.leader_epoch
+        leader = None if index is None else self._led(index)
+        return None if leader is None else leader.leader_epoch
 
     @property
     def partition_count(self) -> int:
@@ -164,7 +163,7 @@ class Coordinator(Generic[S]):
         for index in range(self.partition_count):
             answer = await self.ask_partition(index, request)
             if isinstance(answer, Refusal):
-                if self._led_replica(index) is None:
+                if self._led(index) is None:
                     continue  # led by another broker
                 return answer
             answers.append(answer)
@@ -205,8 +204,7 @@ class Coordinator(Generic[S]):
         for index in list(self._loaded_shards):
             self._find_loaded(index)
         for index, begun in list(self._loads_in_progress.items()):
-            partition = self._led_replica(index)
-            if partition is not begun.partition or partition.leader_epoch != begun.leader_epoch:
+            if self._led(index) is not begun.leader:
                 begun.task.cancel()
                 del self._loads_in_progress[index]
         self.on_leadership_changed()
@@ -225,36 +223,32 @@ class Coordinator(Generic[S]):
             for index in range(self.partition_count):
                 if self._stopped:
                     return
-                partition = self._led_replica(index)
-                if partition is not None and self._find_loaded(index) is None:
-                    await asyncio.wait([self._begin_load(index, partition)])
+                leader = self._led(index)
+                if leader is not None and self._find_loaded(index) is None:
+                    await asyncio.wait([self._begin_load(index, leader)])
 
-    def _led_replica(self, index: int) -> Replica | None:
-        """The replica of the partition, if this broker leads it."""
-        partition = self._replicas.find(self._topic.name, index)
-        return None if isinstance(partition, ErrorCode) else partition
+    def _led(self, index: int) -> LeaderRole | None:
+        """The leader's role of the partition, if this broker leads it."""
+        leader = self._replicas.find_leader(self._topic.name, index)
+        return None if isinstance(leader, ErrorCode) else leader
 
     def _find_loaded(self, index: int) -> LoadedShard[S] | None:
         """The loaded shard; it is unloaded if its leader epoch is over or its log failed."""
         loaded = self._loaded_shards.get(index)
         if loaded is None:
             return None
-        partition = loaded.partition
-        if (
-            self._replicas.find(self._topic.name, index) is not partition
-            or loaded.leader_epoch != partition.leader_epoch
-            or partition.log.failed is not None
-        ):
+        leader = loaded.leader
+        if self._replicas.find_leader(self._topic.name, index) is not leader or leader.is_offline:
             loaded.unload()
             return None
         return loaded
 
     async def _await_load(self, index: int) -> LoadedShard[S] | Refusal:
-        partition = self._led_replica(index)
-        if partition is None or self._stopped:
+        leader = self._led(index)
+        if leader is None or self._stopped:
             return NOT_COORDINATOR
         # The load continues when the request that waits for it times out.
-        task = self._begin_load(index, partition)
+        task = self._begin_load(index, leader)
         timeout: asyncio.Future[None] = self._world.loop.create_future()
         timer = self._world.loop.call_later(
             self._configs.broker[OFFSETS_COMMIT_TIMEOUT_MS] / 1000, timeout.cancel
@@ -270,11 +264,11 @@ class Coordinator(Generic[S]):
         loaded = None if task.cancelled() else task.result()
         return NOT_COORDINATOR if loaded is None or loaded.is_unloaded else loaded
 
-    def _begin_load(self, index: int, partition: Replica) -> "asyncio.Task[LoadedShard[S] | None]":
+    def _begin_load(self, index: int, leader: LeaderRole) -> "asyncio.Task[LoadedShard[S] | None]":
         begun = self._loads_in_progress.get(index)
         if begun is None:
-            task = self._tasks.start(f"load {partition}", self._load_shard(index, partition))
-            begun = self._loads_in_progress[index] = _LoadInProgress(partition, partition.leader_epoch, task)
+            task = self._tasks.start(f"load {leader}", self._load_shard(index, leader))
+            begun = self._loads_in_progress[index] = _LoadInProgress(leader, task)
             task.add_done_callback(partial(self._load_ended, index))
         return begun.task
 
@@ -283,14 +277,14 @@ class Coordinator(Generic[S]):
         if begun is not None and begun.task is task:
             del self._loads_in_progress[index]
 
-    async def _load_shard(self, index: int, partition: Replica) -> LoadedShard[S] | None:
-        if partition.log.failed is not None:
+    async def _load_shard(self, index: int, leader: LeaderRole) -> LoadedShard[S] | None:
+        if leader.is_offline:
             return None
-        loaded = self._new_loaded_shard(index, partition)
+        loaded = self._new_loaded_shard(index, leader)
         try:
             offset = await load(
                 self._world,
-                partition,
+                leader.replica,
                 loaded.shard,
                 self._record_format,
                 decompressed_max=self._configs.broker[PENSTOCK_DECOMPRESSED_BYTES_MAX],
@@ -299,7 +293,7 @@ class Coordinator(Generic[S]):
         except (CorruptBatchError, OSError, PeerError, StorageError) as error:
             log.error(
                 "%s: loading the coordinator's state failed: %s; the next request tries again",
-                partition,
+                leader,
                 error,
             )
             return None
@@ -312,14 +306,14 @@ class Coordinator(Generic[S]):
             self.on_loaded(current)
         return current
 
-    def _new_loaded_shard(self, index: int, partition: Replica) -> LoadedShard[S]:
+    def _new_loaded_shard(self, index: int, leader: LeaderRole) -> LoadedShard[S]:
         def unloaded(loaded: LoadedShard[S]) -> None:
             if self._loaded_shards.get(index) is loaded:
                 del self._loaded_shards[index]
 
         return LoadedShard(
             self._world,
-            partition,
+            leader,
             self._new_shard(index),
             self._record_format,
             write_timeout_ms=self._configs.broker[OFFSETS_COMMIT_TIMEOUT_MS],

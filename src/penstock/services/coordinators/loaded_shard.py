@@ -25,7 +25,7 @@ from penstock.records.control import Marker
 from penstock.records.internal.record import RecordFormat
 from penstock.services.coordinators.shard_writer import ShardWriter
 from penstock.services.coordinators.steady_clock import SteadyClock
-from penstock.services.replicas.replica import Replica
+from penstock.services.replicas.leader import LeaderRole
 from penstock.world import World
 from penstock.world.loop import Timer
 from penstock.world.pacing import Pacer
@@ -63,7 +63,7 @@ class LoadedShard(Generic[S]):
     def __init__(
         self,
         world: World,
-        partition: Replica,
+        leader: LeaderRole,
         shard: S,
         record_format: RecordFormat,
         *,
@@ -76,7 +76,7 @@ class LoadedShard(Generic[S]):
         self._loop = world.loop
         self._clock = SteadyClock(world)
         self._writer = ShardWriter(
-            world.loop, partition, record_format, linger_ms=linger_ms, on_flushed=self._batch_flushed
+            world.loop, leader, record_format, linger_ms=linger_ms, on_flushed=self._batch_flushed
         )
         self._write_timeout_ms = write_timeout_ms
         self._slice_ms = slice_ms
@@ -89,7 +89,8 @@ class LoadedShard(Generic[S]):
         self._timer: Timer | None = None
         self._timer_due_ms = 0
         self._expiring = False
-        self.partition = partition
+        self.leader = leader
+        self.partition = leader.replica
         self.shard = shard
         self.replayed_offset = 0
         self.is_unloaded = False
@@ -103,7 +104,7 @@ class LoadedShard(Generic[S]):
     @property
     def leader_epoch(self) -> int:
         """The leader epoch in which the shard was loaded."""
-        return self._writer.leader_epoch
+        return self.leader.leader_epoch
 
     # Requests.
 
@@ -164,7 +165,7 @@ class LoadedShard(Generic[S]):
         return answer
 
     def _write(self, decision: Decision[Any]) -> Refusal | None:
-        refused = self.partition.isr_refusal()
+        refused = self.leader.isr_refusal()
         if refused is not None:
             return self._refusal_of(refused.code)
         records, producer = decision.records, decision.producer

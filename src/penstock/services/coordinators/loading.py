@@ -77,8 +77,8 @@ async def load(
     """
     pacer = Pacer(world.loop, slice_ms=slice_ms)
     skipped = _Skipped(partition)
-    position = partition.log.start_offset
-    while position < partition.log.end_offset:
+    position = partition.log_start_offset
+    while position < partition.log_end_offset:
         start = position
         try:
             piece = await world.work.run(partial(_read, partition, start))
@@ -98,7 +98,7 @@ async def load(
                 await pacer.pause()
         if position == start:
             raise StorageError(
-                f"{partition} has nothing at offset {start}, and ends at {partition.log.end_offset}"
+                f"{partition} has nothing at offset {start}, and ends at {partition.log_end_offset}"
             )
     skipped.sum_up()
     return position
@@ -109,7 +109,7 @@ def _behind_damage(partition: Replica, offset: int) -> int | None:
     None if there are other replicas, since the log is going to be mended; and for damage that a crash left.
     """
     damage = partition.log.damage_at(offset)
-    if damage is None or not damage.was_trusted or len(partition.state.replicas) > 1:
+    if damage is None or not damage.was_trusted or partition.is_replicated:
         return None
     log.error(
         "%s: offsets %d to %d are damaged and skipped: their changes of groups or transactions are lost",
@@ -125,7 +125,7 @@ def _read(partition: Replica, start: int) -> Buffer:
     piece = partition.log.read(
         start,
         max_bytes=PIECE_BYTES,
-        upto_offset=partition.log.end_offset,
+        upto_offset=partition.log_end_offset,
         whole_first_batch=True,
         cached_only=False,
     )

@@ -17,7 +17,7 @@ from penstock.core.coordination import BatchProducer
 from penstock.records.batch import TRANSACTIONAL
 from penstock.records.builder import build_plain_batch
 from penstock.records.internal.record import InternalRecord, RecordFormat
-from penstock.services.replicas.replica import Replica
+from penstock.services.replicas.leader import LeaderRole
 from penstock.services.topic_rules import AppendError
 from penstock.world import Loop
 
@@ -38,14 +38,14 @@ class ShardWriter:
     def __init__(
         self,
         loop: Loop,
-        partition: Replica,
+        leader: LeaderRole,
         record_format: RecordFormat,
         *,
         linger_ms: int,
         on_flushed: Callable[[ErrorCode], None],
     ) -> None:
         self._loop = loop
-        self._partition = partition
+        self._leader = leader
         self._encode = record_format.encode
         self._on_flushed = on_flushed
         self._linger_ms = linger_ms
@@ -54,7 +54,6 @@ class ShardWriter:
         self._batch: list[_Encoded] = []
         self._batch_bytes = 0
         self._batch_base_offset = 0  # the offset of the first of them
-        self.leader_epoch = partition.leader_epoch
 
     @property
     def has_batch(self) -> bool:
@@ -74,7 +73,7 @@ class ShardWriter:
 
     def _add_to_batch(self, encoded: list[_Encoded]) -> int | ErrorCode:
         size = sum(len(key) + len(value or b"") + _RECORD_OVERHEAD_BYTES_MAX for key, value in encoded)
-        limit = min(_BATCH_BYTES_MAX, self._partition.topic_rules.size_max - _BATCH_OVERHEAD_BYTES)
+        limit = min(_BATCH_BYTES_MAX, self._leader.batch_size_max - _BATCH_OVERHEAD_BYTES)
         if self._batch_bytes + size > limit:
             code = self.flush()
             if code is not ErrorCode.NONE:
@@ -82,7 +81,7 @@ class ShardWriter:
             if size > limit:
                 return self._append(encoded, None)
         if not self._batch:
-            self._batch_base_offset = self._partition.log.end_offset
+            self._batch_base_offset = self._leader.log_end_offset
         offset = self._batch_base_offset + len(self._batch)
         self._batch += encoded
         self._batch_bytes += size
@@ -130,5 +129,5 @@ class ShardWriter:
                 producer_id=producer.id,
                 producer_epoch=producer.epoch,
             )
-        appended = self._partition.append_own(batch, leader_epoch=self.leader_epoch, now_ms=now_ms)
+        appended = self._leader.append_own(batch, now_ms=now_ms)
         return appended.code if isinstance(appended, AppendError) else appended.base_offset

@@ -62,13 +62,13 @@ class ConsumerFetches:
 
     def preferred_read_replica(self, partition: Replica, *, offset: int, rack: str) -> int:
         """The replica in the consumer's rack that has come furthest, if there is one and it is not this one."""
-        leadership, brokers = partition.leadership, self._image.brokers
+        leader, brokers = partition.leader, self._image.brokers
         own = brokers.get(self._node_id)
-        if leadership is None or (own is not None and own.rack == rack):
+        if leader is None or (own is not None and own.rack == rack):
             return NO_REPLICA
         best = (-1, NO_REPLICA)
         for node_id in partition.state.isr:
-            broker, follower = brokers.get(node_id), leadership.follower(node_id)
+            broker, follower = brokers.get(node_id), leader.follower(node_id)
             if broker is None or broker.fenced or broker.rack != rack or follower is None:
                 continue
             if follower.start_offset <= offset <= follower.end_offset:
@@ -111,17 +111,17 @@ class ConsumerFetch(DelayedFetch[list[PartitionRead]]):
     def _check(self, read: PartitionRead) -> PartitionRead:
         """Find the partition and check offset and epochs."""
         topic, index = read.key
-        replicas, leader_only = self._service.replicas, self._options.leader_only
-        if isinstance(topic, bytes):
-            found = (
-                replicas.find_by_id(topic, index)
-                if leader_only
-                else replicas.find_replica_by_id(topic, index)
-            )
-        else:
-            found = replicas.find(topic, index) if leader_only else replicas.find_replica(topic, index)
+        replicas = self._service.replicas
+        found = (
+            replicas.find_replica_by_id(topic, index)
+            if isinstance(topic, bytes)
+            else replicas.find_replica(topic, index)
+        )
         if isinstance(found, ErrorCode):
             read.error = found
+            return read
+        if found.leader is None and self._options.leader_only:
+            read.error = ErrorCode.NOT_LEADER_OR_FOLLOWER
             return read
         read.partition = found
         if not self._options.committed:
@@ -129,7 +129,7 @@ class ConsumerFetch(DelayedFetch[list[PartitionRead]]):
         read.error = found.fetch_error(read.target.current_leader_epoch)
         if read.error is ErrorCode.NONE:
             read.check_position()
-        if not found.is_leader and (
+        if found.leader is None and (
             read.error is ErrorCode.OFFSET_OUT_OF_RANGE or read.diverging is not None
         ):
             # The log of a follower may end before that of its leader. A consumer that took it for the leader would

@@ -104,8 +104,9 @@ class FollowerFetch(DelayedFetch[FollowerAnswer]):
     def _note_progress(self, reads: list[PartitionRead]) -> None:
         """Tell the leaders of the partitions how far this follower is."""
         for read in reads:
-            if read.partition is not None and not read.must_be_told:
-                read.partition.note_follower(
+            leader = None if read.partition is None else read.partition.leader
+            if leader is not None and not read.must_be_told:
+                leader.note_follower(
                     self._follower.node_id,
                     offset=read.target.fetch_offset,
                     start_offset=read.target.log_start_offset,
@@ -133,7 +134,10 @@ class FollowerFetch(DelayedFetch[FollowerAnswer]):
             partition = read.partition
             if partition is None or read.key in told:
                 continue
-            if partition.has_everything(self._follower.node_id, offset=read.target.fetch_offset):
+            leader = partition.leader
+            if leader is not None and leader.has_everything(
+                self._follower.node_id, offset=read.target.fetch_offset
+            ):
                 session.rest(read.key)
                 idle.add(read.key, partition)
 
@@ -144,15 +148,19 @@ class FollowerFetch(DelayedFetch[FollowerAnswer]):
         """Find the partition that this broker leads, and check the follower, its offset and its epochs."""
         topic, index = read.key
         replicas = self._service.replicas
-        found = replicas.find_by_id(topic, index) if isinstance(topic, bytes) else replicas.find(topic, index)
-        if isinstance(found, ErrorCode):
-            read.error = found
+        leader = (
+            replicas.find_leader_by_id(topic, index)
+            if isinstance(topic, bytes)
+            else replicas.find_leader(topic, index)
+        )
+        if isinstance(leader, ErrorCode):
+            read.error = leader
             return read
-        read.partition = found
+        read.partition = leader.replica
         read.aborted = None
-        read.error = found.fetch_error(read.target.current_leader_epoch)
+        read.error = leader.replica.fetch_error(read.target.current_leader_epoch)
         if read.error is ErrorCode.NONE:
-            read.error = found.follower_refusal(
+            read.error = leader.follower_refusal(
                 self._follower.node_id,
                 broker_epoch=self._follower.broker_epoch,
                 current_epoch=self._follower.registered_epoch,
@@ -168,7 +176,8 @@ class FollowerFetch(DelayedFetch[FollowerAnswer]):
 
     def _is_throttled(self, read: PartitionRead) -> bool:
         assert read.partition is not None
-        read.is_throttled = read.partition.throttles(self._follower.node_id)
+        leader = read.partition.leader
+        read.is_throttled = leader is not None and leader.throttles(self._follower.node_id)
         return read.is_throttled and self._service.throttle.wait_s() > 0
 
     def _waiters(self, read: PartitionRead) -> FetchWaiters:

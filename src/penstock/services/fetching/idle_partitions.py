@@ -52,7 +52,9 @@ class IdlePartitions:
         if self._sentinels.get(sentinel.key) is sentinel:
             del self._sentinels[sentinel.key]
             # Up to its last fetch the follower had asked for the log end offset, and so was caught up.
-            sentinel.partition.follower_asked(self._follower, at_ms=self._asked_ms)
+            leader = sentinel.partition.leader
+            if leader is not None:
+                leader.follower_asked(self._follower, at_ms=self._asked_ms)
             self._wake(sentinel.key)
         return self.waiting
 

@@ -1,6 +1,6 @@
 """The partitions this broker holds: found by name or id, created, changed and deleted as the metadata says.
 
-It holds those that it is a replica of. `find` is for what only a leader may do, `find_replica` for what any can.
+It holds those that it is a replica of. `find_leader` is for what only a leader does, `find_replica` for the rest.
 """
 
 import asyncio
@@ -22,6 +22,8 @@ from penstock.services.findings import Findings
 from penstock.services.flusher import Flusher
 from penstock.services.metrics import Metrics
 from penstock.services.other_directories import Others, look_at_others, tell_of_stray, tell_of_unknown
+from penstock.services.replicas.context import ReplicaContext, ReplicaListener, ReplicaStorage
+from penstock.services.replicas.leader import LeaderRole
 from penstock.services.replicas.replica import Replica
 from penstock.services.room import Room
 from penstock.services.topic_rules import TopicRules, log_config
@@ -76,7 +78,6 @@ class ReplicaManager:
         """`deletions` are the ids of topics whose deletion the metadata record, as the broker hears of them."""
         self._world = world
         self._directory = directory
-        self._flusher = flusher
         self._configs = configs
         self._node_id = node_id
         self._slice_ms = slice_ms
@@ -88,14 +89,17 @@ class ReplicaManager:
         self.is_admitted = True  # the controller has acted on this broker's being here
         metrics = Metrics() if metrics is None else metrics
         self.room = Room(world, metrics)
-        self.findings = Findings(world, metrics)
+        self._context = ReplicaContext(world, flusher, self.room, node_id=node_id)
+        self._findings = Findings(self._context, metrics)
         self._turn = asyncio.Lock()  # of who has the directory's files in hand
-        # Told of every partition that came, may have another role, or went: its log has failed then.
-        self.on_changed: Callable[[Replica], None] = _nobody_listens
-        # Told when a follower of a partition that is led here may be in sync.
-        self.on_may_join: Callable[[Replica], None] = _nobody_listens
-        # Told when a partition that is led here cannot be written to.
-        self.on_cannot_write: Callable[[Replica], None] = _nobody_listens
+
+    def listen(self, listener: ReplicaListener) -> None:
+        """Tell replication of changes, from now on."""
+        self._context.listener = listener
+
+    def _tell_changed(self, replica: Replica) -> None:
+        if self._context.listener is not None:
+            self._context.listener.replica_changed(replica)
 
     # Finding.
 
@@ -103,32 +107,29 @@ class ReplicaManager:
         """Whether a topic of that name has been made ready here; it may be one of which others have all replicas."""
         return topic in self._by_name
 
-    def find(self, topic: str, index: int) -> Replica | ErrorCode:
-        """A partition that this broker leads."""
-        held = self._by_name.get(topic)
-        if held is None or not 0 <= index < len(held.partitions):
-            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        partition = held.partitions[index]
-        if partition is None or not partition.is_leader:
-            return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        return partition
+    def find_leader(self, topic: str, index: int) -> LeaderRole | ErrorCode:
+        """The leader's role of a partition, if this broker leads it."""
+        replica = self.find_replica(topic, index)
+        if isinstance(replica, ErrorCode):
+            return replica
+        return replica.leader or ErrorCode.NOT_LEADER_OR_FOLLOWER
 
-    def find_by_id(self, topic_id: bytes, index: int) -> Replica | ErrorCode:
-        """A partition that this broker leads."""
-        partition = self.find_replica_by_id(topic_id, index)
-        if isinstance(partition, Replica) and not partition.is_leader:
-            return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        return partition
+    def find_leader_by_id(self, topic_id: bytes, index: int) -> LeaderRole | ErrorCode:
+        """As `find_leader`."""
+        replica = self.find_replica_by_id(topic_id, index)
+        if isinstance(replica, ErrorCode):
+            return replica
+        return replica.leader or ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     def find_replica(self, topic: str, index: int) -> Replica | ErrorCode:
-        """A partition that this broker leads or follows."""
+        """This broker's replica of a partition, whatever its role."""
         held = self._by_name.get(topic)
         if held is None or not 0 <= index < len(held.partitions):
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return held.partitions[index] or ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     def find_replica_by_id(self, topic_id: bytes, index: int) -> Replica | ErrorCode:
-        """A partition that this broker leads or follows."""
+        """As `find_replica`."""
         held = self._by_id.get(topic_id)
         if held is None:
             return ErrorCode.UNKNOWN_TOPIC_ID
@@ -144,9 +145,7 @@ class ReplicaManager:
     def logs_on_disk(self) -> dict[TopicPartition, Log]:
         """Every log that outlives the process."""
         return {
-            TopicPartition(partition.topic, partition.index): partition.log
-            for partition in self.all()
-            if not partition.in_memory
+            partition.topic_partition: partition.log for partition in self.all() if not partition.in_memory
         }
 
     # Following the metadata.
@@ -174,11 +173,7 @@ class ReplicaManager:
             await self.write_high_watermarks()
 
     def _look_at_others(self, topics: list[Topic]) -> Others:
-        held = frozenset(
-            TopicPartition(partition.topic, partition.index)
-            for partition in self.all()
-            if not partition.in_memory
-        )
+        held = frozenset(partition.topic_partition for partition in self.all() if not partition.in_memory)
         return look_at_others(self._directory, held, topics, node_id=self._node_id, deletions=self._deletions)
 
     async def topic_created(self, topic: Topic) -> None:
@@ -210,12 +205,12 @@ class ReplicaManager:
         self._configure(changed, settings)
         self._remember(changed)
         for partition in changed.here():
-            while partition.cut is not None:
-                await asyncio.wait([partition.cut])
+            while partition.truncation is not None:
+                await asyncio.wait([partition.truncation])
             before_epoch = partition.state.partition_epoch
             partition.change(topic.partitions[partition.index])
             if partition.index in opened or partition.state.partition_epoch != before_epoch:
-                self.on_changed(partition)
+                self._tell_changed(partition)
         if leaving:
             log.info("%s: replica removed from this broker by a reassignment", ", ".join(map(str, leaving)))
             await self._remove(leaving, settings)
@@ -236,18 +231,14 @@ class ReplicaManager:
         for partition in partitions:
             partition.close()
             partition.log.fail("it is deleted")
-            self.on_changed(partition)
+            self._tell_changed(partition)
         for partition in partitions:
-            while partition.cut is not None:
-                await asyncio.wait([partition.cut])
+            while partition.truncation is not None:
+                await asyncio.wait([partition.truncation])
             partition.log.close()
             if partition.in_memory:
                 self._memory.remove_tree(partition.log.path)
-        names = [
-            TopicPartition(partition.topic, partition.index)
-            for partition in partitions
-            if not partition.in_memory
-        ]
+        names = [partition.topic_partition for partition in partitions if not partition.in_memory]
         if names and not is_recorded:
             log.warning(
                 "%s: the topic is gone from the metadata without a record of its deletion; keeping its directories",
@@ -354,7 +345,7 @@ class ReplicaManager:
         found = {}
         for partition in list(self.all()):
             if len(partition.state.replicas) > 1 and not partition.in_memory:
-                found[TopicPartition(partition.topic, partition.index)] = partition.high_watermark
+                found[partition.topic_partition] = partition.high_watermark
             await pacer.pause()
         return found
 
@@ -362,7 +353,7 @@ class ReplicaManager:
         """What is deleted meanwhile is noted too; who deletes it forgets it again, in the next turn."""
         pacer = Pacer(self._world.loop, slice_ms=self._slice_ms)
         logs = (
-            (TopicPartition(partition.topic, partition.index), partition.log)
+            (partition.topic_partition, partition.log)
             for partition in list(self.all())
             if not partition.in_memory
         )
@@ -371,7 +362,7 @@ class ReplicaManager:
 
     async def write_cleaner_offset(self, partition: Replica, offset: int) -> None:
         """Write down how far compaction has come."""
-        key = TopicPartition(partition.topic, partition.index)
+        key = partition.topic_partition
 
         async def write() -> None:
             if partition.log.failed is None:
@@ -410,7 +401,7 @@ class ReplicaManager:
                 )
 
         await self.room.stop()
-        await self.findings.settle()
+        await self._findings.settle()
         await self._in_turn(close)
 
     async def _in_turn(self, write: Callable[[], Awaitable[None]]) -> None:
@@ -427,7 +418,7 @@ class ReplicaManager:
 
     async def cut_end(self, partition: Replica, offset: int) -> None:
         """Drop what a log has from `offset` on; StorageError if that fails."""
-        key = TopicPartition(partition.topic, partition.index)
+        key = partition.topic_partition
         if partition.in_memory:
             await self._cut(partition, lambda: partition.log.truncate_to(offset))
         else:
@@ -435,7 +426,7 @@ class ReplicaManager:
 
     async def begin_anew(self, partition: Replica, start_offset: int) -> None:
         """Drop all that a log has, and go on at `start_offset`; StorageError if that fails."""
-        key, now_ms = TopicPartition(partition.topic, partition.index), self._world.loop.now_ms()
+        key, now_ms = partition.topic_partition, self._world.loop.now_ms()
         if partition.in_memory:
             await self._cut(partition, lambda: partition.log.truncate_fully(start_offset, now_ms=now_ms))
         else:
@@ -445,9 +436,9 @@ class ReplicaManager:
             )
 
     async def _cut(self, partition: Replica, cut: Callable[[], None]) -> None:
-        assert partition.cut is None
+        assert partition.truncation is None
         done: asyncio.Future[None] = self._world.loop.create_future()
-        partition.cut = done
+        partition.truncation = done
 
         async def run() -> None:
             try:
@@ -459,9 +450,9 @@ class ReplicaManager:
                 partition.log.fail(f"its end cannot be cut off: {error}")
                 raise StorageError(f"{partition}: {partition.log.failed}") from error
             finally:
-                partition.cut = None
+                partition.truncation = None
                 done.set_result(None)
-                partition.was_cut()
+                partition.truncated()
 
         await self._in_turn(run)
 
@@ -473,7 +464,7 @@ class ReplicaManager:
             held.partitions[partition.index] = partition
         self._remember(held)
         for partition in held.here():
-            self.on_changed(partition)
+            self._tell_changed(partition)
 
     def _remember(self, held: _Held) -> None:
         self._by_name[held.topic.name] = held
@@ -503,24 +494,17 @@ class ReplicaManager:
                 known = 0 if in_memory else self._directory.high_watermark(TopicPartition(topic.name, index))
                 opened.append(
                     Replica(
-                        self._world,
-                        self._flusher,
-                        self._memory if in_memory else self._world.disk,
-                        topic=topic.name,
-                        topic_id=topic.topic_id,
-                        index=index,
-                        state=topic.partitions[index],
-                        log=log_of_it,
-                        high_watermark=known,
-                        producers=producers,
-                        topic_rules=topic_rules,
-                        node_id=self._node_id,
-                        room=self.room,
-                        on_may_join=self._may_join,
-                        on_cannot_write=self._cannot_write,
+                        self._context,
+                        TopicPartition(topic.name, index),
+                        topic.topic_id,
+                        topic.partitions[index],
+                        ReplicaStorage(
+                            log_of_it, producers, self._memory if in_memory else self._world.disk, known
+                        ),
+                        topic_rules,
                     )
                 )
-                self.findings.watch(opened[-1])
+                self._findings.watch(opened[-1])
                 await pacer.pause()
         except StorageError:
             for partition in opened:
@@ -610,23 +594,11 @@ class ReplicaManager:
             return open_log()  # a few small reads: not worth a thread
         return await self._world.work.run(open_log)
 
-    def _may_join(self, partition: Replica) -> None:
-        self.on_may_join(partition)
-
-    def _cannot_write(self, partition: Replica) -> None:
-        self.on_cannot_write(partition)
-
     def _configure(self, held: _Held, settings: Settings) -> None:
         topic_rules = TopicRules(settings, self._configs.broker)
         config = log_config(settings, self._configs.broker)
         for partition in held.here():
-            partition.topic_rules = topic_rules
-            partition.log.config = config
-            partition.advance()
-
-
-def _nobody_listens(_partition: Replica) -> None:
-    """This broker replicates nothing."""
+            partition.configure(topic_rules, config)
 
 
 def _look_at_outcome(task: asyncio.Task[None]) -> None:

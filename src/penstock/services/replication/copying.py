@@ -12,6 +12,7 @@ from penstock.base.errors import PenstockError, StorageError
 from penstock.core.replication import EpochEnd, cut_offset
 from penstock.records.batch import crc_holds, headers
 from penstock.records.errors import CorruptBatchError
+from penstock.services.replicas.follower import FollowerRole
 from penstock.services.replicas.replica import Replica
 from penstock.services.replicas.replica_manager import ReplicaManager
 from penstock.storage.errors import NoRoomError
@@ -45,21 +46,23 @@ class ReplicaAppender:
         self._replicas = replicas
         self._slice_ms = slice_ms
 
-    async def apply(self, partition: Replica, data: PartitionData, is_void: Callable[[], bool]) -> bool:
+    async def apply(self, follower: FollowerRole, data: PartitionData, is_void: Callable[[], bool]) -> bool:
         """Take what the answer has for a partition; False if not all of it could be taken, since the log was cut, or
         the answer is void by now. CopyError, StorageError: it cannot be taken at all."""
+        partition = follower.replica
         if data.diverging_epoch is not None:
             await self._cut(partition, EpochEnd(data.diverging_epoch.epoch, data.diverging_epoch.end_offset))
             return False
         if data.records:
             assert isinstance(data.records, memoryview)  # as the codec reads them
-            await self._append(partition, data.records, is_void)
+            await self._append(follower, data.records, is_void)
         if is_void():
             return False
-        partition.follow(high_watermark=data.high_watermark, start_offset=data.log_start_offset)
+        follower.follow(high_watermark=data.high_watermark, start_offset=data.log_start_offset)
         return True
 
-    async def _append(self, partition: Replica, records: memoryview, is_void: Callable[[], bool]) -> None:
+    async def _append(self, follower: FollowerRole, records: memoryview, is_void: Callable[[], bool]) -> None:
+        partition = follower.replica
         pacer = Pacer(self._world.loop, slice_ms=self._slice_ms)
         for batches in _slices(partition, records):
             if is_void():
@@ -73,7 +76,7 @@ class ReplicaAppender:
                 await self._expect_gaps(partition)
                 if is_void():
                     return
-            partition.copy(batches, now_ms=self._world.loop.now_ms())
+            follower.copy(batches, now_ms=self._world.loop.now_ms())
             await pacer.pause()
 
     async def _expect_gaps(self, partition: Replica) -> None:

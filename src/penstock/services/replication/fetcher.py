@@ -30,6 +30,7 @@ from penstock.cluster.peers import Peers
 from penstock.core.fetch_sessions import FetchTarget, PartitionKey
 from penstock.core.replica_session import Asked, ReplicaSession
 from penstock.services.configs import Configs
+from penstock.services.replicas.follower import FollowerRole
 from penstock.services.replicas.replica import Replica
 from penstock.services.replicas.replica_manager import ReplicaManager
 from penstock.services.replication.copying import CopyError, LeaderOffsets, ReplicaAppender
@@ -80,27 +81,17 @@ _PASSES: Final = (
 class _Followed:
     """A partition that is fetched, and how it was last asked for."""
 
-    __slots__ = ("has_trouble", "is_resting", "lags", "leader_epoch", "partition", "rest_s")
+    __slots__ = ("follower", "has_trouble", "is_resting", "lags", "partition", "rest_s")
 
-    def __init__(self, partition: Replica) -> None:
-        self.partition = partition
-        self.leader_epoch = partition.leader_epoch
+    def __init__(self, follower: FollowerRole) -> None:
+        self.follower = follower
+        self.partition = follower.replica
         self.is_resting = False  # something was wrong with it: it is asked for again after a while
         self.rest_s = _SHORT_REST_S
         self.has_trouble = False  # which was told; it is told again when it comes back
         # It lacks some of what is committed. Who does not is in sync as soon as the leader sees it, and producers wait
         # for it from then on, before this broker hears of it.
         self.lags = True
-
-    @property
-    def is_current(self) -> bool:
-        """Whether what was asked is still what is to be done."""
-        partition = self.partition
-        return (
-            not partition.is_leader
-            and partition.leader_epoch == self.leader_epoch
-            and partition.log.failed is None
-        )
 
 
 class ReplicaFetcher:
@@ -145,12 +136,13 @@ class ReplicaFetcher:
     def __len__(self) -> int:
         return len(self._followed)
 
-    def follow(self, partition: Replica) -> None:
+    def follow(self, follower: FollowerRole) -> None:
         """Fetch a partition from now on, or under its new leader epoch."""
-        found = self._followed.get(_key(partition))
-        if found is None or found.partition is not partition or found.leader_epoch != partition.leader_epoch:
-            self._followed[_key(partition)] = _Followed(partition)
-            self._stirred[_key(partition)] = None
+        key = _key(follower.replica)
+        found = self._followed.get(key)
+        if found is None or found.follower is not follower:
+            self._followed[key] = _Followed(follower)
+            self._stirred[key] = None
             self._wake()
 
     def leave(self, partition: Replica) -> None:
@@ -222,7 +214,7 @@ class ReplicaFetcher:
                     answered.append(followed.partition)
                     await self._apply(topic.topic_id, followed, data)
         for partition in answered:
-            if not partition.is_flushed_as_far_as_it_counts:
+            if not partition.is_flushed_as_needed:
                 # What the next fetch says of a partition must be on the disk; the wait is that of one shared sync.
                 await partition.flushed()
 
@@ -269,10 +261,10 @@ class ReplicaFetcher:
             for key in keys
             if (followed := self._followed.get(key)) is not None
             and not followed.is_resting
-            and followed.is_current
+            and followed.follower.is_current
         }
-        copied = ((key, followed.partition) for key, followed in due.items() if followed.lags)
-        waits_s = {key: wait_s for key, partition in copied if (wait_s := self._throttle.wait_s(partition))}
+        copied = ((key, followed.follower) for key, followed in due.items() if followed.lags)
+        waits_s = {key: wait_s for key, follower in copied if (wait_s := self._throttle.wait_s(follower))}
         self._throttled.update(dict.fromkeys(waits_s))
         if waits_s and not self._is_waiting_for_throttle:
             self._is_waiting_for_throttle = True
@@ -284,8 +276,8 @@ class ReplicaFetcher:
         max_bytes = self._configs.broker[REPLICA_FETCH_MAX_BYTES]
         return FetchTarget(
             fetch_offset=replica_log.end_offset,
-            max_bytes=min(_MOVED_BYTES_MAX, max_bytes) if partition.is_being_added else max_bytes,
-            current_leader_epoch=followed.leader_epoch,
+            max_bytes=min(_MOVED_BYTES_MAX, max_bytes) if followed.follower.is_being_added else max_bytes,
+            current_leader_epoch=followed.follower.leader_epoch,
             last_fetched_epoch=replica_log.epochs.latest_epoch,
             log_start_offset=replica_log.start_offset,
             high_watermark=partition.high_watermark,
@@ -338,8 +330,8 @@ class ReplicaFetcher:
                 self._session.restart()
             elif error is ErrorCode.NONE:
                 if followed.lags:
-                    self._throttle.count(partition, len(data.records or b""))
-                if not await self._copier.apply(partition, data, is_void):
+                    self._throttle.count(followed.follower, len(data.records or b""))
+                if not await self._copier.apply(followed.follower, data, is_void):
                     self._session.restart()
                 followed.lags = partition.log.end_offset < data.high_watermark
                 followed.has_trouble = False
@@ -358,7 +350,7 @@ class ReplicaFetcher:
             partition.went_offline()
 
     def _is_void(self, key: PartitionKey, followed: _Followed) -> bool:
-        return self._followed.get(key) is not followed or not followed.is_current
+        return self._followed.get(key) is not followed or not followed.follower.is_current
 
     def _back_off(self, followed: _Followed, why: str, *, passes: bool = False) -> None:
         tell = log.debug if passes or followed.has_trouble else log.warning

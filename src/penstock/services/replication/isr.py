@@ -18,8 +18,8 @@ from penstock.base.errors import Refusal
 from penstock.base.ids import TopicIdPartition
 from penstock.cluster.metadata import MetadataImage
 from penstock.core.isr_proposals import Proposal, ProposalOutcome, Proposals, Verdict, Verdicts
-from penstock.core.replication import Leadership
 from penstock.services.configs import Configs
+from penstock.services.replicas.leader import LeaderRole
 from penstock.services.replicas.replica import Replica
 from penstock.services.replicas.replica_manager import ReplicaManager
 from penstock.world import World
@@ -42,8 +42,7 @@ class IsrController(Protocol):
 
 
 class _SentProposal(NamedTuple):
-    partition: Replica
-    leadership: Leadership
+    leader: LeaderRole
     proposal: Proposal
 
 
@@ -104,9 +103,10 @@ class IsrManager:
             self._queue(partition)
 
     def _has_to_resign(self, partition: Replica) -> bool:
-        if not partition.cannot_write:
+        leader = partition.leader
+        if leader is None or not leader.cannot_write:
             return False
-        return partition.log.failed is not None or self._resigned.get(partition, 0.0) <= self._loop.time()
+        return leader.is_offline or self._resigned.get(partition, 0.0) <= self._loop.time()
 
     def _queue(self, partition: Replica) -> None:
         self._queued[partition] = None
@@ -119,23 +119,19 @@ class IsrManager:
         self._rejected = {partition: due for partition, due in self._rejected.items() if due > now}
         self._resigned = {partition: due for partition, due in self._resigned.items() if due > now}
         for partition in list(self._replicas.all()):
-            leadership = partition.leadership
-            if leadership is not None and len(leadership.agreed.replicas) > 1:
-                self._propose(partition, leadership)
-                if leadership.to_send is not None:
+            leader = partition.leader
+            if leader is not None and partition.is_replicated:
+                self._propose(leader)
+                if leader.leadership.to_send is not None:
                     self._queue(partition)
             await pacer.pause()
 
-    def _propose(self, partition: Replica, leadership: Leadership) -> None:
-        agreed = leadership.agreed
-        proposal = leadership.propose(
-            high_watermark=partition.high_watermark,
-            leader_end=partition.log.end_offset,
-            now_ms=int(self._loop.time() * 1000),
+    def _propose(self, leader: LeaderRole) -> None:
+        partition, agreed = leader.replica, leader.leadership.agreed
+        proposal = leader.propose_isr(
             lag_max_ms=self._lag_max_ms,
             broker_epochs=self._broker_epoch,
-            gives_up=self._has_to_resign(partition),
-            own_offset=partition.counted_offset,
+            resigns=self._has_to_resign(partition),
         )
         if proposal is not None and self._node_id not in proposal.isr:
             why = partition.log.failed or "there is no room on its disk"
@@ -165,33 +161,34 @@ class IsrManager:
         queued, self._queued = self._queued, {}
         sent: list[_SentProposal] = []
         for partition in queued:
-            leadership = partition.leadership
-            if leadership is None:
+            leader = partition.leader
+            if leader is None:
                 continue
-            self._propose(partition, leadership)
-            proposal = leadership.to_send
+            self._propose(leader)
+            proposal = leader.leadership.to_send
             if proposal is not None:
-                sent.append(_SentProposal(partition, leadership, proposal))
+                sent.append(_SentProposal(leader, proposal))
         if sent and not await self._send(sent):
             for each in sent:
-                if each.leadership.to_send is each.proposal:
-                    self._queue(each.partition)
+                if each.leader.leadership.to_send is each.proposal:
+                    self._queue(each.leader.replica)
             await self._loop.sleep(_RETRY_S)
 
     async def _send(self, sent: list[_SentProposal]) -> bool:
         """Whether the outcome of every proposal is known."""
         verdicts = await self._controller.alter_partitions(
-            {_key(each.partition): each.proposal for each in sent}
+            {_key(each.leader.replica): each.proposal for each in sent}
         )
         if isinstance(verdicts, Refusal):
             log.info("AlterPartition failed: %s (%s); retrying", verdicts.code.name, verdicts.message)
             return False
-        outcomes = [self._apply(each, verdicts.get(_key(each.partition))) for each in sent]
+        outcomes = [self._apply(each, verdicts.get(_key(each.leader.replica))) for each in sent]
         return ProposalOutcome.UNKNOWN not in outcomes
 
     def _apply(self, sent: _SentProposal, verdict: Verdict | None) -> ProposalOutcome:
-        partition, leadership, proposal = sent
-        if partition.leadership is not leadership or leadership.pending is not proposal:
+        leader, proposal = sent
+        partition, leadership = leader.replica, leader.leadership
+        if leader.is_over or leadership.pending is not proposal:
             return ProposalOutcome.SUPERSEDED  # newer metadata has arrived meanwhile
         outcome = ProposalOutcome.UNKNOWN if verdict is None else verdict.outcome
         if verdict is not None and outcome is ProposalOutcome.ACCEPTED:
@@ -201,14 +198,14 @@ class IsrManager:
             )
             if is_complete and verdict.leader_epoch == proposal.leader_epoch:
                 leadership.settle()
-                partition.change(partition.isr_state(verdict.isr, verdict.partition_epoch))
+                partition.change(leader.isr_state(verdict.isr, verdict.partition_epoch))
                 self.maybe_resign(partition)  # it could not while this proposal was pending
                 return outcome
             outcome = ProposalOutcome.SUPERSEDED
         leadership.answered(proposal, outcome)
         if outcome is ProposalOutcome.REJECTED:
             self._rejected[partition] = self._loop.time() + _REJECTED_S
-            partition.advance()
+            leader.advance()
         if verdict is not None and verdict.error:
             log.info("%s: the controller rejected ISR %s: %s", partition, proposal.isr, verdict.error.name)
         return outcome

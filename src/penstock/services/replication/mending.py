@@ -92,7 +92,7 @@ class Mender:
             replica_log = partition.log
             if replica_log.failed is not None:
                 return  # gone, or of no use
-            if partition.cut is not None or partition.is_being_rewritten:
+            if partition.truncation is not None or partition.is_being_rewritten:
                 raise MendingError("its log is being rewritten")
             partition.is_being_rewritten = True
             try:

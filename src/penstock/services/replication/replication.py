@@ -52,12 +52,9 @@ class Replication:
     def start(self) -> None:
         """Follow what is to be followed, from now on."""
         self._runs = True
-        self._replicas.on_changed = self.changed
-        self._replicas.on_may_join = self._isr_manager.maybe_expand_isr
-        self._replicas.on_cannot_write = self._isr_manager.maybe_resign
-        self._replicas.findings.on_damaged = self._mender.damaged
+        self._replicas.listen(self)
         for partition in list(self._replicas.all()):
-            self.changed(partition)
+            self.replica_changed(partition)
             self._mender.damaged(partition)  # if it is: a start may have found that
         self._isr_manager.start()
         self._mender.start()
@@ -85,18 +82,27 @@ class Replication:
             self._mender.stop(),
         )
 
-    def changed(self, partition: Replica) -> None:
-        """A partition came, may have another leader, or is gone."""
+    def follower_caught_up(self, replica: Replica) -> None:
+        self._isr_manager.maybe_expand_isr(replica)
+
+    def cannot_write(self, replica: Replica) -> None:
+        self._isr_manager.maybe_resign(replica)
+
+    def log_damaged(self, replica: Replica) -> None:
+        self._mender.damaged(replica)
+
+    def replica_changed(self, replica: Replica) -> None:
+        """Fetch a replica from its leader, if it has one elsewhere; stop to fetch it from an earlier one."""
         if not self._runs:
             return
-        leader = partition.state.leader
-        is_to_fetch = partition.log.failed is None and leader not in (NO_LEADER, self._node_id)
-        before = self._leaders.pop(partition, None)
+        leader, follower = replica.state.leader, replica.follower
+        is_to_fetch = follower is not None and not replica.is_offline and leader != NO_LEADER
+        before = self._leaders.pop(replica, None)
         if before is not None and (before != leader or not is_to_fetch):
-            self._leave(partition, before)
-        if is_to_fetch:
-            self._leaders[partition] = leader
-            self._fetcher(leader).follow(partition)
+            self._leave(replica, before)
+        if follower is not None and is_to_fetch:
+            self._leaders[replica] = leader
+            self._fetcher(leader).follow(follower)
 
     def _fetcher(self, leader: int) -> ReplicaFetcher:
         fetcher = self._fetchers.get(leader)

@@ -12,7 +12,7 @@ from penstock.base.cluster_settings import (
 from penstock.base.settings import Setting
 from penstock.core.throttling import Throttle
 from penstock.services.configs import Configs
-from penstock.services.replicas.replica import Replica
+from penstock.services.replicas.follower import FollowerRole
 from penstock.world import World
 
 
@@ -40,17 +40,17 @@ class FollowerThrottle:
         self._named = ReplicationThrottle(world, configs, FOLLOWER_REPLICATION_THROTTLED_RATE)
         self._moved = ReplicationThrottle(world, configs, PENSTOCK_MOVE_MAX_BYTES_PER_SECOND)
 
-    def count(self, partition: Replica, size: int) -> None:
-        for throttle in self._those_of(partition):
+    def count(self, follower: FollowerRole, size: int) -> None:
+        for throttle in self._those_of(follower):
             throttle.count(size)
 
-    def wait_s(self, partition: Replica) -> float:
+    def wait_s(self, follower: FollowerRole) -> float:
         """How long a partition is not to be fetched."""
-        return max((throttle.wait_s() for throttle in self._those_of(partition)), default=0.0)
+        return max((throttle.wait_s() for throttle in self._those_of(follower)), default=0.0)
 
-    def _those_of(self, partition: Replica) -> Iterator[ReplicationThrottle]:
-        if not partition.is_in_sync:
-            if partition.is_throttled:
+    def _those_of(self, follower: FollowerRole) -> Iterator[ReplicationThrottle]:
+        if not follower.is_in_sync:
+            if follower.is_throttled:
                 yield self._named
-            if partition.is_being_added:
+            if follower.is_being_added:
                 yield self._moved

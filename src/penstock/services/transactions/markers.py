@@ -24,20 +24,20 @@ class Markers:
         self, marker: Marker, where: TopicPartition, *, version: int, timeout_ms: int
     ) -> "ErrorCode | asyncio.Future[ErrorCode]":
         """What came of it, or a future for that: NONE once the marker is safe."""
-        partition = self._replicas.find(*where)
-        if isinstance(partition, ErrorCode):
-            return partition
-        refusal = partition.isr_refusal()
+        leader = self._replicas.find_leader(*where)
+        if isinstance(leader, ErrorCode):
+            return leader
+        refusal = leader.isr_refusal()
         if refusal is not None:
             return refusal.code
         ends_commits = where.topic == CONSUMER_OFFSETS
         if ends_commits:
             self._groups.flush_batch(where.partition)
-        outcome = partition.append_marker(marker, version=version, now_ms=self._world.loop.now_ms())
+        outcome = leader.append_marker(marker, version=version, now_ms=self._world.loop.now_ms())
         if isinstance(outcome, AppendError):
             return outcome.code
         if ends_commits:
             self._groups.marker_written(where.partition, marker, offset=outcome.base_offset)
-        if partition.high_watermark >= outcome.next_offset:
+        if leader.high_watermark >= outcome.next_offset:
             return ErrorCode.NONE
-        return partition.wait_for(outcome.next_offset, timeout_ms=timeout_ms)
+        return leader.wait_for(outcome.next_offset, timeout_ms=timeout_ms)
