@@ -17,7 +17,7 @@ from penstock.cluster.new_topic import TopicSpec
 from penstock.controller import broker_registry, majority_elections
 from penstock.controller.controller import Controller
 from penstock.controller.metadata_writer import MetadataWriter
-from penstock.controller.rules import isr, leader_election, majorities
+from penstock.controller.rules import isr, leader_election, majorities, reassignment
 from penstock.controller.rules.balancing import _Planner
 from penstock.controller.rules.majorities import Report
 from penstock.core import producers, replication
@@ -61,19 +61,19 @@ def leader_epoch_not_raised(patch: pytest.MonkeyPatch) -> None:
     def led(state: PartitionState, leader: int, in_sync_set: tuple[int, ...]) -> PartitionState:
         return genuine(state, leader, in_sync_set)._replace(leader_epoch=state.leader_epoch)
 
-    genuine = leader_election._led
-    patch.setattr(leader_election, "_led", led)
+    genuine = leader_election.with_leader
+    patch.setattr(leader_election, "with_leader", led)
 
 
 @planted
 def unclean_broker_stays_in_sync(patch: pytest.MonkeyPatch) -> None:
     """Whoever comes back counts as having all it had."""
 
-    def welcome(*arguments: Any, **named: Any) -> PartitionState:
+    def unfence_replica(*arguments: Any, **named: Any) -> PartitionState:
         return genuine(*arguments, **{**named, "keeps_all": True})
 
-    genuine = leader_election.welcome
-    patch.setattr(broker_registry, "welcome", welcome)
+    genuine = leader_election.unfence_replica
+    patch.setattr(broker_registry, "unfence_replica", unfence_replica)
 
 
 @planted
@@ -162,7 +162,7 @@ def epoch_goes_on_without_a_replica(patch: pytest.MonkeyPatch) -> None:
     def reduced(state: PartitionState, alive: Collection[int], **changed: tuple[int, ...]) -> PartitionState:
         return leader_election.elect(state.changed(**{"adding": (), **changed}), alive)
 
-    patch.setattr(leader_election, "_reduced", reduced)
+    patch.setattr(reassignment, "_with_fewer_replicas", reduced)
 
 
 @planted
@@ -172,9 +172,9 @@ def drained_broker_keeps_its_replicas(patch: pytest.MonkeyPatch) -> None:
 
 
 @planted
-def exchange_never_ends(patch: pytest.MonkeyPatch) -> None:
+def reassignment_never_ends(patch: pytest.MonkeyPatch) -> None:
     """New replicas have caught up, and the old stay."""
-    patch.setattr(isr, "finish_exchange", lambda state, _: state)
+    patch.setattr(isr, "complete_reassignment", lambda state, _: state)
 
 
 @planted
@@ -221,22 +221,22 @@ def half_of_the_replicas_counts(patch: pytest.MonkeyPatch) -> None:
 def doubtful_replica_reports(patch: pytest.MonkeyPatch) -> None:
     """Whoever comes back counts as having all it acknowledged, where majorities count."""
 
-    def welcome(*arguments: Any, **named: Any) -> PartitionState:
+    def unfence_replica(*arguments: Any, **named: Any) -> PartitionState:
         return genuine(*arguments, **{**named, "keeps_all": True})
 
-    genuine = majorities.welcome
-    patch.setattr(majorities, "welcome", welcome)
+    genuine = majorities.unfence_replica
+    patch.setattr(majorities, "unfence_replica", unfence_replica)
 
 
 @planted
 def leader_with_the_longest_log_appointed(patch: pytest.MonkeyPatch) -> None:
     """The end of a log counts, and not in which epoch it was written."""
 
-    def choose(state: PartitionState, reports: Any, **named: Any) -> int:
+    def choose_leader(state: PartitionState, reports: Any, **named: Any) -> int:
         return genuine(state, {each: Report(0, reports[each].end_offset) for each in reports}, **named)
 
-    genuine = majorities.choose
-    patch.setattr(majority_elections, "choose", choose)
+    genuine = majorities.choose_leader
+    patch.setattr(majority_elections, "choose_leader", choose_leader)
 
 
 @planted
@@ -282,7 +282,7 @@ SEEN_FROM: dict[str, int] = {
     "hole_in_a_replica_kept": 16,
     "lost_beginning_of_a_replica_not_seen": 60,
     "drained_broker_keeps_its_replicas": 5,
-    "exchange_never_ends": 4,
+    "reassignment_never_ends": 4,
     "deletions_forgotten": 1,
 }
 

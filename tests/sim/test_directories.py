@@ -12,7 +12,7 @@ from penstock.base.ids import TopicPartition, format_id
 from penstock.client.client import Client
 from penstock.client.topics import NewTopic, create_topics, delete_topics
 from penstock.cluster.metadata import DELETIONS
-from penstock.controller.rules.reassignment import RequestedReplicas
+from penstock.controller.rules.admin_requests import RequestedReplicas
 from penstock.sim import Node, Simulation
 from penstock.sim.foreign_directories import missing_foreign_directories
 from penstock.sim.shared_store import SharedStore
@@ -71,7 +71,7 @@ class Trio:
                 if node.broker is not None and node.broker.services.cluster.controller.is_active:
                     assert node.process is not None
                     controller = node.broker.services.cluster.controller
-                    ask = controller.exchange_replicas([RequestedReplicas(where, to)], keeps_factor=False)
+                    ask = controller.reassign_replicas([RequestedReplicas(where, to)], keeps_factor=False)
                     await self.simulation.loop.spawn(node.process, ask)
                     await asyncio.sleep(1)
 

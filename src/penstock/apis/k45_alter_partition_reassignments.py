@@ -3,7 +3,7 @@
 from penstock.apis.context import Call
 from penstock.base.errors import Refusal
 from penstock.base.ids import TopicPartition
-from penstock.controller.rules.reassignment import RequestedReplicas
+from penstock.controller.rules.admin_requests import RequestedReplicas
 from penstock.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -27,7 +27,7 @@ async def handle(
         for topic in request.topics
         for each in topic.partitions
     ]
-    outcomes = await call.services.cluster.controller.exchange_replicas(
+    outcomes = await call.services.cluster.controller.reassign_replicas(
         asked_for, keeps_factor=not request.allow_replication_factor_change
     )
     if isinstance(outcomes, Refusal):

@@ -2,7 +2,7 @@
 
 from penstock.apis.context import Call
 from penstock.controller.controller import NOT_CONTROLLER
-from penstock.controller.rules.reassignment import exchanges_under_way
+from penstock.controller.rules.admin_requests import ongoing_reassignments
 from penstock.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
@@ -26,7 +26,7 @@ def handle(call: Call, request: ListPartitionReassignmentsRequest) -> ListPartit
     if request.topics is not None:
         wanted = {(topic.name, number) for topic in request.topics for number in topic.partition_indexes}
     answers: dict[str, OngoingTopicReassignment] = {}
-    for where, state in exchanges_under_way(call.services.cluster.image).items():
+    for where, state in ongoing_reassignments(call.services.cluster.image).items():
         if wanted is not None and tuple(where) not in wanted:
             continue
         answer = answers.setdefault(where.topic, OngoingTopicReassignment(name=where.topic, partitions=[]))

@@ -20,6 +20,8 @@ async def handle(call: Call, request: BrokerHeartbeatRequest) -> BrokerHeartbeat
     if broker is None or broker.epoch != request.broker_epoch:
         return BrokerHeartbeatResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
     left = (
-        await services.cluster.broker_registry.hand_over(request.broker_id) if request.want_shut_down else 1
+        await services.cluster.broker_registry.controlled_shutdown(request.broker_id)
+        if request.want_shut_down
+        else 1
     )
     return BrokerHeartbeatResponse(is_caught_up=True, is_fenced=broker.fenced, should_shut_down=left == 0)

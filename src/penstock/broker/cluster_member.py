@@ -73,7 +73,7 @@ class ClusterMember:
             image,
             node_id=node_id,
             is_controller=lambda: controller.is_active,
-            expel=broker_registry.expel,
+            fence=broker_registry.fence_unreachable,
         )
         self._pulse = ConnectionProbe(
             world, image, peers, node_id=node_id, broker_view=broker_view, report=self._suspicions.report
@@ -297,5 +297,5 @@ class ClusterMember:
     async def _hand_over(self) -> int:
         """How many partitions are still led here that others could lead."""
         if self._link.is_here or not self._link.can_ask:
-            return await self.broker_registry.hand_over(self._node_id)
+            return await self.broker_registry.controlled_shutdown(self._node_id)
         return await self._link.ask_to_leave(self._epoch)

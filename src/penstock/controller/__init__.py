@@ -1,6 +1,6 @@
 """The controller: the one broker of a cluster that changes its metadata.
 
-rules/         pure: placement, balancing, leader_election, isr, majorities, reassignment
+rules/         pure: new_topics, placement, leader_election, isr, majorities, reassignment, admin_requests, balancing
 runtime        controller, metadata_writer, controller_election, broker_registry, balancer, partition_loads,
                majority_elections
 link           how any broker asks the controller

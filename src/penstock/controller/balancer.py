@@ -21,8 +21,8 @@ from penstock.cluster.metadata import MetadataImage
 from penstock.cluster.peers import Peers
 from penstock.controller.controller import Controller
 from penstock.controller.partition_loads import PartitionLoads
+from penstock.controller.rules.admin_requests import RequestedReplicas, ongoing_reassignments
 from penstock.controller.rules.balancing import BalancingPlan, BrokerFact, Limits, PartitionFact, plan
-from penstock.controller.rules.reassignment import RequestedReplicas, exchanges_under_way
 from penstock.services.configs import Configs
 from penstock.services.coordinators.internal_topics import replicas_wanted
 from penstock.services.replicas.replica_manager import ReplicaManager
@@ -160,23 +160,23 @@ class Balancer:
         """Nobody waits for a replica on a broker that is not coming back."""
         hopeless = [
             RequestedReplicas(where, None)
-            for where, state in exchanges_under_way(self._image).items()
+            for where, state in ongoing_reassignments(self._image).items()
             if not lost.isdisjoint(state.adding)
         ]
         if hopeless:
             _tell(
                 "cancelling the reassignment of",
-                await self._controller.exchange_replicas(hopeless, keeps_factor=True),
+                await self._controller.reassign_replicas(hopeless, keeps_factor=True),
             )
 
     async def _carry_out(self, planned: BalancingPlan, facts: Mapping[TopicPartition, PartitionFact]) -> None:
-        wanted = [*planned.orders, *planned.exchanges]
+        wanted = [*planned.orders, *planned.reassignments]
         if wanted:
-            for where, replicas in planned.exchanges:
+            for where, replicas in planned.reassignments:
                 log.info(
                     "%s: reassigning replicas from brokers %s to %s", where, facts[where].replicas, replicas
                 )
-            outcomes = await self._controller.exchange_replicas(
+            outcomes = await self._controller.reassign_replicas(
                 [RequestedReplicas(where, replicas, facts[where].replicas) for where, replicas in wanted],
                 keeps_factor=False,
             )

@@ -23,7 +23,7 @@ from penstock.cluster.metadata import (
 from penstock.cluster.store_watcher import StoreWatcher
 from penstock.controller.controller import Controller
 from penstock.controller.rules import majorities
-from penstock.controller.rules.leader_election import fence, hand_over, welcome
+from penstock.controller.rules.leader_election import elect_for_shutdown, fence_replica, unfence_replica
 from penstock.world import World
 from penstock.world.store import Check
 
@@ -83,13 +83,13 @@ class BrokerRegistry:
         done = True
         # Those first that may have lost something.
         for node_id in sorted(come, key=lambda each: (come[each].keeps_all, each)):
-            done &= await self._welcome(*registered[node_id])
+            done &= await self._unfence(*registered[node_id])
         for node_id in sorted(gone):
             done &= await self.fence(registered[node_id][0], version=registered[node_id][1])
-        await self._controller.clear_needless_eligible()  # which the last controller may have left
+        await self._controller.clear_needless_elrs()  # which the last controller may have left
         return done
 
-    async def _welcome(self, broker: BrokerRegistration, version: int) -> bool:
+    async def _unfence(self, broker: BrokerRegistration, version: int) -> bool:
         node_id = broker.node_id
 
         def decide() -> Change:
@@ -112,8 +112,8 @@ class BrokerRegistry:
                     and (broker.same_process or not self._is_in_memory(topic))
                 )
                 if topic.counts_majority:
-                    return majorities.welcome(state, node_id, keeps_all=keeps_all)
-                return welcome(
+                    return majorities.unfence_replica(state, node_id, keeps_all=keeps_all)
+                return unfence_replica(
                     state,
                     node_id,
                     alive,
@@ -129,7 +129,7 @@ class BrokerRegistry:
             log.info("broker %d unfenced, broker epoch %d", node_id, broker.epoch)
         return refusal is None
 
-    async def expel(self, node_id: int, epoch: int) -> None:
+    async def fence_unreachable(self, node_id: int, epoch: int) -> None:
         """Several brokers have found nobody where that one should be: do not wait for the end of its session.
 
         If it lives after all, it hears of it, and registers again.
@@ -147,9 +147,9 @@ class BrokerRegistry:
             alive = [each for each in self._image.alive() if each != node_id]
             topics = self._changed(
                 lambda topic, state: (
-                    majorities.fence(state, node_id)
+                    majorities.fence_replica(state, node_id)
                     if topic.counts_majority
-                    else fence(
+                    else fence_replica(
                         state,
                         node_id,
                         alive,
@@ -167,7 +167,7 @@ class BrokerRegistry:
             )
         return refusal is None
 
-    async def hand_over(self, node_id: int) -> int:
+    async def controlled_shutdown(self, node_id: int) -> int:
         """Have others lead what a broker leads that is about to stop. How many partitions it is left with of which
         others that are alive have a replica: those may still catch up. And of how many others are still to be
         appointed.
@@ -180,9 +180,9 @@ class BrokerRegistry:
             return Change(
                 topics=self._changed(
                     lambda topic, state: (
-                        majorities.hand_over(state, node_id, alive)
+                        majorities.elect_for_shutdown(state, node_id, alive)
                         if topic.counts_majority
-                        else hand_over(state, node_id, alive)
+                        else elect_for_shutdown(state, node_id, alive)
                     )
                 )
             )

@@ -10,32 +10,35 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from penstock.base.errors import ErrorCode, Refusal, StorageError
-from penstock.base.ids import ZERO_ID, TopicId, TopicPartition, topic_name_problem
+from penstock.base.ids import ZERO_ID, TopicId, TopicPartition
 from penstock.cluster.changes import Change
 from penstock.cluster.deletions import surplus
 from penstock.cluster.features import Features, FeatureUpdate, updated
 from penstock.cluster.metadata import (
     BROKERS,
     DELETIONS,
-    NO_LEADER,
     PRODUCER_ID_BLOCK,
     PRODUCER_IDS,
     BrokerRegistration,
     MetadataImage,
-    PartitionState,
     Topic,
     decode_number,
     encode_number,
 )
-from penstock.cluster.new_topic import DEFAULT, TopicSpec
+from penstock.cluster.new_topic import TopicSpec
 from penstock.controller.metadata_writer import MetadataWriter, NotControllerError
+from penstock.controller.rules.admin_requests import (
+    PartitionDecisions,
+    RequestedReplicas,
+    decide_elections,
+    decide_reassignments,
+)
 from penstock.controller.rules.isr import judge_proposals
-from penstock.controller.rules.leader_election import without_needless
-from penstock.controller.rules.placement import assign_replicas, check_assignment
-from penstock.controller.rules.reassignment import PartitionDecisions, RequestedReplicas, elections, exchanges
+from penstock.controller.rules.leader_election import clear_needless_elr
+from penstock.controller.rules.new_topics import TopicConfigs, TopicPlanner
 from penstock.core.isr_proposals import Proposals, Verdicts
 from penstock.world import World
 from penstock.world.store import BadVersionError, Check, Create, Delete, NoNodeError, Set, StoreError
@@ -50,18 +53,6 @@ NOT_CONTROLLER = Refusal(
 
 # What becomes of configs; called with those there are when no other change is under way.
 ConfigChange: TypeAlias = Callable[[Mapping[str, str]], Mapping[str, str] | Refusal]
-
-
-class TopicConfigs(Protocol):
-    """Whoever knows which configs a topic may have, and which it gets without asking."""
-
-    def at_creation(self, configs: Mapping[str, str]) -> Mapping[str, str]: ...
-
-    def topic_refusal(
-        self, configs: Mapping[str, str], before: Mapping[str, str] | None = None
-    ) -> Refusal | None: ...
-
-    def min_isr(self, topic: Topic) -> int: ...
 
 
 class Controller:
@@ -80,9 +71,13 @@ class Controller:
         self._world = world
         self._image = image
         self._configs = configs
-        self._default_partition_count = default_partition_count
-        self._default_replication_factor = default_replication_factor
-        self._partition_count_max = partition_count_max
+        self._planner = TopicPlanner(
+            image,
+            configs,
+            default_partition_count=default_partition_count,
+            default_replication_factor=default_replication_factor,
+            partition_count_max=partition_count_max,
+        )
         self._one_at_a_time = asyncio.Lock()
         self._writer: MetadataWriter | None = None
         self.on_active: Callable[[], None] | None = None  # told when this broker has become the controller
@@ -138,93 +133,15 @@ class Controller:
         async with self._one_at_a_time:
             if not self.is_active:
                 return NOT_CONTROLLER
-            topic = self._plan_topic(new)
+            topic = self._planner.plan_topic(new, self._new_topic_id)
             if validate_only or isinstance(topic, Refusal):
                 return topic
             change = Change(topics={topic.name: topic})
             undo = Change(deleted={topic.name: self._image.deletions.next(topic.topic_id)})
             return await self._publish(change, undo=undo) or topic
 
-    def _plan_topic(self, new: TopicSpec) -> Topic | Refusal:
-        refusal = self._name_refusal(new.name)
-        if refusal is not None:
-            return refusal
-        replicas = self._plan_replicas(new)
-        if isinstance(replicas, Refusal):
-            return replicas
-        refusal = self._configs.topic_refusal(new.configs)
-        if refusal is not None:
-            return refusal
-        topic_id = TopicId(self._world.entropy.random_bytes(16))
-        return Topic(
-            new.name, topic_id, self._new_partitions(replicas), self._configs.at_creation(new.configs)
-        )
-
-    def _name_refusal(self, name: str) -> Refusal | None:
-        problem = topic_name_problem(name)
-        if problem is not None:
-            return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
-        if self._image.topic(name) is not None:
-            return Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
-        twin = self._image.namesake(name)
-        if twin is not None:
-            return Refusal(
-                ErrorCode.INVALID_TOPIC_EXCEPTION,
-                f"Topic '{name}' collides with existing topic: {twin}",
-            )
-        return None
-
-    def _plan_replicas(self, new: TopicSpec) -> list[tuple[int, ...]] | Refusal:
-        brokers = self._image.alive()
-        if new.assignments:
-            if new.partition_count != DEFAULT or new.replication_factor != DEFAULT:
-                return Refusal(
-                    ErrorCode.INVALID_REQUEST,
-                    "both an assignment and a partition count or replication factor were given; give one of them",
-                )
-            added = sum(map(len, new.assignments.values()))
-            return self._count_refusal(added) or check_assignment(new.assignments, brokers=brokers)
-        count = self._default_partition_count if new.partition_count == DEFAULT else new.partition_count
-        factor = (
-            self._default_replication_factor if new.replication_factor == DEFAULT else new.replication_factor
-        )
-        # A factor that cannot be is refused as such, and counts for no more than can be.
-        refusal = self._count_refusal(count * min(max(1, factor), max(1, len(self._image.brokers))))
-        if refusal is not None:
-            return refusal
-        return assign_replicas(
-            brokers=self._takers(factor),
-            partition_count=count,
-            replication_factor=factor,
-            racks=self._racks(),
-        )
-
-    def _takers(self, factor: int) -> list[int]:
-        """Who gets new replicas: those that are being drained only if there are too few others, and those that are
-        away only if there are too few at all. They copy what there is when they come back.
-        """
-        for found in (self._image.takers(), self._image.alive()):
-            if len(found) >= factor:
-                return found
-        return sorted(self._image.brokers)
-
-    def _new_partitions(self, assigned: Sequence[tuple[int, ...]]) -> tuple[PartitionState, ...]:
-        alive = frozenset(self._image.alive())
-        return tuple(_new_partition(replicas, alive) for replicas in assigned)
-
-    def _racks(self) -> dict[int, str | None]:
-        return {node_id: broker.rack for node_id, broker in self._image.brokers.items()}
-
-    def _count_refusal(self, added: int) -> Refusal | None:
-        """Why so many more replicas cannot be. Each broker has the limit; they are spread evenly, by and large."""
-        total, brokers = self._image.replica_count + added, max(1, len(self._image.brokers))
-        if total <= self._partition_count_max * brokers:
-            return None
-        return Refusal(
-            ErrorCode.POLICY_VIOLATION,
-            f"{brokers} broker{'s' if brokers > 1 else ''} would hold {total} partitions, replicas included; "
-            f"penstock.partitions.max is {self._partition_count_max} for each. Delete topics, or set it higher",
-        )
+    def _new_topic_id(self) -> TopicId:
+        return TopicId(self._world.entropy.random_bytes(16))
 
     async def delete_topic(self, name: str | None, topic_id: bytes = ZERO_ID) -> Topic | Refusal:
         """Delete the topic of that name, or, without one, the topic of that id."""
@@ -267,48 +184,10 @@ class Controller:
             topic = self._image.topic(name)
             if topic is None:
                 return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
-            replicas = self._plan_growth(topic, count, assignments)
-            if isinstance(replicas, Refusal):
-                return replicas
-            grown = topic.with_partitions(self._new_partitions(replicas))
-            refusal = None if validate_only else await self._change_topic(topic, grown)
-            return refusal or grown
-
-    def _plan_growth(
-        self, topic: Topic, count: int, assignments: Sequence[Sequence[int]] | None
-    ) -> list[tuple[int, ...]] | Refusal:
-        present = len(topic.partitions)
-        if count == present:
-            return Refusal(ErrorCode.INVALID_PARTITIONS, f"Topic already has {present} partition(s).")
-        if count < present:
-            return Refusal(
-                ErrorCode.INVALID_PARTITIONS,
-                f"The topic {topic.name} currently has {present} partition(s); {count} would not be an increase.",
-            )
-        factor = len(topic.partitions[0].replicas)
-        refusal = self._count_refusal((count - present) * factor)
-        if refusal is not None:
-            return refusal
-        brokers = self._image.alive()
-        if assignments is None:
-            return assign_replicas(
-                brokers=self._takers(factor),
-                partition_count=count - present,
-                replication_factor=factor,
-                start=present,
-                racks=self._racks(),
-            )
-        if len(assignments) != count - present:
-            return Refusal(
-                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                f"{count - present} partition(s) would be added, but {len(assignments)} assignment(s) were given",
-            )
-        return check_assignment(
-            {present + index: replicas for index, replicas in enumerate(assignments)},
-            brokers=brokers,
-            first=present,
-            replication_factor=factor,
-        )
+            grown = self._planner.plan_growth(topic, count, assignments)
+            if validate_only or isinstance(grown, Refusal):
+                return grown
+            return await self._change_topic(topic, grown) or grown
 
     async def begin_new_leader_epochs(self) -> None:
         """After a start that was not clean: what is written now must not pass for what may have been lost.
@@ -339,7 +218,7 @@ class Controller:
             refusal = self._configs.topic_refusal(configs, before=topic.configs)
             if refusal is not None:
                 return refusal
-            changed = self._without_needless_eligible(topic.with_configs(dict(configs)))
+            changed = self._with_needless_elr_cleared(topic.with_configs(dict(configs)))
             if validate_only or changed.configs == topic.configs:
                 return changed
             return await self._change_topic(topic, changed) or changed
@@ -363,25 +242,25 @@ class Controller:
                 return None
             refusal = await self._publish(Change(broker_configs={key: dict(configs)}))
         if refusal is None:
-            await self.clear_needless_eligible()
+            await self.clear_needless_elrs()
         return refusal
 
-    async def clear_needless_eligible(self) -> None:
+    async def clear_needless_elrs(self) -> None:
         """Brokers' configs, which are topics' defaults, may ask for fewer in-sync replicas than they did, and a leader
         commits nothing while anybody is eligible.
         """
 
         def decide() -> Change:
-            topics = ((topic, self._without_needless_eligible(topic)) for topic in self._image.topics())
+            topics = ((topic, self._with_needless_elr_cleared(topic)) for topic in self._image.topics())
             return Change(topics={after.name: after for before, after in topics if after is not before})
 
         await self.decide(decide)
 
-    def _without_needless_eligible(self, topic: Topic) -> Topic:
+    def _with_needless_elr_cleared(self, topic: Topic) -> Topic:
         if not any(state.elr for state in topic.partitions):
             return topic
         least = self._configs.min_isr(topic)
-        partitions = tuple(without_needless(state, min_isr=least) for state in topic.partitions)
+        partitions = tuple(clear_needless_elr(state, min_isr=least) for state in topic.partitions)
         return topic if partitions == topic.partitions else replace(topic, partitions=partitions)
 
     async def alter_group_configs(
@@ -432,7 +311,7 @@ class Controller:
                 return verdicts
             return await self._publish_of(change, joining) or verdicts
 
-    async def appoint(self, decide: Callable[[], tuple[Change, set[int]]]) -> Refusal | None:
+    async def elect_majority_leaders(self, decide: Callable[[], tuple[Change, set[int]]]) -> Refusal | None:
         """Carry out what `decide` makes of the image, if those whom it names are still in the lives they were in."""
         async with self._one_at_a_time:
             change, appointed = decide()
@@ -449,14 +328,16 @@ class Controller:
     async def elect_leaders(
         self, partitions: Sequence[TopicPartition] | None, *, unclean: bool
     ) -> dict[TopicPartition, Refusal] | Refusal:
-        """What came of each election; NONE for those that have another leader now."""
-        return await self._move(lambda: elections(self._image, partitions, unclean=unclean))
+        """Elect preferred or `unclean` leaders; the outcome of each, NONE for those that have another leader now."""
+        return await self._move(lambda: decide_elections(self._image, partitions, unclean=unclean))
 
-    async def exchange_replicas(
+    async def reassign_replicas(
         self, asked_for: Sequence[RequestedReplicas], *, keeps_factor: bool
     ) -> dict[TopicPartition, Refusal] | Refusal:
-        """What came of each exchange; NONE for those that have begun."""
-        return await self._move(lambda: exchanges(self._image, asked_for, keeps_factor=keeps_factor))
+        """Begin, change or cancel reassignments; the outcome of each, NONE for those that have begun."""
+        return await self._move(
+            lambda: decide_reassignments(self._image, asked_for, keeps_factor=keeps_factor)
+        )
 
     async def _move(
         self, decide: Callable[[], PartitionDecisions]
@@ -508,19 +389,3 @@ class Controller:
         first = decode_number(node.data)
         await writer.write([Set(PRODUCER_IDS, encode_number(first + PRODUCER_ID_BLOCK), node.version)])
         return first
-
-
-def _new_partition(replicas: tuple[int, ...], alive: frozenset[int]) -> PartitionState:
-    """Those that are alive first: they are in sync, and one of them leads. If all are away, the first to come does:
-    there is nothing yet that it could miss.
-    """
-    isr = tuple(node_id for node_id in replicas if node_id in alive)
-    away = tuple(node_id for node_id in replicas if node_id not in alive)
-    return PartitionState(
-        leader=isr[0] if isr else NO_LEADER,
-        leader_epoch=0,
-        replicas=(*isr, *away),
-        isr=isr,
-        partition_epoch=0,
-        elr=() if isr else away,
-    )

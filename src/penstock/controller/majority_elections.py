@@ -20,7 +20,7 @@ from penstock.cluster.metadata import NO_LEADER, MetadataImage, PartitionState, 
 from penstock.cluster.peers import Peers
 from penstock.controller.broker_registry import BrokerRegistry
 from penstock.controller.controller import Controller
-from penstock.controller.rules.majorities import Report, appoint, choose
+from penstock.controller.rules.majorities import Report, choose_leader, elect_leader
 from penstock.controller.unproven_peers import ask_log_ends
 from penstock.services.replicas.replica_manager import ReplicaManager
 from penstock.wire.private.log_ends import LogEndsPartition, LogEndsRequest, LogEndsResponse, LogEndsTopic
@@ -120,7 +120,7 @@ class MajorityElections:
                 break
             self._ask(vacancies)
             if self._ripe(vacancies):
-                refusal = await self._controller.appoint(self._decide)
+                refusal = await self._controller.elect_majority_leaders(self._decide)
                 if refusal is None:
                     continue
                 log.info("majority election failed: %s; retrying", refusal.message)
@@ -233,7 +233,7 @@ class MajorityElections:
         """Who is to lead, if that can be told, and all have reported that can, or have had the time to."""
         state, alive = vacancy.state, self._image.alive()
         reports = self._reports(where, state)
-        chosen = choose(
+        chosen = choose_leader(
             state,
             reports,
             alive=alive,
@@ -261,7 +261,7 @@ class MajorityElections:
             topic = topics.get(vacancy.topic.name, vacancy.topic)
             topics[topic.name] = replace(
                 topic,
-                partitions=_with(topic.partitions, where.partition, appoint(vacancy.state, leader)),
+                partitions=_with(topic.partitions, where.partition, elect_leader(vacancy.state, leader)),
             )
             appointed.add(leader)
             log.info(

@@ -31,7 +31,7 @@ def done(facts: Sequence[PartitionFact], planned: BalancingPlan) -> list[Partiti
     for where, replicas in planned.orders:
         assert set(replicas) == set(by_place[where].replicas)
         by_place[where] = by_place[where]._replace(replicas=replicas)
-    for where, replicas in planned.exchanges:
+    for where, replicas in planned.reassignments:
         before = by_place[where]
         leader = before.leader if before.leader in replicas else replicas[0]
         by_place[where] = before._replace(replicas=replicas, isr=replicas, leader=leader)
@@ -147,7 +147,7 @@ def test_plans_come_to_an_end_and_keep_factors_racks_and_limits(cluster, leaders
     factors = {fact.where: len(fact.replicas) for fact in facts}
     rack_counts = {fact.where: len({racks[each] for each in fact.replicas}) for fact in facts}
     for now, planned in steps(brokers, facts, limits):
-        assert len(planned.exchanges) <= replicas
+        assert len(planned.reassignments) <= replicas
         for fact in now:
             assert len(set(fact.replicas)) == factors[fact.where]
             assert len({racks[each] for each in fact.replicas}) >= rack_counts[fact.where]
@@ -236,7 +236,7 @@ def test_noise_in_what_is_measured_moves_nothing_to_and_fro():
             for fact, rate in zip(facts, measured, strict=True)
         ]
         planned = plan(brokers, facts, LIMITS)
-        moves.append(len(planned.orders) + len(planned.exchanges))
+        moves.append(len(planned.orders) + len(planned.reassignments))
         facts = sorted(done(facts, planned))
     assert sum(moves[20:]) == 0
 
@@ -249,7 +249,7 @@ def test_leaders_are_exchanged_rather_than_replicas_where_that_is_enough():
     ]
     planned = [each for _, each in steps(brokers, facts)]
     assert planned[0].orders
-    assert not any(each.exchanges for each in planned)
+    assert not any(each.reassignments for each in planned)
 
 
 def test_a_preferred_leader_that_is_back_leads_again():
@@ -264,15 +264,15 @@ def test_a_preferred_leader_that_is_back_leads_again():
 def test_what_is_being_exchanged_counts_as_done_and_takes_room():
     brokers = [BrokerFact(node_id) for node_id in (1, 2)]
     facts = [partition(n, 1) for n in range(8)]
-    assert len(plan(brokers, facts, LIMITS).exchanges) == 4
+    assert len(plan(brokers, facts, LIMITS).reassignments) == 4
     moving = [
         fact._replace(replicas=(2,), is_moving=True) if fact.where.partition < 3 else fact for fact in facts
     ]
-    assert len(plan(brokers, moving, LIMITS).exchanges) == 1
+    assert len(plan(brokers, moving, LIMITS).reassignments) == 1
     # Unless they wait for somebody who is away.
     waiting = [fact._replace(replicas=(3,)) if fact.is_moving else fact for fact in moving]
     away = BrokerFact(3, is_alive=False)
-    assert len(plan([*brokers, away], waiting, LIMITS).exchanges) == 2
+    assert len(plan([*brokers, away], waiting, LIMITS).reassignments) == 2
 
 
 def test_a_partition_without_leader_and_one_that_lags_are_left_alone():

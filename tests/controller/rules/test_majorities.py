@@ -19,22 +19,22 @@ from penstock.cluster.metadata import (
     encode_partition,
 )
 from penstock.controller.rules import majorities
+from penstock.controller.rules.admin_requests import RequestedReplicas, decide_elections, decide_reassignments
 from penstock.controller.rules.isr import judge_proposals
 from penstock.controller.rules.majorities import (
     Report,
-    agree,
-    appoint,
-    cancel_exchange,
-    choose,
+    accept_isr,
+    begin_reassignment,
+    cancel_reassignment,
+    choose_leader,
+    elect_for_shutdown,
+    elect_leader,
     elect_preferred,
     elect_unclean,
-    exchange,
-    fence,
-    hand_over,
-    vacate,
-    welcome,
+    fence_replica,
+    remove_leader,
+    unfence_replica,
 )
-from penstock.controller.rules.reassignment import RequestedReplicas, elections, exchanges
 from penstock.core import replication
 from penstock.core.isr_proposals import Proposal, ProposalOutcome
 from penstock.core.replication import Leadership, majority_of
@@ -67,105 +67,105 @@ def image(partition: PartitionState) -> MetadataImage:
 
 
 def test_a_partition_whose_leader_is_gone_has_none_under_the_next_epoch():
-    after = fence(state(1), 1)
+    after = fence_replica(state(1), 1)
     assert (after.leader, after.leader_epoch, after.isr) == (NO_LEADER, 6, (2, 3))
 
 
 def test_a_follower_that_is_gone_costs_no_leader():
-    after = fence(state(1), 3)
+    after = fence_replica(state(1), 3)
     assert (after.leader, after.leader_epoch, after.isr) == (1, 5, (1, 2))
 
 
 def test_a_partition_without_a_leader_stays_as_it_is():
     before = state(NO_LEADER, isr=(2,))
-    assert vacate(before) is before
-    assert fence(before, 1) is before
+    assert remove_leader(before) is before
+    assert fence_replica(before, 1) is before
 
 
 def test_who_may_have_lost_something_is_doubtful_even_as_the_last_in_sync():
-    after = welcome(state(1, isr=(1,)), 1, keeps_all=False)
+    after = unfence_replica(state(1, isr=(1,)), 1, keeps_all=False)
     assert (after.leader, after.isr, after.doubtful) == (NO_LEADER, (), (1,))
 
 
 def test_who_comes_back_with_everything_is_not():
-    after = welcome(state(1), 1, keeps_all=True)
+    after = unfence_replica(state(1), 1, keeps_all=True)
     assert (after.leader, after.leader_epoch, after.doubtful) == (NO_LEADER, 6, ())
-    assert welcome(state(1), 2, keeps_all=True) == state(1)
-    assert welcome(state(1), 4, keeps_all=False) == state(1)
+    assert unfence_replica(state(1), 2, keeps_all=True) == state(1)
+    assert unfence_replica(state(1), 4, keeps_all=False) == state(1)
 
 
 def test_a_broker_that_stops_hands_over_if_enough_others_are_there():
-    assert hand_over(state(1), 1, {1, 2, 3}).leader == NO_LEADER
-    assert hand_over(state(1), 1, {1, 2}).leader == 1
-    assert hand_over(state(1), 2, {1, 2, 3}).leader == 1
+    assert elect_for_shutdown(state(1), 1, {1, 2, 3}).leader == NO_LEADER
+    assert elect_for_shutdown(state(1), 1, {1, 2}).leader == 1
+    assert elect_for_shutdown(state(1), 2, {1, 2, 3}).leader == 1
 
 
 # ---- appointing
 
 
 def test_nobody_is_appointed_on_less_than_a_majority_of_reports():
-    assert choose(state(NO_LEADER), {2: Report(5, 10)}, alive={2, 3}) == NO_LEADER
+    assert choose_leader(state(NO_LEADER), {2: Report(5, 10)}, alive={2, 3}) == NO_LEADER
 
 
 def test_the_greatest_report_of_a_majority_wins_by_epoch_and_then_by_end():
-    assert choose(state(NO_LEADER), {2: Report(5, 10), 3: Report(5, 11)}, alive={2, 3}) == 3
-    assert choose(state(NO_LEADER), {2: Report(4, 99), 3: Report(5, 11)}, alive={2, 3}) == 3
+    assert choose_leader(state(NO_LEADER), {2: Report(5, 10), 3: Report(5, 11)}, alive={2, 3}) == 3
+    assert choose_leader(state(NO_LEADER), {2: Report(4, 99), 3: Report(5, 11)}, alive={2, 3}) == 3
 
 
 def test_of_equals_the_first_replica_is_appointed():
     told = {3: Report(5, 10), 1: Report(5, 10), 2: Report(5, 10)}
-    assert choose(state(NO_LEADER), told, alive={1, 2, 3}) == 1
-    assert choose(state(NO_LEADER), told, alive={1, 2, 3}, avoided=[1]) == 2
+    assert choose_leader(state(NO_LEADER), told, alive={1, 2, 3}) == 1
+    assert choose_leader(state(NO_LEADER), told, alive={1, 2, 3}, avoided=[1]) == 2
 
 
 def test_a_leader_that_gives_up_is_appointed_only_if_nobody_else_can_be():
-    after = agree(state(1), (2, 3))
+    after = accept_isr(state(1), (2, 3))
     assert (after.leader, after.leader_epoch, after.isr) == (NO_LEADER, 6, (2, 3))
     told = {1: Report(5, 12), 2: Report(5, 10), 3: Report(5, 9)}
-    assert choose(after, told, alive={1, 2, 3}) == 2
-    assert choose(after, {1: Report(5, 12), 3: Report(5, 9)}, alive={1, 3}) == 1
+    assert choose_leader(after, told, alive={1, 2, 3}) == 2
+    assert choose_leader(after, {1: Report(5, 12), 3: Report(5, 9)}, alive={1, 3}) == 1
 
 
 def test_whoever_has_as_much_as_a_majority_may_lead_though_another_has_more():
     told = {1: Report(5, 12), 2: Report(5, 10), 3: Report(5, 9)}
-    assert choose(state(NO_LEADER, (2, 1, 3)), told, alive={1, 2, 3}) == 2
-    assert choose(state(NO_LEADER, (3, 2, 1)), told, alive={1, 2, 3}) == 2
+    assert choose_leader(state(NO_LEADER, (2, 1, 3)), told, alive={1, 2, 3}) == 2
+    assert choose_leader(state(NO_LEADER, (3, 2, 1)), told, alive={1, 2, 3}) == 2
 
 
 def test_a_doubtful_report_does_not_count():
     doubted = state(NO_LEADER, doubtful=(2,))
     told = {2: Report(5, 12), 3: Report(5, 10)}
-    assert choose(doubted, told, alive={2, 3}) == NO_LEADER
-    assert choose(doubted, {**told, 1: Report(5, 11)}, alive={1, 2, 3}) == 1
+    assert choose_leader(doubted, told, alive={2, 3}) == NO_LEADER
+    assert choose_leader(doubted, {**told, 1: Report(5, 11)}, alive={1, 2, 3}) == 1
 
 
 def test_where_too_many_are_doubtful_all_have_to_report():
     doubted = state(NO_LEADER, doubtful=(1, 2, 3))
     told = {2: Report(5, 12), 3: Report(5, 10)}
-    assert choose(doubted, told, alive={2, 3}) == NO_LEADER
-    assert choose(doubted, {**told, 1: Report(5, 11)}, alive={1, 2, 3}) == 2
+    assert choose_leader(doubted, told, alive={2, 3}) == NO_LEADER
+    assert choose_leader(doubted, {**told, 1: Report(5, 11)}, alive={1, 2, 3}) == 2
 
 
 def test_unclean_all_that_are_alive_suffice():
     told = {2: Report(5, 12)}
-    assert choose(state(NO_LEADER), told, alive={2, 3}, unclean=True) == NO_LEADER
-    assert choose(state(NO_LEADER), told, alive={2}, unclean=True) == 2
-    assert choose(state(NO_LEADER), {}, alive=set(), unclean=True) == NO_LEADER
+    assert choose_leader(state(NO_LEADER), told, alive={2, 3}, unclean=True) == NO_LEADER
+    assert choose_leader(state(NO_LEADER), told, alive={2}, unclean=True) == 2
+    assert choose_leader(state(NO_LEADER), {}, alive=set(), unclean=True) == NO_LEADER
 
 
 def test_a_log_that_began_anew_and_has_nothing_yet_does_not_count():
-    assert choose(state(NO_LEADER), {2: Report(-1, 12), 3: Report(5, 10)}, alive={2, 3}) == NO_LEADER
-    assert choose(state(NO_LEADER), {2: Report(-1, 0), 3: Report(5, 10)}, alive={2, 3}) == 3
+    assert choose_leader(state(NO_LEADER), {2: Report(-1, 12), 3: Report(5, 10)}, alive={2, 3}) == NO_LEADER
+    assert choose_leader(state(NO_LEADER), {2: Report(-1, 0), 3: Report(5, 10)}, alive={2, 3}) == 3
 
 
 def test_who_is_being_added_neither_counts_nor_leads():
     moving = state(NO_LEADER, (1, 2, 3, 4), adding=(4,))
-    assert choose(moving, {3: Report(5, 10), 4: Report(5, 10)}, alive={3, 4}) == NO_LEADER
-    assert choose(moving, {3: Report(5, 10), 2: Report(5, 10)}, alive={2, 3, 4}) == 2
+    assert choose_leader(moving, {3: Report(5, 10), 4: Report(5, 10)}, alive={3, 4}) == NO_LEADER
+    assert choose_leader(moving, {3: Report(5, 10), 2: Report(5, 10)}, alive={2, 3, 4}) == 2
 
 
 def test_who_is_appointed_is_alone_in_sync_under_the_next_epoch_and_not_doubtful():
-    after = appoint(state(NO_LEADER, doubtful=(2, 3)), 2)
+    after = elect_leader(state(NO_LEADER, doubtful=(2, 3)), 2)
     assert (after.leader, after.leader_epoch, after.isr, after.doubtful) == (2, 6, (2,), (3,))
 
 
@@ -173,7 +173,7 @@ def test_who_is_appointed_is_alone_in_sync_under_the_next_epoch_and_not_doubtful
 
 
 def test_the_preferred_leader_is_appointed_by_way_of_no_leader():
-    moves = elections(image(state(2)), [TopicPartition("t", 0)], unclean=False)
+    moves = decide_elections(image(state(2)), [TopicPartition("t", 0)], unclean=False)
     assert moves.change.topics["t"].partitions[0].leader == NO_LEADER
     assert elect_preferred(state(1), {1, 2, 3}) == state(1)
     assert elect_preferred(state(2), {2, 3}) == state(2)
@@ -181,7 +181,7 @@ def test_the_preferred_leader_is_appointed_by_way_of_no_leader():
 
 
 def test_an_unclean_election_takes_whoever_is_there():
-    moves = elections(image(state(NO_LEADER, isr=(3,))), [TopicPartition("t", 0)], unclean=True)
+    moves = decide_elections(image(state(NO_LEADER, isr=(3,))), [TopicPartition("t", 0)], unclean=True)
     after = moves.change.topics["t"].partitions[0]
     assert (after.leader, after.isr) == (3, (3,))
     assert elect_unclean(state(NO_LEADER), set()).leader == NO_LEADER
@@ -204,7 +204,7 @@ def agreed(before: PartitionState, *isr: int) -> PartitionState:
 
 
 def test_a_replica_is_exchanged_in_two_steps():
-    moves = exchanges(
+    moves = decide_reassignments(
         image(state(1)), [RequestedReplicas(TopicPartition("t", 0), (1, 2, 4))], keeps_factor=True
     )
     begun = moves.change.topics["t"].partitions[0]
@@ -216,7 +216,7 @@ def test_a_replica_is_exchanged_in_two_steps():
 
 
 def test_of_several_one_is_added_at_a_time_and_nobody_goes_before_all_are():
-    begun = exchange(state(1, (1, 2)), (3, 4))
+    begun = begin_reassignment(state(1, (1, 2)), (3, 4))
     assert agreed(begun, 1, 2).adding == (3, 4)
     first = agreed(begun, 1, 2, 3, 4)
     assert (first.adding, first.removing) == ((4,), (1, 2))
@@ -229,25 +229,25 @@ def test_of_several_one_is_added_at_a_time_and_nobody_goes_before_all_are():
 
 
 def test_another_exchange_drops_who_was_only_being_added():
-    begun = exchange(state(1), (1, 2, 4))
-    again = exchange(begun, (1, 2, 5))
+    begun = begin_reassignment(state(1), (1, 2, 4))
+    again = begin_reassignment(begun, (1, 2, 5))
     assert (again.replicas, again.adding, again.removing) == ((1, 2, 5, 3), (5,), (3,))
 
 
 def test_an_exchange_given_up_keeps_who_counts():
-    begun = exchange(state(1), (1, 4, 5))
-    moves = exchanges(
+    begun = begin_reassignment(state(1), (1, 4, 5))
+    moves = decide_reassignments(
         image(agreed(begun, 1, 2, 3, 4)), [RequestedReplicas(TopicPartition("t", 0), None)], keeps_factor=True
     )
     after = moves.change.topics["t"].partitions[0]
     assert (set(after.replicas), after.adding, after.removing) == ({1, 2, 3, 4}, (), ())
-    assert cancel_exchange(begun).replicas == (1, 2, 3)
+    assert cancel_reassignment(begun).replicas == (1, 2, 3)
 
 
 def test_who_is_in_sync_again_is_not_doubtful_any_more():
-    after = agree(state(1, isr=(1,), doubtful=(2, 3)), (1, 3))
+    after = accept_isr(state(1, isr=(1,), doubtful=(2, 3)), (1, 3))
     assert (after.isr, after.doubtful) == ((1, 3), (2,))
-    assert agree(after, (3, 1)) is after
+    assert accept_isr(after, (3, 1)) is after
 
 
 def test_a_state_reads_back_as_it_was_written():
@@ -433,7 +433,7 @@ class Story:
             leadership.answered(proposal, ProposalOutcome.REJECTED)
             return
         before = self.state
-        self.write(agree(before, tuple(each for each in before.replicas if each in proposal.isr)))
+        self.write(accept_isr(before, tuple(each for each in before.replicas if each in proposal.isr)))
         if is_answered:
             verdict = ProposalOutcome.REJECTED if self.state is before else ProposalOutcome.SUPERSEDED
             leadership.answered(proposal, verdict)
@@ -472,7 +472,7 @@ class Story:
         node = self.nodes[node_id]
         if not node.runs or node.admitted:
             return
-        self.write(welcome(self.state, node_id, keeps_all=not node.has_lost))
+        self.write(unfence_replica(self.state, node_id, keeps_all=not node.has_lost))
         self.fenced.discard(node_id)
         node.admitted, node.has_lost = True, False
         node.known = len(self.written) - 1
@@ -483,19 +483,19 @@ class Story:
     def lose_sight(self, node_id: int) -> None:
         """A broker that lives, too: it registers again, with all that it has."""
         self.fenced.add(node_id)
-        self.write(fence(self.state, node_id))
+        self.write(fence_replica(self.state, node_id))
 
     def see_again(self, node_id: int) -> None:
         node = self.nodes[node_id]
         if node.runs and node.admitted and node_id in self.fenced:
             node.life += 1
             self.fenced.discard(node_id)
-            self.write(welcome(self.state, node_id, keeps_all=True))
+            self.write(unfence_replica(self.state, node_id, keeps_all=True))
 
     def move_leader(self) -> None:
-        self.write(vacate(self.state))
+        self.write(remove_leader(self.state))
 
-    def appoint(self) -> None:
+    def elect_leader(self) -> None:
         if self.state.leader != NO_LEADER:
             return
         current = {
@@ -506,16 +506,16 @@ class Story:
             and node_id not in self.fenced
         }
         alive = [each for each in NODES if each not in self.fenced]
-        leader = choose(self.state, current, alive=alive)
+        leader = choose_leader(self.state, current, alive=alive)
         if leader != NO_LEADER:
-            self.write(appoint(self.state, leader))
+            self.write(elect_leader(self.state, leader))
 
-    def exchange(self, wanted: list[int]) -> None:
-        self.write(exchange(self.state, tuple(wanted)))
+    def begin_reassignment(self, wanted: list[int]) -> None:
+        self.write(begin_reassignment(self.state, tuple(wanted)))
 
     def cancel(self) -> None:
         if self.state.adding or self.state.removing:
-            self.write(cancel_exchange(self.state))
+            self.write(cancel_reassignment(self.state))
 
     def check(self) -> None:
         known = self.state
@@ -548,8 +548,10 @@ def older_leaders_are_followed_on(patch: pytest.MonkeyPatch) -> None:
 
 
 def doubtful_reports_count(patch: pytest.MonkeyPatch) -> None:
-    genuine = welcome
-    patch.setitem(globals(), "welcome", lambda before, come, keeps_all: genuine(before, come, keeps_all=True))
+    genuine = unfence_replica
+    patch.setitem(
+        globals(), "unfence_replica", lambda before, come, keeps_all: genuine(before, come, keeps_all=True)
+    )
 
 
 def the_end_counts_and_not_the_epoch(patch: pytest.MonkeyPatch) -> None:
@@ -564,8 +566,10 @@ def a_leader_counts_what_others_wrote(patch: pytest.MonkeyPatch) -> None:
 
 
 def who_is_added_counts_at_once(patch: pytest.MonkeyPatch) -> None:
-    genuine = exchange
-    patch.setitem(globals(), "exchange", lambda before, wanted: genuine(before, wanted)._replace(adding=()))
+    genuine = begin_reassignment
+    patch.setitem(
+        globals(), "begin_reassignment", lambda before, wanted: genuine(before, wanted)._replace(adding=())
+    )
 
 
 def only_the_present_voters_count(patch: pytest.MonkeyPatch) -> None:
@@ -629,14 +633,14 @@ def tell(seed: int, *, steps: int = 500) -> Story:
         (6 * pace, lambda: story.fetch(replica(), chance.randint(0, 3))),
         (2 * pace, lambda: story.propose(leader(), chance.random() < 0.7)),
         (3 * pace, lambda: story.report(replica())),
-        (pace, story.appoint),
+        (pace, story.elect_leader),
         (chance.choice((0, 1)), lambda: story.crash(node(), chance.randint(0, 10), chance.random() < 0.5)),
         (2, lambda: story.start(node())),
         (3, lambda: story.admit(node())),
         (1, lambda: story.lose_sight(node())),
         (3, lambda: story.see_again(node())),
         (1, story.move_leader),
-        (chance.choice((0, 1)), lambda: story.exchange(chance.sample(NODES, chance.randint(1, 5)))),
+        (chance.choice((0, 1)), lambda: story.begin_reassignment(chance.sample(NODES, chance.randint(1, 5)))),
         (chance.choice((0, 0, 1)), story.cancel),
     ]
     weights = [weight for weight, _ in rules]
@@ -685,7 +689,7 @@ def lead(story: Story, reporting: tuple[int, ...]) -> int:
     for each in reporting:
         story.hear_all(each)
         story.report(each)
-    story.appoint()
+    story.elect_leader()
     for each in reporting:
         story.hear_all(each)
     return story.state.leader
@@ -709,7 +713,7 @@ def tell_of_an_older_leader() -> None:
 def tell_of_one_who_was_dropped() -> None:
     story = Story()
     for wanted in ([1, 2], [1, 2, 3]):
-        story.exchange(wanted)
+        story.begin_reassignment(wanted)
         story.hear_all(1)
         for each in (2, 3):
             story.fetch(each, 1)

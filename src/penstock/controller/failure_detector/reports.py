@@ -36,13 +36,13 @@ class FailureReports:
         *,
         node_id: int,
         is_controller: Callable[[], bool],
-        expel: Callable[[int, int], Awaitable[None]],
+        fence: Callable[[int, int], Awaitable[None]],
     ) -> None:
         self._world = world
         self._image = image
         self._node_id = node_id
         self._is_controller = is_controller
-        self._expel = expel
+        self._fence = fence
         self._watcher = StoreWatcher(world, self._look, name="look at suspicions")
 
     async def report(self, node_id: int, epoch: int) -> None:
@@ -77,7 +77,7 @@ class FailureReports:
                 if len(found) < min(WITNESSES, others):
                     continue
                 if self._is_controller():
-                    await self._expel(node_id, epoch)
+                    await self._fence(node_id, epoch)
                 elif node_id == self._image.controller_id:
                     await self._depose(node_id)
                     continue

@@ -79,12 +79,12 @@ class BalancingPlan:
     """What to do next: orders and exchanges of replicas first, then elections of preferred leaders."""
 
     orders: list[PlannedReplicas] = field(default_factory=list)
-    exchanges: list[PlannedReplicas] = field(default_factory=list)
+    reassignments: list[PlannedReplicas] = field(default_factory=list)
     elections: list[TopicPartition] = field(default_factory=list)
 
     @property
     def is_empty(self) -> bool:
-        return not (self.orders or self.exchanges or self.elections)
+        return not (self.orders or self.reassignments or self.elections)
 
 
 def plan(brokers: Iterable[BrokerFact], partitions: Iterable[PartitionFact], limits: Limits) -> BalancingPlan:
@@ -124,7 +124,7 @@ class _Planner:
             self._add_wanted()
             self._even_leaders()
             self._even_replicas()
-            if not self._plan.exchanges and not any(fact.is_moving for fact in self._partitions.values()):
+            if not self._plan.reassignments and not any(fact.is_moving for fact in self._partitions.values()):
                 self._even_loads()
         self._elect_preferred()
         return self._plan
@@ -150,7 +150,7 @@ class _Planner:
             self._plan.orders.append(PlannedReplicas(fact.where, replicas))
         else:
             self._replicas_left -= 1
-            self._plan.exchanges.append(PlannedReplicas(fact.where, replicas))
+            self._plan.reassignments.append(PlannedReplicas(fact.where, replicas))
 
     def _led(self) -> Iterator[PartitionFact]:
         """The partitions of which something may be planned: somebody leads them, and nothing is under way."""

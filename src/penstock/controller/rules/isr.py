@@ -10,8 +10,9 @@ from penstock.base.errors import ErrorCode
 from penstock.base.ids import TopicIdPartition
 from penstock.cluster.changes import Change
 from penstock.cluster.metadata import MetadataImage, PartitionState, Topic
-from penstock.controller.rules.leader_election import elect, finish_exchange
-from penstock.controller.rules.majorities import agree
+from penstock.controller.rules.leader_election import elect
+from penstock.controller.rules.majorities import accept_isr
+from penstock.controller.rules.reassignment import complete_reassignment
 from penstock.core.isr_proposals import UNKNOWN_EPOCH, Proposal, Proposals, Verdict
 
 
@@ -65,12 +66,12 @@ def _with_isr(
     """The partition with the proposed ISR; the same object if that is its ISR already."""
     isr = tuple(node_id for node_id in state.replicas if node_id in proposal.isr)
     if topic.counts_majority:
-        return agree(state, isr)
+        return accept_isr(state, isr)
     if set(isr) == set(state.isr):
         return state
     # A leader that leaves the ISR cannot write: it is no candidate for the next election either.
     elr = tuple(node_id for node_id in state.elr_after(isr, min_isr=min_isr) if node_id != leader)
-    state = finish_exchange(state.changed(isr=isr, elr=elr), image.alive())
+    state = complete_reassignment(state.changed(isr=isr, elr=elr), image.alive())
     return state if leader in isr else elect(state, image.alive())
 
 

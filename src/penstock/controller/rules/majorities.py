@@ -36,7 +36,7 @@ class Report(NamedTuple):
         return self.last_epoch != UNKNOWN or self.end_offset == 0
 
 
-def vacate(state: PartitionState) -> PartitionState:
+def remove_leader(state: PartitionState) -> PartitionState:
     """Nobody leads, under an epoch in which nobody will have written."""
     if state.leader == NO_LEADER:
         return state
@@ -47,7 +47,7 @@ def elect_preferred(state: PartitionState, alive: Collection[int]) -> PartitionS
     """No leader, if the first replica could be appointed instead."""
     preferred = state.replicas[0]
     able = preferred in alive and preferred in state.isr and preferred not in state.adding
-    return vacate(state) if able and state.leader not in (preferred, NO_LEADER) else state
+    return remove_leader(state) if able and state.leader not in (preferred, NO_LEADER) else state
 
 
 def elect_unclean(state: PartitionState, alive: Collection[int]) -> PartitionState:
@@ -55,24 +55,24 @@ def elect_unclean(state: PartitionState, alive: Collection[int]) -> PartitionSta
     able = [each for each in state.present_replicas if each in alive]
     if state.leader != NO_LEADER or not able:
         return state
-    return appoint(state, min(able, key=lambda each: each not in state.isr))
+    return elect_leader(state, min(able, key=lambda each: each not in state.isr))
 
 
-def hand_over(state: PartitionState, leaving: int, alive: Collection[int]) -> PartitionState:
+def elect_for_shutdown(state: PartitionState, leaving: int, alive: Collection[int]) -> PartitionState:
     """No leader, if that one leads, and there are enough others to appoint one of."""
     voters = state.present_replicas
     others = sum(each in alive and each != leaving for each in voters)
-    return vacate(state) if state.leader == leaving and others >= majority_of(len(voters)) else state
+    return remove_leader(state) if state.leader == leaving and others >= majority_of(len(voters)) else state
 
 
-def fence(state: PartitionState, gone: int) -> PartitionState:
+def fence_replica(state: PartitionState, gone: int) -> PartitionState:
     """A partition one of whose replicas is gone."""
     if gone in state.isr:
         state = state.changed(isr=_without(state.isr, gone))
-    return vacate(state) if state.leader == gone else state
+    return remove_leader(state) if state.leader == gone else state
 
 
-def welcome(state: PartitionState, come: int, *, keeps_all: bool) -> PartitionState:
+def unfence_replica(state: PartitionState, come: int, *, keeps_all: bool) -> PartitionState:
     """A partition one of whose replicas has registered. `keeps_all`: it has everything it ever acknowledged."""
     if come not in state.replicas:
         return state
@@ -81,10 +81,10 @@ def welcome(state: PartitionState, come: int, *, keeps_all: bool) -> PartitionSt
             isr=_without(state.isr, come),
             doubtful=(*_without(state.doubtful, come), come),
         )
-    return vacate(state) if state.leader == come else state
+    return remove_leader(state) if state.leader == come else state
 
 
-def choose(
+def choose_leader(
     state: PartitionState,
     reports: Mapping[int, Report],
     *,
@@ -118,7 +118,7 @@ def choose(
     )
 
 
-def appoint(state: PartitionState, leader: int) -> PartitionState:
+def elect_leader(state: PartitionState, leader: int) -> PartitionState:
     """A leader. Who is in sync with it, it will tell."""
     return state.changed(
         leader=leader,
@@ -128,11 +128,11 @@ def appoint(state: PartitionState, leader: int) -> PartitionState:
     )
 
 
-def agree(state: PartitionState, isr: tuple[int, ...]) -> PartitionState:
+def accept_isr(state: PartitionState, isr: tuple[int, ...]) -> PartitionState:
     """What a leader asks for, and the next step of an exchange, if it can be taken; else the same state. A leader that
     does not name itself cannot write, and gives up."""
     if state.leader not in isr:
-        return vacate(state._replace(isr=isr))
+        return remove_leader(state._replace(isr=isr))
     after = state
     if set(isr) != set(state.isr):
         doubtful = tuple(each for each in state.doubtful if each not in isr)
@@ -156,7 +156,7 @@ def _step(state: PartitionState) -> PartitionState:
         isr=_without(state.isr, leaving),
         doubtful=_without(state.doubtful, leaving),
     )
-    return vacate(after) if leaving == state.leader else _in_next_epoch(after)
+    return remove_leader(after) if leaving == state.leader else _in_next_epoch(after)
 
 
 def _in_next_epoch(state: PartitionState) -> PartitionState:
@@ -164,7 +164,7 @@ def _in_next_epoch(state: PartitionState) -> PartitionState:
     return state if state.leader == NO_LEADER else state._replace(leader_epoch=state.leader_epoch + 1)
 
 
-def exchange(state: PartitionState, wanted: tuple[int, ...]) -> PartitionState:
+def begin_reassignment(state: PartitionState, wanted: tuple[int, ...]) -> PartitionState:
     """Begin to have other replicas, or another order of them. Whoever was being added and is not wanted goes at once;
     the others go one by one, when those that are wanted count."""
     voters = state.present_replicas
@@ -177,7 +177,7 @@ def exchange(state: PartitionState, wanted: tuple[int, ...]) -> PartitionState:
     )
 
 
-def cancel_exchange(state: PartitionState) -> PartitionState:
+def cancel_reassignment(state: PartitionState) -> PartitionState:
     """Go no further: who is being added goes, and everybody else stays, those included that were added already."""
     return _of_replicas(state, replicas=state.present_replicas, adding=(), removing=())
 

@@ -1,163 +1,80 @@
-"""Moves that somebody asks for: other leaders, other replicas. Decided one by one, carried out as one change."""
+"""The steps of a reassignment: begin, complete, cancel. Pure: a state in, a state out.
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+The replicas that are to go stay until all new ones are in the ISR. Topics whose majorities count have steps of their
+own (`rules.majorities`). What throttles the copying is `services.replication.throttling`.
+"""
 
-from penstock.base.errors import ErrorCode, Refusal
-from penstock.base.ids import TopicPartition
-from penstock.cluster.changes import Change
-from penstock.cluster.metadata import MetadataImage, PartitionState, Topic
-from penstock.controller.rules import majorities
-from penstock.controller.rules.leader_election import (
-    cancel_exchange,
-    elect,
-    elect_preferred,
-    exchange,
-    finish_exchange,
-)
+from collections.abc import Collection
 
-UNKNOWN = Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
-NONE = Refusal(ErrorCode.NONE)
+from penstock.cluster.metadata import PartitionState
+from penstock.controller.rules.leader_election import elect, with_leader
 
 
-class RequestedReplicas(NamedTuple):
-    """Other replicas for a partition; None gives an exchange up that is under way."""
+def begin_reassignment(
+    state: PartitionState, wanted: tuple[int, ...], alive: Collection[int]
+) -> PartitionState:
+    """Add the replicas that are wanted, or put them into another order; those that are not wanted are to go.
 
-    where: TopicPartition
-    replicas: tuple[int, ...] | None
-    instead_of: tuple[int, ...] | None = None  # only if it still has just these, and no exchange is under way
-
-
-@dataclass
-class PartitionDecisions:
-    """What is decided so far: the change, and what to say of each partition."""
-
-    image: MetadataImage
-    topics: dict[str, Topic] = field(default_factory=dict)
-    outcomes: dict[TopicPartition, Refusal] = field(default_factory=dict)
-
-    @property
-    def change(self) -> Change:
-        return Change(topics=self.topics)
-
-    def state(self, where: TopicPartition) -> PartitionState | None:
-        topic = self.topics.get(where.topic) or self.image.topic(where.topic)
-        if topic is None or not 0 <= where.partition < len(topic.partitions):
-            return None
-        return topic.partitions[where.partition]
-
-    def counts_majority(self, where: TopicPartition) -> bool:
-        topic = self.image.topic(where.topic)
-        return topic is not None and topic.counts_majority
-
-    def put(self, where: TopicPartition, state: PartitionState) -> None:
-        topic = self.topics.get(where.topic) or self.image.topic(where.topic)
-        assert topic is not None
-        partitions = list(topic.partitions)
-        partitions[where.partition] = state
-        self.topics[where.topic] = replace(topic, partitions=tuple(partitions))
-        self.outcomes[where] = NONE
+    Replicas that an ongoing reassignment is adding, and this one does not want, go at once: they were not among the
+    replicas to which a cancelled reassignment goes back.
+    """
+    state = _without_adding(state, [each for each in state.adding if each not in wanted], alive)
+    present = state.present_replicas
+    leaving = tuple(each for each in state.replicas if each not in wanted)
+    return state.changed(
+        replicas=wanted + leaving,
+        adding=tuple(each for each in wanted if each not in present),
+        removing=leaving,
+    )
 
 
-def elections(
-    image: MetadataImage, partitions: Iterable[TopicPartition] | None, *, unclean: bool
-) -> PartitionDecisions:
-    """Have the preferred replicas lead; or, `unclean`, any that is alive where nobody leads. None: all partitions."""
-    moves = PartitionDecisions(image)
-    alive = image.alive()
-    asked_for = all_partitions(image) if partitions is None else partitions
-    for where in asked_for:
-        state = moves.state(where)
-        if state is None:
-            moves.outcomes[where] = UNKNOWN
-            continue
-        if moves.counts_majority(where):
-            rule = majorities.elect_unclean if unclean else majorities.elect_preferred
-            elected = rule(state, alive)
-        else:
-            elected = elect(state, alive, unclean=True) if unclean else elect_preferred(state, alive)
-        if elected is not state:
-            moves.put(where, elected)
-        elif unclean or state.leader == state.replicas[0]:
-            # Of all partitions only those are told that are not as they should be.
-            if partitions is not None:
-                moves.outcomes[where] = Refusal(
-                    ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition."
-                )
-        else:
-            code = ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
-            moves.outcomes[where] = Refusal(code, f"Broker {state.replicas[0]} is not in sync, or not alive.")
-    return moves
+def complete_reassignment(state: PartitionState, alive: Collection[int]) -> PartitionState:
+    """Remove the replicas that are to go if all new ones are in the ISR; else the same state."""
+    wanted = tuple(each for each in state.replicas if each not in state.removing)
+    if not (state.adding or state.removing) or not set(wanted) & set(state.isr) >= set(state.adding):
+        return state
+    isr = tuple(each for each in state.isr if each in wanted)
+    if not isr:
+        return state  # only replicas that are to go have everything
+    return _with_fewer_replicas(state, alive, replicas=wanted, isr=isr, removing=())
 
 
-def exchanges(
-    image: MetadataImage, asked_for: Iterable[RequestedReplicas], *, keeps_factor: bool
-) -> PartitionDecisions:
-    """Begin, change or give up exchanges of replicas. `keeps_factor`: another number of them is refused."""
-    moves = PartitionDecisions(image)
-    alive = image.alive()
-    for where, replicas, instead_of in asked_for:
-        state = moves.state(where)
-        if state is None:
-            moves.outcomes[where] = UNKNOWN
-            continue
-        if instead_of is not None and (state.adding or state.removing or state.replicas != instead_of):
-            code = ErrorCode.INVALID_REPLICA_ASSIGNMENT
-            moves.outcomes[where] = Refusal(code, "It has other replicas by now.")
-            continue
-        if replicas is None:
-            if not state.adding and not state.removing:
-                code = ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
-                moves.outcomes[where] = Refusal(code, "No partition reassignment is in progress.")
-            elif moves.counts_majority(where):
-                moves.put(where, majorities.cancel_exchange(state))
-            else:
-                moves.put(where, cancel_exchange(state, alive))
-            continue
-        problem = _problem(state, replicas, alive, keeps_factor=keeps_factor)
-        if problem is not None:
-            moves.outcomes[where] = Refusal(*problem)
-        elif moves.counts_majority(where):
-            moves.put(where, majorities.exchange(state, replicas))
-        else:
-            moves.put(where, finish_exchange(exchange(state, replicas, alive), alive))
-    return moves
+def cancel_reassignment(state: PartitionState, alive: Collection[int]) -> PartitionState:
+    """Go back to the replicas from before; the same state if none of them is in the ISR."""
+    replicas = state.present_replicas
+    isr = tuple(each for each in state.isr if each in replicas)
+    if not isr:
+        return state
+    return _with_fewer_replicas(state, alive, replicas=replicas, isr=isr, removing=())
 
 
-def all_partitions(image: MetadataImage) -> list[TopicPartition]:
-    return [
-        TopicPartition(topic.name, number)
-        for topic in image.topics()
-        for number in range(len(topic.partitions))
-    ]
+def _without_adding(
+    state: PartitionState, dropped: Collection[int], alive: Collection[int]
+) -> PartitionState:
+    """The partition without some of the replicas that are being added; the same state if only they are in the ISR."""
+    isr = tuple(each for each in state.isr if each not in dropped)
+    if not dropped or not isr:
+        return state
+    replicas = tuple(each for each in state.replicas if each not in dropped)
+    adding = tuple(each for each in state.adding if each not in dropped)
+    return _with_fewer_replicas(
+        state, alive, replicas=replicas, isr=isr, adding=adding, removing=state.removing
+    )
 
 
-def exchanges_under_way(image: MetadataImage) -> Mapping[TopicPartition, PartitionState]:
-    """The partitions whose replicas are being exchanged."""
-    return {
-        TopicPartition(topic.name, number): state
-        for topic in image.topics()
-        for number, state in enumerate(topic.partitions)
-        if state.adding or state.removing
-    }
-
-
-def _problem(
-    state: PartitionState, replicas: tuple[int, ...], alive: list[int], *, keeps_factor: bool
-) -> tuple[ErrorCode, str] | None:
-    invalid = ErrorCode.INVALID_REPLICA_ASSIGNMENT
-    if not replicas:
-        return invalid, "The manual partition assignment includes an empty replica list."
-    if len(set(replicas)) < len(replicas):
-        return invalid, f"The replicas {list(replicas)} name a broker twice."
-    if min(replicas) < 0:
-        return invalid, f"The replicas {list(replicas)} name a broker with a negative id."
-    missing = [broker for broker in replicas if broker not in alive and broker not in state.replicas]
-    if missing:
-        return invalid, f"Broker {missing[0]} is not there."
-    wanted = len(state.present_replicas) if not state.removing else len(state.replicas) - len(state.adding)
-    if keeps_factor and len(replicas) != wanted:
-        code = ErrorCode.INVALID_REPLICATION_FACTOR
-        return code, f"The replication factor would change from {wanted} to {len(replicas)}."
-    return None
+def _with_fewer_replicas(
+    state: PartitionState,
+    alive: Collection[int],
+    *,
+    replicas: tuple[int, ...],
+    isr: tuple[int, ...],
+    adding: tuple[int, ...] = (),
+    removing: tuple[int, ...],
+) -> PartitionState:
+    """The partition with some of its replicas; in a new leader epoch if one is gone: `leader_election` says why."""
+    elr = tuple(each for each in state.elr if each in replicas)
+    reduced = state.changed(replicas=replicas, isr=isr, elr=elr, adding=adding, removing=removing)
+    led = elect(reduced, alive)
+    if led.leader_epoch > state.leader_epoch or set(replicas) == set(state.replicas):
+        return led
+    return with_leader(led, led.leader, isr)
