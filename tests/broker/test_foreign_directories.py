@@ -233,7 +233,7 @@ def lose_what_says_whose_it_is(data_dir: Path) -> None:
         (belong_to_a_cluster_of_an_earlier_version, "If it is a cluster broker's, start it with --zookeeper"),
         (lose_everything_but_partitions, "no metadata.*choose another directory with --data-dir"),
         (be_apache_kafkas, r"partitions .__consumer_offsets-49, orders-0., and no metadata"),
-        (lose_what_says_whose_it_is, r"metadata of a broker that is alone .* and no meta\.properties"),
+        (lose_what_says_whose_it_is, r"metadata of a standalone broker .* and no meta\.properties"),
     ],
 )
 def test_a_directory_without_its_metadata_is_refused_and_left_as_it_is(

@@ -446,7 +446,7 @@ def test_the_data_directory_of_a_broker_that_is_alone_is_refused(cluster, tmp_pa
         stranger = PenstockProcess(
             tmp_path, arguments=["--zookeeper", f"{cluster.zookeeper.addresses}{path}", "--node-id", "1"]
         )
-        with pytest.raises(ProcessEndedError, match="belongs to a broker that is alone"):
+        with pytest.raises(ProcessEndedError, match="belongs to a standalone broker"):
             stranger.start()
     assert (tmp_path / "t-0").is_dir(), "what the directory holds is still there"
 

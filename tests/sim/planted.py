@@ -395,7 +395,7 @@ def namesake_deleted_instead_of_set_aside(patch: pytest.MonkeyPatch) -> None:
 
 @planted_for(lambda plan: any(isinstance(each, StartWithoutMetadata) for each in plan.faults))
 def partitions_without_metadata_taken_for_ones_own(patch: pytest.MonkeyPatch) -> None:
-    """A broker that is alone begins with empty metadata beside partitions."""
+    """A standalone broker begins with empty metadata beside partitions."""
     patch.setattr(meta_properties, "refuse_without_metadata", lambda disk: None)
 
 

@@ -244,7 +244,7 @@ def test_the_directory_of_a_broker_that_is_alone_is_refused_in_a_cluster_and_lef
         alone._make_store = trio.store.opener(4)
         for _ in range(2):
             with pytest.raises(
-                UserError, match=r"belongs to a broker that is alone.*start it without --zookeeper"
+                UserError, match=r"belongs to a standalone broker.*start it without --zookeeper"
             ):
                 await alone.start()
         assert trio.files(4, but=(".lock",)) == before

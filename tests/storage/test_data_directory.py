@@ -200,7 +200,7 @@ def test_an_unreadable_checkpoint_costs_a_scan_and_is_said_so(disk: MemoryDisk) 
     directory.close_cleanly({ORDERS: log})
     write_file_atomically(disk, offset_checkpoints.RECOVERY_POINTS, b"0\n2\norders 0 5\n")
     directory = take(disk)
-    assert "recovery-point-offset-checkpoint is not readable" in directory.problems[0]
+    assert "recovery-point-offset-checkpoint is damaged" in directory.problems[0]
     log = reopen(directory)
     assert read_all(log) == [data]
 

@@ -1,4 +1,4 @@
-"""The index of aborted transactions: what readers are told, what the file holds, what a crash leaves of it."""
+"""The transaction index: the aborted transactions that consumers get, the file, and what a crash leaves of it."""
 
 import pytest
 
@@ -279,7 +279,7 @@ def test_a_bit_that_flipped_anywhere_in_an_index_of_aborted_transactions_changes
             clean=True,
         )
         assert again.aborted_transactions(from_offset=0, upto_offset=end_offset) == expected
-        assert any("aborted transactions" in line for line in report.problems())
+        assert any("transaction index" in line for line in report.problems())
         again.close()
         file = disk.open(path)
 

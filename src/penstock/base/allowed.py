@@ -1,4 +1,4 @@
-"""Which values a setting takes, as data that can check a value and say in words what it accepts."""
+"""The values that a setting accepts, as data that can check a value and describe what is valid."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,12 +6,12 @@ from typing import Any, Protocol
 
 
 class Allowed(Protocol):
-    """Which values a setting takes."""
+    """The values that a setting accepts."""
 
     def accepts(self, value: Any) -> bool: ...
 
     def describe(self) -> str:
-        """What is accepted, to follow the words 'allowed is'."""
+        """The valid values, to follow the words 'allowed is'."""
         ...
 
 
@@ -67,7 +67,7 @@ class EachOneOf:
 
 @dataclass(frozen=True)
 class Matching:
-    """What a function accepts, described by hand."""
+    """Values that a function accepts, with a description."""
 
     test: Callable[[Any], bool]
     description: str

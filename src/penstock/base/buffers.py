@@ -1,4 +1,4 @@
-"""Bytes in any of their shapes."""
+"""The types of objects that hold bytes."""
 
 from typing import TypeAlias
 

@@ -1,6 +1,6 @@
 """The broker settings of groups, committed offsets and transactions, under Kafka's names.
 
-They are a part of the broker's catalogue. What a single group may have of its own is in `group_settings`.
+They are part of the broker's catalogue. The configs of a single group are in `group_settings`.
 """
 
 from typing import Final
@@ -34,30 +34,30 @@ ASSIGNORS: Final = ("uniform", "range")
 OFFSET_METADATA_MAX_BYTES = integer(
     "offset.metadata.max.bytes",
     4096,
-    "The most that a client may say about an offset it commits.",
+    "Length of the metadata string that a client may commit with an offset.",
 )
 OFFSETS_COMMIT_TIMEOUT_MS = integer(
     "offsets.commit.timeout.ms",
     5 * SECOND_MS,
-    "How long a group's coordinator waits until what it wrote is safe, before it answers with an error.",
+    "How long a group coordinator waits until its records are replicated before it answers with an error.",
     allowed=_POSITIVE,
 )
 GROUP_COORDINATOR_APPEND_LINGER_MS = integer(
     "group.coordinator.append.linger.ms",
     -1,
-    "How long a group's coordinator waits for more to write in one batch; -1: no longer than it pays.",
+    "How long a group coordinator collects records for one batch; -1: adaptive, without a delay for a single client.",
     allowed=Between(-1),
 )
 OFFSETS_RETENTION_MINUTES = integer(
     "offsets.retention.minutes",
     7 * 24 * 60,
-    "How long a committed offset is kept after its group lost its last member, or stopped to subscribe to its topic.",
+    "How long a committed offset is kept after its group became empty, or is no longer subscribed to the topic.",
     allowed=_POSITIVE,
 )
 OFFSETS_RETENTION_CHECK_INTERVAL_MS = long(
     "offsets.retention.check.interval.ms",
     10 * MINUTE_MS,
-    "How often expired offsets are looked for.",
+    "How often expired offsets are removed.",
     allowed=_POSITIVE,
 )
 OFFSETS_TOPIC_NUM_PARTITIONS = integer(
@@ -70,8 +70,7 @@ OFFSETS_TOPIC_REPLICATION_FACTOR = Setting(
     "offsets.topic.replication.factor",
     SettingKind.SHORT,
     3,
-    "Replicas of `__consumer_offsets`; as many as there are brokers, if that is fewer. It gets the others when more "
-    "brokers come.",
+    "Replicas of `__consumer_offsets`. With fewer brokers it gets one on each, and the others when more brokers join.",
     allowed=_POSITIVE,
 )
 OFFSETS_TOPIC_SEGMENT_BYTES = integer(
@@ -95,15 +94,18 @@ GROUP_MAX_SESSION_TIMEOUT_MS = integer(
     "group.max.session.timeout.ms", 30 * MINUTE_MS, "The longest session timeout that a member may ask for."
 )
 GROUP_MAX_SIZE = integer(
-    "group.max.size", _INT_MAX, "Members of a group; one more is refused.", allowed=_POSITIVE
+    "group.max.size",
+    _INT_MAX,
+    "Members of a group; further ones are rejected with GROUP_MAX_SIZE_REACHED.",
+    allowed=_POSITIVE,
 )
 PENSTOCK_GROUP_HEARTBEAT_WAIT_MS = integer(
     "penstock.group.heartbeat.wait.ms",
     2_900,
-    "How long the answer to a member's heartbeat may wait for news, so that it hears of a rebalance at once; at most a "
-    "quarter of its session timeout, and only for clients that do other work meanwhile. Most send one every 3 s, but "
-    "none while the last is not answered, so a little less than that is best. Clients with a request timeout below it "
-    "need less. 0 answers at once.",
+    "How long the response to a classic member's heartbeat may be delayed, so that the member learns of a rebalance at "
+    "once: at most a quarter of its session timeout, and only for clients that do not wait for it. Most "
+    "clients send a heartbeat every 3 s and none while one is in flight, so slightly less than that is best; clients "
+    "with a shorter request timeout need less. 0: answered at once.",
     allowed=_NOT_NEGATIVE,
 )
 
@@ -112,19 +114,19 @@ PENSTOCK_GROUP_HEARTBEAT_WAIT_MS = integer(
 GROUP_CONSUMER_SESSION_TIMEOUT_MS = integer(
     "group.consumer.session.timeout.ms",
     45 * SECOND_MS,
-    "How long a member may be silent before it is taken for dead.",
+    "A member that sends no heartbeat for this long is removed from its group.",
     allowed=_POSITIVE,
 )
 GROUP_CONSUMER_MIN_SESSION_TIMEOUT_MS = integer(
     "group.consumer.min.session.timeout.ms",
     45 * SECOND_MS,
-    "The least that a group's `consumer.session.timeout.ms` may be.",
+    "The lower bound of the group config `consumer.session.timeout.ms`.",
     allowed=_POSITIVE,
 )
 GROUP_CONSUMER_MAX_SESSION_TIMEOUT_MS = integer(
     "group.consumer.max.session.timeout.ms",
     60 * SECOND_MS,
-    "The most that a group's `consumer.session.timeout.ms` may be.",
+    "The upper bound of the group config `consumer.session.timeout.ms`.",
     allowed=_POSITIVE,
 )
 GROUP_CONSUMER_HEARTBEAT_INTERVAL_MS = integer(
@@ -136,50 +138,50 @@ GROUP_CONSUMER_HEARTBEAT_INTERVAL_MS = integer(
 GROUP_CONSUMER_MIN_HEARTBEAT_INTERVAL_MS = integer(
     "group.consumer.min.heartbeat.interval.ms",
     5 * SECOND_MS,
-    "The least that a group's `consumer.heartbeat.interval.ms` may be.",
+    "The lower bound of the group config `consumer.heartbeat.interval.ms`.",
     allowed=_POSITIVE,
 )
 GROUP_CONSUMER_MAX_HEARTBEAT_INTERVAL_MS = integer(
     "group.consumer.max.heartbeat.interval.ms",
     15 * SECOND_MS,
-    "The most that a group's `consumer.heartbeat.interval.ms` may be.",
+    "The upper bound of the group config `consumer.heartbeat.interval.ms`.",
     allowed=_POSITIVE,
 )
 GROUP_CONSUMER_ASSIGNMENT_INTERVAL_MS = integer(
     "group.consumer.assignment.interval.ms",
     SECOND_MS,
-    "The least time between two assignments of a group, so that members that come together are assigned together.",
+    "The shortest time between two assignments of a group, so that members that join together are assigned together.",
     allowed=_NOT_NEGATIVE,
     dynamic=True,
 )
 GROUP_CONSUMER_MIN_ASSIGNMENT_INTERVAL_MS = integer(
     "group.consumer.min.assignment.interval.ms",
     0,
-    "The least that a group's `consumer.assignment.interval.ms` may be.",
+    "The lower bound of the group config `consumer.assignment.interval.ms`.",
     allowed=_NOT_NEGATIVE,
 )
 GROUP_CONSUMER_MAX_ASSIGNMENT_INTERVAL_MS = integer(
     "group.consumer.max.assignment.interval.ms",
     15 * SECOND_MS,
-    "The most that a group's `consumer.assignment.interval.ms` may be.",
+    "The upper bound of the group config `consumer.assignment.interval.ms`.",
     allowed=_NOT_NEGATIVE,
 )
 GROUP_CONSUMER_MAX_SIZE = integer(
     "group.consumer.max.size",
     _INT_MAX,
-    "Members of a group of the consumer protocol; one more is refused.",
+    "Members of a group of the consumer protocol; further ones are rejected with GROUP_MAX_SIZE_REACHED.",
     allowed=_POSITIVE,
 )
 GROUP_CONSUMER_ASSIGNORS = words(
     "group.consumer.assignors",
     ASSIGNORS,
-    "How partitions may be given to members; the first is taken by members that do not care.",
+    "The server-side assignors; the first is the default for members that name none.",
     allowed=EachOneOf(ASSIGNORS),
 )
 GROUP_CONSUMER_MIGRATION_POLICY = text(
     "group.consumer.migration.policy",
     "bidirectional",
-    "Which groups with members may move between the protocols: `upgrade` to the consumer protocol, `downgrade` to the "
+    "How groups that have members may change their protocol: `upgrade` to the consumer protocol, `downgrade` to the "
     "classic one, `bidirectional`, or `disabled`.",
     allowed=Matching(
         lambda value: value.lower() in MIGRATION_POLICIES,
@@ -189,7 +191,7 @@ GROUP_CONSUMER_MIGRATION_POLICY = text(
 GROUP_CONSUMER_REGEX_REFRESH_INTERVAL_MS = integer(
     "group.consumer.regex.refresh.interval.ms",
     10 * MINUTE_MS,
-    "How often subscriptions by regular expression are looked at again even if no topic changed.",
+    "How often regular expressions in subscriptions are resolved again even if no topic changed.",
     allowed=Between(10 * SECOND_MS),
     internal=True,
 )
@@ -205,19 +207,19 @@ TRANSACTION_MAX_TIMEOUT_MS = integer(
 TRANSACTIONAL_ID_EXPIRATION_MS = integer(
     "transactional.id.expiration.ms",
     7 * DAY_MS,
-    "How long a transactional id without a transaction is remembered.",
+    "How long a transactional id is kept after its last transaction ended.",
     allowed=_POSITIVE,
 )
 TRANSACTION_ABORT_TIMED_OUT_TRANSACTION_CLEANUP_INTERVAL_MS = integer(
     "transaction.abort.timed.out.transaction.cleanup.interval.ms",
     10 * SECOND_MS,
-    "How often transactions that took too long are looked for, and aborted.",
+    "How often the coordinator aborts transactions that have exceeded their timeout.",
     allowed=_POSITIVE,
 )
 TRANSACTION_REMOVE_EXPIRED_TRANSACTION_CLEANUP_INTERVAL_MS = integer(
     "transaction.remove.expired.transaction.cleanup.interval.ms",
     HOUR_MS,
-    "How often expired transactional ids are looked for.",
+    "How often expired transactional ids are removed.",
     allowed=_POSITIVE,
 )
 TRANSACTION_STATE_LOG_NUM_PARTITIONS = integer(
@@ -249,14 +251,15 @@ TRANSACTION_STATE_LOG_SEGMENT_BYTES = integer(
 TRANSACTION_PARTITION_VERIFICATION_ENABLE = boolean(
     "transaction.partition.verification.enable",
     True,
-    "Whether a partition's leader asks the coordinator about a transaction before the first batch of it, for clients "
-    "that do not use transactions of version 2.",
+    "Whether a partition leader asks the transaction coordinator, before the first batch of a transaction, whether the "
+    "partition is part of it; for clients without transactions of version 2.",
     dynamic=True,
 )
 TRANSACTION_TWO_PHASE_COMMIT_ENABLE = boolean(
     "transaction.two.phase.commit.enable",
     False,
-    "Whether producers may prepare transactions, which then wait, without a timeout, for somebody to commit or abort.",
+    "Whether producers may use two-phase commit: a prepared transaction has no timeout and stays open until it is "
+    "committed or aborted.",
 )
 
 COORDINATOR_SETTINGS: Final = tuple(

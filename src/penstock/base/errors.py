@@ -1,13 +1,13 @@
 """Kafka's error codes, and the exceptions of Penstock.
 
     PenstockError
-    ├── PeerError        somebody else sent something wrong: that connection is closed, and the log says why
-    ├── UserError        a person asked for something that cannot be: shown as one line, without a traceback
-    │   └── SettingError     an unknown setting or a value it does not take
-    └── StorageError     the disk failed or lied: the partition concerned goes offline (where the data directory
-                         itself fails, the broker ends: storage.watched_disk)
+    ├── PeerError        a peer broke the protocol: its connection is closed, and the log says why
+    ├── UserError        a user's request cannot be carried out: shown as one line, without a traceback
+    │   └── SettingError     an unknown setting or an invalid value
+    └── StorageError     the disk failed or returned wrong data: the partition goes offline (if the data directory
+                         itself fails, the broker exits: storage.watched_disk)
 
-An expected answer is none of these: it is an `ErrorCode`, returned as a value.
+Expected errors are none of these: they are an `ErrorCode`, returned as a value.
 """
 
 from enum import IntEnum
@@ -27,11 +27,11 @@ class UserError(PenstockError):
 
 
 class SettingError(UserError):
-    """An unknown setting, or a value it does not take."""
+    """An unknown setting, or an invalid value."""
 
 
 class StorageError(PenstockError):
-    """The disk failed, or holds what nobody wrote."""
+    """The disk failed, or returned wrong data."""
 
 
 class ErrorCode(IntEnum):
@@ -175,7 +175,7 @@ class ErrorCode(IntEnum):
 
     @property
     def retriable(self) -> bool:
-        """Whether a client may simply try the same request again."""
+        """Whether a client may retry the same request."""
         return self in _RETRIABLE
 
 
@@ -189,7 +189,7 @@ _RETRIABLE = frozenset(
 
 
 class Refusal(NamedTuple):
-    """An expected "no": the code for programs and the sentence for people."""
+    """An expected error: the code for programs and the message for people."""
 
     code: ErrorCode
     message: str | None = None

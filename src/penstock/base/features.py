@@ -1,16 +1,15 @@
-"""Features: what a cluster's brokers have agreed to do, each by a level that all of them support (KIP-584).
+"""Features: levels of behaviour that all brokers of a cluster support and have finalised (KIP-584).
 
     group.version         1: groups of the consumer protocol (KIP-848)
-    transaction.version   1: records in __transaction_state that can carry more than the oldest ones
-                          2: every end of a transaction brings a new epoch (KIP-890)
-    penstock.version      what is written to data directories and to the metadata, as Kafka's metadata.version
-                          2: a data directory says which level it is of, so that a program that does not know that level
-                             keeps off it
-    penstock.peer.version what brokers ask each other beyond Kafka's protocol
-                          1: they prove to each other that they belong to the cluster, and have private API keys
+    transaction.version   1: records in __transaction_state have tagged fields
+                          2: every end of a transaction bumps the producer epoch (KIP-890)
+    penstock.version      the format of data directories and metadata, as Kafka's metadata.version
+                          2: a data directory records its level, so that an older version refuses to open it
+    penstock.peer.version requests between brokers beyond Kafka's protocol
+                          1: brokers prove to each other that they belong to the cluster, and have private API keys
 
-A *supported* range is of one broker's program, a *finalised* level is the cluster's. A change of what is written, or of
-what brokers tell each other, comes with a new level here, and is made only where that level is finalised.
+A broker has a *supported* range of levels, the cluster has a *finalised* level. A change of formats or of requests
+between brokers needs a new level here, and takes effect only when that level is finalised.
 """
 
 from collections.abc import Iterable, Mapping
@@ -42,7 +41,7 @@ SUPPORTED: Final[Mapping[str, LevelRange]] = {
     TRANSACTION_VERSION: LevelRange(0, 2),
 }
 
-# Of clusters, and brokers, from before there were levels: what they did is this.
+# The levels of clusters and brokers from before levels were recorded.
 LEVELS_BEFORE: Final[Mapping[str, int]] = {GROUP_VERSION: 1, PENSTOCK_VERSION: 1, TRANSACTION_VERSION: 2}
 RANGES_BEFORE: Final[Mapping[str, LevelRange]] = {
     name: LevelRange(level, level) for name, level in LEVELS_BEFORE.items()
@@ -50,8 +49,9 @@ RANGES_BEFORE: Final[Mapping[str, LevelRange]] = {
 
 
 def lowered(limits: Iterable[str]) -> dict[str, LevelRange]:
-    """What this program supports, without the levels above `limits`, each NAME=LEVEL: the program before it, for tests
-    of rolling upgrades.
+    """The supported ranges without the levels above `limits` (NAME=LEVEL each), as an older version had them.
+
+    For tests of rolling upgrades.
     """
     ranges = dict(SUPPORTED)
     for limit in limits:
@@ -61,7 +61,7 @@ def lowered(limits: Iterable[str]) -> dict[str, LevelRange]:
 
 
 def are_limits(limits: Iterable[str]) -> bool:
-    """Whether all of them are levels that there are."""
+    """Whether all of them are NAME=LEVEL with a supported level."""
     return all(_is_limit(limit) for limit in limits)
 
 

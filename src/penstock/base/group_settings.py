@@ -1,7 +1,7 @@
-"""The configs that a single group may have: what Apache Kafka 4.3 knows of groups of the consumer protocol.
+"""The configs of a single group: those that Apache Kafka 4.3 has for groups of the consumer protocol.
 
-A group's value comes from the group itself, else from the broker setting named as its synonym. The broker says too
-between which bounds a group may choose. Share and streams groups, and their configs, are not known here.
+A group's value comes from the group itself, else from the broker setting named as its synonym. Broker settings
+also bound it. The configs of share groups and streams groups are not supported.
 """
 
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ from penstock.base.settings import (
 CONSUMER_SESSION_TIMEOUT_MS = integer(
     "consumer.session.timeout.ms",
     45 * SECOND_MS,
-    "How long a member may be silent before it is taken for dead.",
+    "A member that sends no heartbeat for this long is removed from the group.",
     allowed=Between(1),
     synonyms=(Synonym("group.consumer.session.timeout.ms"),),
 )
@@ -45,7 +45,7 @@ CONSUMER_HEARTBEAT_INTERVAL_MS = integer(
 CONSUMER_ASSIGNMENT_INTERVAL_MS = integer(
     "consumer.assignment.interval.ms",
     SECOND_MS,
-    "The least time between two assignments, so that members that come together are assigned together.",
+    "The shortest time between two assignments, so that members that join together are assigned together.",
     allowed=Between(0),
     synonyms=(Synonym("group.consumer.assignment.interval.ms"),),
 )
@@ -75,7 +75,7 @@ _BOUNDS: Final = (
 
 
 def group_settings(configs: Mapping[str, str], broker: Settings) -> Settings:
-    """The settings of a group with these configs on that broker; SettingError for what is not a config's value."""
+    """The settings of a group with these configs on that broker; SettingError for an unknown config or value."""
     given = {
         name: (GROUP_SETTINGS.give(name, raw, source=Source.GROUP, origin="group"),)
         for name, raw in configs.items()
@@ -88,7 +88,7 @@ def group_settings(configs: Mapping[str, str], broker: Settings) -> Settings:
 
 
 def check_group_settings(settings: Settings, broker: Settings) -> None:
-    """SettingError if the broker does not let a group have these settings."""
+    """SettingError if a group's settings are outside the broker's bounds."""
     for setting, least, most in _BOUNDS:
         value = settings[setting]
         if value < broker[least]:
@@ -102,5 +102,5 @@ def check_group_settings(settings: Settings, broker: Settings) -> None:
 
 
 def synonyms(settings: Settings, setting: Setting[Any]) -> list[Shown]:
-    """What could decide a group's value, what does first: for DescribeConfigs."""
+    """The candidates for a group config's value, the effective one first, as DescribeConfigs lists them."""
     return settings.behind(setting, setting.synonyms[0].name)

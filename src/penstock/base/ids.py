@@ -1,4 +1,4 @@
-"""Names and numbers that identify things: topic ids, topic names, topic-partitions."""
+"""Topic ids, topic names and topic-partitions."""
 
 import base64
 import binascii
@@ -12,7 +12,7 @@ TopicId = NewType("TopicId", bytes)
 
 ZERO_ID = TopicId(bytes(16))
 
-# The topics that coordinators keep their state in.
+# The internal topics with the state of coordinators.
 CONSUMER_OFFSETS = "__consumer_offsets"
 TRANSACTION_STATE = "__transaction_state"
 SHARE_GROUP_STATE = "__share_group_state"
@@ -56,7 +56,7 @@ def parse_id(text: str) -> TopicId:
 
 
 def topic_name_problem(name: str) -> str | None:
-    """Why `name` cannot be a topic's name, or None where it can."""
+    """Why `name` is not a valid topic name, or None if it is."""
     if not name:
         return "the topic name is empty"
     if name in (".", ".."):

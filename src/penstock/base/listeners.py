@@ -1,6 +1,6 @@
-"""Where a broker listens and what it tells clients to connect to: `listeners`, `advertised.listeners`.
+"""The addresses that a broker binds and those that clients connect to: `listeners`, `advertised.listeners`.
 
-A listener has a name, and the name a protocol (`listener.security.protocol.map`). Only PLAINTEXT is spoken.
+A listener has a name, and the name a protocol (`listener.security.protocol.map`). Only PLAINTEXT is supported.
 """
 
 import re
@@ -10,14 +10,14 @@ from typing import NamedTuple
 from penstock.base.errors import SettingError
 
 PLAINTEXT = "PLAINTEXT"
-# What Kafka has besides. A listener of such a name has that protocol, unless the map says otherwise.
+# Kafka's other protocols. A listener with such a name has that protocol, unless the map says otherwise.
 _NOT_SPOKEN = ("SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 _LISTENER = re.compile(r"(?P<name>[A-Za-z0-9_]+)://(?P<address>.*)\Z")
 _ADDRESS = re.compile(r"(\[(?P<v6>[0-9a-fA-F:.%a-z]+)\]|(?P<host>[^:\[\]/\s]*)):(?P<port>[0-9]{1,5})\Z")
 _PORT_MAX = 65535
 
-# Good to bind to, useless to connect to.
+# Addresses to bind, to which no client can connect.
 _EVERY_ADDRESS = ("", "0.0.0.0", "::")
 
 
@@ -79,7 +79,7 @@ def bound_listeners(texts: Sequence[str], protocols: Sequence[str]) -> tuple[Lis
 
 
 def advertised_listeners(texts: Sequence[str], bound: Sequence[Listener]) -> tuple[Listener, ...]:
-    """What clients are told to connect to; without any given, the bound endpoints themselves."""
+    """The addresses for clients; if none are configured, the bound endpoints themselves."""
     advertised = tuple(parse_listener(text) for text in texts) or tuple(bound)
     _check_names("advertised.listeners", advertised)
     for listener in advertised:
@@ -112,8 +112,8 @@ def _protocol_map(pairs: Sequence[str]) -> dict[str, str]:
 
 def _not_spoken(what: str, protocol: str) -> str:
     return (
-        f"{what}: {protocol} is not supported yet; this broker speaks {PLAINTEXT} only, to all who can connect. Use a "
-        f"{PLAINTEXT} listener in a network that you trust, or behind a proxy that ends TLS"
+        f"{what}: {protocol} is not supported yet; this broker supports {PLAINTEXT} only, without authentication. Use "
+        f"a {PLAINTEXT} listener in a trusted network, or behind a proxy that terminates TLS"
     )
 
 

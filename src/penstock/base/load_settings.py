@@ -1,8 +1,7 @@
-"""Putting a broker's settings together from a TOML file, the environment and the command line.
+"""Combines a broker's settings from a TOML file, the environment and the command line.
 
-Pure: the caller reads the file and the environment and passes what was there. Later sources win over
-earlier ones, in the order of `load_broker_settings`' arguments. A name nobody declared is an error wherever
-it stands.
+Pure: the caller reads the file and the environment and passes their content. Later sources override earlier ones, in
+the order of `load_broker_settings`' arguments. An unknown name is an error in every source.
 """
 
 import json
@@ -19,7 +18,7 @@ ENVIRONMENT_PREFIX = "PENSTOCK_"
 
 _PROPERTY = re.compile(r"([A-Za-z][A-Za-z0-9._-]*)\s*[=:]\s*(.*)")
 
-# Who uses a broker may have these in the same shell: of the other commands, and of the tests.
+# Variables of other commands and of the tests, which may be set in the same shell.
 _OF_OTHER_PROGRAMS = frozenset(
     {
         "PENSTOCK_BOOTSTRAP_SERVERS",
@@ -54,9 +53,9 @@ def parse_toml(content: str, *, file_name: str) -> dict[str, object]:
 
 
 def _first_property(content: str, *, is_named_so: bool) -> str | None:
-    """The first line that is a property and not TOML, as it would be in TOML; None if the content is something else.
+    """The first line that is a Java property and not TOML, written as TOML; None if the content is something else.
 
-    TOML with a mistake in it looks similar. It has quotes and blanks, which a file for Kafka has not.
+    TOML with a mistake looks similar, but has quotes and blanks, which a properties file for Kafka does not have.
     """
     lines = [line.strip() for line in content.splitlines()]
     lines = [line for line in lines if line and line[0] not in "#!"]
@@ -150,5 +149,5 @@ def _listener(address: str) -> str:
 
 
 def _strongest(given: Sequence[Given]) -> dict[str, tuple[Given, ...]]:
-    """Of each name the last one: to the outside, all these sources are one, the static configuration."""
+    """The last value of each name: DescribeConfigs shows all these sources as one, the static configuration."""
     return {name: group[:1] for name, group in group_by_name(given).items()}

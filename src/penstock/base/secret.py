@@ -1,4 +1,4 @@
-"""A value that nobody should read by accident: passwords, tokens, private keys."""
+"""A value that must not be logged or printed by accident: passwords, tokens, private keys."""
 
 from typing import Final
 
@@ -6,7 +6,7 @@ _HIDDEN: Final = "(secret)"
 
 
 class Secret:
-    """Text that shows itself only to who asks with `reveal`. Compared, hashed and pickled as what it holds."""
+    """Text that only `reveal` returns. Compared, hashed and pickled by its text."""
 
     __slots__ = ("_text",)
 

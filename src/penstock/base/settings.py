@@ -1,15 +1,14 @@
-"""Settings, declared once as data: what a setting is, how a value is read, checked and shown, whence it came.
+"""Settings, declared once as data: what a setting is, how a value is parsed, checked and shown, and its source.
 
 Five nouns:
 
     Setting     a name, the kind of its value, a default, what is allowed, and a sentence about it
     Allowed     which values a setting takes, able to say so in words (module `allowed`)
     Catalogue   the settings of one kind of thing (a broker, a topic), by name
-    Given       one value somebody gave: under which name, from where
-    Settings    the outcome: a value for every setting of a catalogue, and the `Given`s behind it
+    Given       one configured value: its name and source
+    Settings    a value for every setting of a catalogue, and the `Given`s it comes from
 
-Which settings exist is in `broker_settings` and `topic_settings`. Reading files and the environment is the
-caller's.
+The settings themselves are in `broker_settings`, `topic_settings` and `group_settings`.
 """
 
 import difflib
@@ -82,15 +81,15 @@ class Setting(Generic[T_co]):
     default: T_co
     doc: str
     allowed: Allowed | None = None
-    # None is a value of its own: the setting is not given, and something else decides.
+    # None is a value of its own: the setting is not configured, and another one decides.
     optional: bool = False
-    # The names whose values stand in where the setting itself is not given, first one first.
+    # Settings whose values are used if this one is not configured, in this order.
     synonyms: tuple[Synonym, ...] = ()
     # May be changed while the broker runs.
     dynamic: bool = False
-    # Why nothing but the default is taken.
+    # Why no value but the default is supported.
     refused: str | None = None
-    # Can be chosen when the thing is created, and not changed afterwards.
+    # Can be set at creation only.
     fixed: bool = False
     # Known, but not listed: for tests and experiments.
     internal: bool = False
@@ -170,8 +169,8 @@ def words(name: str, default: tuple[str, ...], doc: str, **more: Any) -> Setting
     return Setting(name, SettingKind.LIST, default, doc, **more)
 
 
-# Python's int() and float() take more than Kafka does: underscores, other alphabets' digits, 'nan'. Thousands
-# of digits are no number anybody means, and slow to read.
+# Python's int() and float() accept more than Kafka does: underscores, other alphabets' digits, 'nan'. Numbers of
+# thousands of digits are slow to parse.
 _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,100}\Z")
 _DECIMAL_NUMBER = re.compile(r"[+-]?([0-9]{1,400}\.?[0-9]{0,400}|\.[0-9]{1,400})([eE][+-]?[0-9]{1,5})?\Z")
 
@@ -250,7 +249,7 @@ def render_double(value: float) -> str:
 
 
 class Given(NamedTuple):
-    """One value somebody gave."""
+    """One configured value."""
 
     name: str
     value: Any
@@ -260,7 +259,7 @@ class Given(NamedTuple):
 
 
 class Shown(NamedTuple):
-    """One line of an answer to "what could decide this value": a name, its value as text, and its source."""
+    """One candidate for a setting's value, as DescribeConfigs lists it: a name, the value as text, and its source."""
 
     name: str
     value: str | None
@@ -303,7 +302,7 @@ class Catalogue:
 
 
 def unknown_name(what: str, name: str, known: Iterable[str]) -> SettingError:
-    """The error for a name nobody declared, with the one that was probably meant."""
+    """The error for an unknown name, with the most similar known one."""
     nearest = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
     hint = f"; did you mean {nearest[0]}?" if nearest else ""
     return SettingError(f"unknown {what} {name!r}{hint}")
@@ -314,7 +313,7 @@ class Settings:
     """A value for every setting of a catalogue. `settings[RETENTION_MS]` is an int, and mypy knows."""
 
     catalogue: Catalogue
-    # By name; names that nobody gave are absent. The one that decides comes first.
+    # By name; settings that are not configured are absent. The effective value comes first.
     given: Mapping[str, Sequence[Given]]
     _values: dict[str, Any] = field(init=False, repr=False, compare=False)
 
@@ -338,7 +337,7 @@ class Settings:
         return behind[0].origin if behind else "default"
 
     def behind(self, setting: Setting[Any], default_name: str | None) -> list[Shown]:
-        """All that was given for a setting, what decides first; last the default, under `default_name`."""
+        """All configured values of a setting, the effective one first, and last the default under `default_name`."""
         lines = [
             Shown(given.name, setting.show(given.value), given.source)
             for given in self.given.get(setting.name, ())
@@ -348,7 +347,7 @@ class Settings:
         return lines
 
     def rendered(self, setting: Setting[Any]) -> str | None:
-        """The value as Kafka writes it; None for a secret, or where there is none."""
+        """The value as Kafka writes it; None for a secret, or if there is none."""
         return setting.show(self._values[setting.name])
 
 
@@ -362,7 +361,7 @@ def _decide(setting: Setting[Any], given: Given) -> Any:
 
 
 def group_by_name(given: Iterable[Given]) -> dict[str, tuple[Given, ...]]:
-    """What was given, by name; of one name, the strongest source first, and within a source the latest."""
+    """Configured values by name; for each name, the strongest source first, and the latest within a source."""
     groups: dict[str, list[Given]] = {}
     for one in given:
         groups.setdefault(one.name, []).insert(0, one)

@@ -1,7 +1,7 @@
 """The topic configs: all that Apache Kafka 4.3 knows, and Penstock's own.
 
-Each is honoured or refused. A refused one is known, described and accepted at its default, so that tools that
-write every config back keep working; any other value is a SettingError that says why.
+Each is supported or not. An unsupported one is described and accepted at its default, so that tools that write every
+config back keep working; any other value is a SettingError that says why.
 
 A topic's value comes from the topic itself, else from the broker settings named as its synonyms, else from
 the default here. The docs table and the broker settings of the same meaning are made from these declarations.
@@ -52,90 +52,90 @@ def _same(name: str) -> tuple[Synonym, ...]:
 CLEANUP_POLICY = words(
     "cleanup.policy",
     ("delete",),
-    "What happens to old segments: `delete` drops them once retention is over, `compact` keeps the newest "
-    "record of each key, both together do both, and an empty list keeps everything.",
+    "What happens to old segments: `delete` deletes them by time and size, `compact` keeps the newest record of each "
+    "key, `compact,delete` does both, and an empty list keeps everything.",
     allowed=EachOneOf(("compact", "delete")),
     synonyms=_same("log.cleanup.policy"),
 )
 COMPRESSION_TYPE = text(
     "compression.type",
     "producer",
-    "How batches lie on disk: `producer` leaves them as they came; any other value makes the broker "
-    "recompress batches that came differently, which costs it time.",
+    "The codec of batches on disk: `producer` keeps the producer's; with any other value the broker recompresses "
+    "batches that have another codec, which costs CPU time.",
     allowed=OneOf(("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")),
     synonyms=_same("compression.type"),
 )
 COMPRESSION_GZIP_LEVEL = integer(
     "compression.gzip.level",
     -1,
-    "Effort when the broker recompresses with gzip; -1 is the library's own choice.",
+    "The compression level when the broker recompresses with gzip; -1: the library's default.",
     allowed=Between(1, 9, also=(-1,)),
     synonyms=_same("compression.gzip.level"),
 )
 COMPRESSION_LZ4_LEVEL = integer(
     "compression.lz4.level",
     9,
-    "Effort when the broker recompresses with lz4.",
+    "The compression level when the broker recompresses with lz4.",
     allowed=Between(1, 17),
     synonyms=_same("compression.lz4.level"),
 )
 COMPRESSION_ZSTD_LEVEL = integer(
     "compression.zstd.level",
     3,
-    "Effort when the broker recompresses with zstd; negative levels trade size for speed.",
+    "The compression level when the broker recompresses with zstd; negative levels are faster and compress less.",
     allowed=Between(-131072, 22),
     synonyms=_same("compression.zstd.level"),
 )
 DELETE_RETENTION_MS = long(
     "delete.retention.ms",
     DAY_MS,
-    "How long a compacted topic still shows a tombstone after compaction first passed it. A reader that "
-    "needs longer than this from start to end may miss that a key was deleted.",
+    "How long a tombstone is kept after compaction first met it. A consumer that takes longer than this from the "
+    "beginning of a compacted topic to its end may miss that a key was deleted.",
     allowed=_NOT_NEGATIVE,
     synonyms=_same("log.cleaner.delete.retention.ms"),
 )
 FILE_DELETE_DELAY_MS = long(
     "file.delete.delay.ms",
     MINUTE_MS,
-    "How long the files of a dropped segment stay, so that reads under way can finish.",
+    "How long the files of a deleted segment are kept, so that reads in progress can finish.",
     allowed=_NOT_NEGATIVE,
     synonyms=_same("log.segment.delete.delay.ms"),
 )
 FLUSH_MESSAGES = long(
     "flush.messages",
     LONG_MAX,
-    "Sync to the device once this many records are unsynced. With 1 a record counts as written, for "
-    "`acks` and for consumers, only when it is on the device; waiting batches share one sync.",
+    "Fsync once this many records are unsynced. With 1, produce requests are answered and consumers see a record only "
+    "after the fsync; waiting batches share one.",
     allowed=_POSITIVE,
     synonyms=_same("log.flush.interval.messages"),
 )
 FLUSH_MS = long(
     "flush.ms",
     LONG_MAX,
-    "Sync to the device when the oldest unsynced record has waited this long.",
+    "Fsync when the oldest unsynced record has waited this long.",
     allowed=_NOT_NEGATIVE,
     synonyms=(Synonym("log.flush.interval.ms"), Synonym("log.flush.scheduler.interval.ms")),
 )
 FOLLOWER_REPLICATION_THROTTLED_REPLICAS = words(
     "follower.replication.throttled.replicas",
     (),
-    "Replicas whose copying is slowed down on the follower's side, to `follower.replication.throttled.rate`: "
-    "PARTITION:BROKER with commas, or `*` for all. Those in sync are not slowed down.",
+    "Replicas whose replication is throttled on the follower, to `follower.replication.throttled.rate`: "
+    "PARTITION:BROKER with commas, or `*` for all. Replicas in the ISR are not throttled.",
     allowed=_REPLICAS,
 )
 INDEX_INTERVAL_BYTES = integer(
     "index.interval.bytes",
     4096,
-    "An index entry is written after at least this many bytes of batches: less makes look-ups shorter and "
-    "indexes larger.",
+    "The offset index gets an entry after at least this many bytes of batches: fewer make lookups faster and indexes "
+    "larger.",
     allowed=_NOT_NEGATIVE,
     synonyms=_same("log.index.interval.bytes"),
 )
 LEADER_REPLICATION_THROTTLED_REPLICAS = words(
     "leader.replication.throttled.replicas",
     (),
-    "Leaders from which copying is slowed down, to `leader.replication.throttled.rate`: PARTITION:BROKER with "
-    "commas, or `*` for all. Those in sync are not slowed down.",
+    "Replicas whose replication is throttled on the leader, to `leader.replication.throttled.rate`: PARTITION:BROKER "
+    "with commas, or `*` for all. Replicas in the ISR are not throttled.",
     allowed=_REPLICAS,
 )
 LOCAL_RETENTION_BYTES = long(
@@ -155,90 +155,93 @@ LOCAL_RETENTION_MS = long(
 MAX_COMPACTION_LAG_MS = long(
     "max.compaction.lag.ms",
     LONG_MAX,
-    "A record that has waited this long for compaction makes its partition due, whatever the dirty ratio.",
+    "A partition is compacted once a record has waited this long for it, whatever the dirty ratio.",
     allowed=_POSITIVE,
     synonyms=_same("log.cleaner.max.compaction.lag.ms"),
 )
 MAX_MESSAGE_BYTES = integer(
     "max.message.bytes",
     1048588,
-    "The largest batch taken, as it is sent (compressed, if the producer compresses).",
+    "The largest batch, as it is sent (compressed, if the producer compresses); a larger one is rejected with "
+    "MESSAGE_TOO_LARGE.",
     allowed=_NOT_NEGATIVE,
     synonyms=_same("message.max.bytes"),
 )
 MESSAGE_TIMESTAMP_AFTER_MAX_MS = long(
     "message.timestamp.after.max.ms",
     HOUR_MS,
-    "How far ahead of the broker's clock a producer's timestamp may be. Not looked at with LogAppendTime.",
+    "How far ahead of the broker's clock a producer's timestamp may be; else the batch is rejected with "
+    "INVALID_TIMESTAMP. Ignored with LogAppendTime.",
     allowed=_NOT_NEGATIVE,
     synonyms=_same("log.message.timestamp.after.max.ms"),
 )
 MESSAGE_TIMESTAMP_BEFORE_MAX_MS = long(
     "message.timestamp.before.max.ms",
     LONG_MAX,
-    "How far behind the broker's clock a producer's timestamp may be. Not looked at with LogAppendTime.",
+    "How far behind the broker's clock a producer's timestamp may be; else the batch is rejected with "
+    "INVALID_TIMESTAMP. Ignored with LogAppendTime.",
     allowed=_NOT_NEGATIVE,
     synonyms=_same("log.message.timestamp.before.max.ms"),
 )
 MESSAGE_TIMESTAMP_TYPE = text(
     "message.timestamp.type",
     "CreateTime",
-    "Whose clock dates the records: the producer's (`CreateTime`) or the broker's (`LogAppendTime`).",
+    "Whose clock gives records their timestamps: the producer's (`CreateTime`) or the broker's (`LogAppendTime`).",
     allowed=OneOf(("CreateTime", "LogAppendTime")),
     synonyms=_same("log.message.timestamp.type"),
 )
 MIN_CLEANABLE_DIRTY_RATIO = double(
     "min.cleanable.dirty.ratio",
     0.5,
-    "A partition is due for compaction when this share of it, in bytes, has not been compacted yet.",
+    "A partition is compacted when at least this share of its bytes is dirty: not compacted yet.",
     allowed=Between(0, 1),
     synonyms=_same("log.cleaner.min.cleanable.ratio"),
 )
 MIN_COMPACTION_LAG_MS = long(
     "min.compaction.lag.ms",
     0,
-    "A record younger than this is left alone by compaction.",
+    "Records younger than this are not compacted.",
     allowed=_NOT_NEGATIVE,
     synonyms=_same("log.cleaner.min.compaction.lag.ms"),
 )
 MIN_INSYNC_REPLICAS = integer(
     "min.insync.replicas",
     1,
-    "With fewer in-sync replicas than this (or than all there are), `acks=all` is answered with NOT_ENOUGH_REPLICAS, "
-    "and nothing is committed.",
+    "With fewer replicas in the ISR than this (or than the replication factor, if that is lower), `acks=all` fails "
+    "with NOT_ENOUGH_REPLICAS, and the high watermark does not advance.",
     allowed=_POSITIVE,
     synonyms=_same("min.insync.replicas"),
 )
 PREALLOCATE = boolean(
     "preallocate",
     False,
-    "Whether a new segment's file takes its full size at once.",
+    "Whether a new segment's file is allocated at its full size.",
     refused="segment files grow as they are written, and recovery relies on it",
     synonyms=_same("log.preallocate"),
 )
 REMOTE_LOG_COPY_DISABLE = boolean(
-    "remote.log.copy.disable", False, "Stops copying to tiered storage.", refused=_NO_TIERS
+    "remote.log.copy.disable", False, "Whether copying to tiered storage is stopped.", refused=_NO_TIERS
 )
 REMOTE_LOG_DELETE_ON_DISABLE = boolean(
     "remote.log.delete.on.disable",
     False,
-    "Deletes what tiered storage holds when it is switched off.",
+    "Whether segments in tiered storage are deleted when it is disabled.",
     refused=_NO_TIERS,
 )
 REMOTE_STORAGE_ENABLE = boolean(
-    "remote.storage.enable", False, "Moves closed segments to tiered storage.", refused=_NO_TIERS
+    "remote.storage.enable", False, "Whether closed segments are copied to tiered storage.", refused=_NO_TIERS
 )
 RETENTION_BYTES = long(
     "retention.bytes",
     -1,
-    "The oldest segments of a partition go while the rest is still at least this large; negative is no "
+    "The oldest segments of a partition are deleted while the others have at least this many bytes; negative: no "
     "limit. Needs `delete` in `cleanup.policy`.",
     synonyms=_same("log.retention.bytes"),
 )
 RETENTION_MS = long(
     "retention.ms",
     7 * DAY_MS,
-    "How long a segment is kept after its newest record; -1 is forever. Needs `delete` in `cleanup.policy`.",
+    "A segment is deleted when its newest record is this old; -1: never. Needs `delete` in `cleanup.policy`.",
     allowed=Between(-1),
     synonyms=(
         Synonym("log.retention.ms"),
@@ -249,47 +252,47 @@ RETENTION_MS = long(
 SEGMENT_BYTES = integer(
     "segment.bytes",
     1024**3,
-    "A segment is closed and a new one begun before it would grow beyond this. Retention and compaction "
-    "work on closed segments.",
+    "The log rolls to a new segment before one exceeds this size. Retention and compaction work on closed segments.",
     allowed=Between(1024**2),
     synonyms=_same("log.segment.bytes"),
 )
 SEGMENT_INDEX_BYTES = integer(
     "segment.index.bytes",
     10 * 1024**2,
-    "The largest index of a segment; when it is full, a new segment is begun.",
+    "The largest index file of a segment; the log rolls to a new segment when it is full.",
     allowed=Between(4),
     synonyms=_same("log.index.size.max.bytes"),
 )
 SEGMENT_JITTER_MS = long(
     "segment.jitter.ms",
     0,
-    "Up to this much, at random, is taken off `segment.ms`, so that many segments do not close at once.",
+    "A random time of up to this is subtracted from `segment.ms`, so that many logs do not roll at once.",
     allowed=_NOT_NEGATIVE,
     synonyms=(Synonym("log.roll.jitter.ms"), Synonym("log.roll.jitter.hours", HOUR_MS)),
 )
 SEGMENT_MS = long(
     "segment.ms",
     7 * DAY_MS,
-    "A segment whose first record is this old is closed by the next append, full or not.",
+    "The next append rolls the log to a new segment if the first record of the active one is this old.",
     allowed=_POSITIVE,
     synonyms=(Synonym("log.roll.ms"), Synonym("log.roll.hours", HOUR_MS)),
 )
 UNCLEAN_LEADER_ELECTION_ENABLE = boolean(
     "unclean.leader.election.enable",
     False,
-    "Whether a replica that was not in sync may lead when no other is left, at the price of lost records.",
+    "Whether a replica outside the ISR and ELR may become leader if no other is available. Committed records may be "
+    "lost.",
     synonyms=_same("unclean.leader.election.enable"),
 )
 INTERNAL_SEGMENT_BYTES = optional_integer(
     "internal.segment.bytes",
-    "Stands in for `segment.bytes` without its lower bound, for experiments with small segments.",
+    "Replaces `segment.bytes`, without its lower bound: for tests with small segments.",
     internal=True,
 )
 PENSTOCK_STORAGE = text(
     "penstock.storage",
     "disk",
-    "Where the partitions live: `disk`, or `memory`, which is gone with the process.",
+    "Where the partitions are stored: `disk`, or `memory`: lost when the broker stops.",
     allowed=OneOf(("disk", "memory")),
     synonyms=_same("penstock.storage"),
     fixed=True,
@@ -297,16 +300,16 @@ PENSTOCK_STORAGE = text(
 PENSTOCK_PRODUCE_VALIDATION = text(
     "penstock.produce.validation",
     "header",
-    "How closely a produced batch is looked at: its `header` and checksum, or also each of its `records`. "
-    "Compacted topics and recompression look at the records in any case.",
+    "What is validated of a produced batch: its `header` and CRC, or also each of its `records`. The records of "
+    "compacted topics and of recompressed batches are always validated.",
     allowed=OneOf(("header", "records")),
     synonyms=_same("penstock.produce.validation"),
 )
 PENSTOCK_ACK_QUORUM = text(
     "penstock.ack.quorum",
     "all",
-    "Who has to have a batch before it counts as written, for `acks=all` and for consumers: `all` in-sync replicas, or "
-    "a `majority` of the assigned ones, whichever they are. With `majority`, `min.insync.replicas` means nothing.",
+    "Which replicas need a batch before the high watermark passes it (for `acks=all` and consumers): `all` replicas of "
+    "the ISR, or a `majority` of the assigned ones. With `majority`, `min.insync.replicas` has no effect.",
     allowed=OneOf(("all", "majority")),
     fixed=True,
 )
@@ -317,12 +320,12 @@ TOPIC_SETTINGS = Catalogue(
 
 
 def read_topic_config(name: str, raw: object) -> Given:
-    """One config of a topic, checked by itself."""
+    """Parse and check one topic config."""
     return TOPIC_SETTINGS.give(name, raw, source=Source.TOPIC, origin="topic")
 
 
 def topic_settings(configs: Mapping[str, str], broker: Settings) -> Settings:
-    """The settings of a topic with these configs on that broker; SettingError if they make no sense."""
+    """The settings of a topic with these configs on that broker; SettingError if they contradict each other."""
     given: dict[str, tuple[Given, ...]] = {}
     for name, raw in configs.items():
         given[name] = (read_topic_config(name, raw),)
@@ -341,9 +344,9 @@ def _from_broker(setting: Setting[Any], broker: Settings) -> tuple[Given, ...]:
 
 
 def configs_at_creation(configs: Mapping[str, str], broker: Settings) -> dict[str, str]:
-    """The configs to keep for a new topic: those asked for, and the broker's choice of the fixed ones.
+    """The configs to store for a new topic: those of the request, and the broker's defaults of the fixed ones.
 
-    Without the latter, a broker restarted with other defaults would take a topic in memory for one on disk.
+    Without the latter, a broker restarted with other defaults would look for a topic in memory on disk.
     """
     kept = dict(configs)
     for setting in TOPIC_SETTINGS:
@@ -362,7 +365,7 @@ def _check_together(settings: Settings) -> None:
 
 
 def check_change(before: Settings, after: Settings) -> None:
-    """SettingError if a topic that has the one set cannot be given the other."""
+    """SettingError if a topic's settings cannot be changed from `before` to `after`."""
     for setting in TOPIC_SETTINGS:
         if setting.fixed and before[setting] != after[setting]:
             raise setting.error(
@@ -371,16 +374,16 @@ def check_change(before: Settings, after: Settings) -> None:
 
 
 def synonyms(settings: Settings, setting: Setting[Any]) -> list[Shown]:
-    """What could decide a topic's value, what does first: for DescribeConfigs.
+    """The candidates for a topic config's value, the effective one first, as DescribeConfigs lists them.
 
-    The default stands under the broker's name for it. Where several broker settings stand in, the first of
-    them has no default, and none is shown.
+    The default is listed under the broker setting's name. If a config has several broker settings, the first of them
+    has no default, and none is listed.
     """
     default_name = setting.synonyms[0].name if len(setting.synonyms) == 1 else None
     return settings.behind(setting, default_name)
 
 
 def segment_bytes(settings: Settings) -> int:
-    """The size at which segments roll."""
+    """The size at which the log rolls."""
     internal = settings[INTERNAL_SEGMENT_BYTES]
     return settings[SEGMENT_BYTES] if internal is None else internal

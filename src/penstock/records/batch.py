@@ -1,4 +1,4 @@
-"""The record batch from outside: its header, its CRC, and all checks that leave the records closed.
+"""The record batch: its header, its CRC, and all checks that do not read the records.
 
 Layout (big-endian; offset: field):
 
@@ -16,8 +16,8 @@ Base offset and leader epoch lie before the checksummed part, so a broker places
 sixteen bytes in front of what the producer sent (`place`). Only LogAppendTime needs a new CRC (`restamp`).
 
 What Kafka 4.3.1 answers to a bad batch is the table in `tests/records/test_produced_batches.py`;
-`check_produced` gives the same answers in the same order of precedence, but for the few with a reason beside
-them. Records are opened in `records.record`, not here.
+`check_produced` gives the same answers in the same order of precedence, except for the few with a reason beside them.
+Records are read in `records.record`.
 """
 
 import struct
@@ -119,12 +119,12 @@ class BatchHeader(NamedTuple):
 
     @property
     def is_control(self) -> bool:
-        """Whether this is a transaction's marker rather than anybody's data."""
+        """Whether this is a control batch, such as a transaction marker, rather than data."""
         return bool(self.attributes & CONTROL)
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """From when on compaction may drop the tombstones and markers in here; it sits in the base
+        """The time from which on compaction may remove the batch's tombstones and markers; stored in the base
         timestamp."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON else None
 
@@ -163,7 +163,7 @@ def headers(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, BatchHeade
 
 
 def require_sane(header: BatchHeader) -> None:
-    """Raise for a header that cannot be a batch's: another magic, or a length shorter than a header."""
+    """Raise CorruptBatchError for another magic, or a length shorter than a header."""
     if header.magic != MAGIC:
         raise CorruptBatchError(f"magic {header.magic} where a batch should begin; only {MAGIC} is known")
     if header.batch_length < _LENGTH_MIN:
@@ -207,14 +207,14 @@ def place(batch: memoryview, header: BatchHeader, *, base_offset: int, leader_ep
 
 
 def restamp(batch: Buffer, *, max_timestamp: int) -> bytes:
-    """A copy of the batch with LogAppendTime: all its records now bear the broker's `max_timestamp`."""
+    """A copy of the batch with LogAppendTime: all its records have the broker's `max_timestamp`."""
     header = read_header(batch)
     changed = header._replace(attributes=header.attributes | LOG_APPEND_TIME, max_timestamp=max_timestamp)
     return seal(changed, memoryview(batch)[HEADER_SIZE : header.size])
 
 
 def seal(header: BatchHeader, payload: Buffer) -> bytes:
-    """The whole batch: `header` with the length and the CRC that `payload` asks for, then `payload`."""
+    """The whole batch: `header`, with its length and CRC computed, and `payload`."""
     checksummed = _CHECKSUMMED.pack(*header[5:])
     crc = crc32c(payload, crc32c(checksummed))
     start = _BEFORE_CRC_COUNTS.pack(
@@ -272,7 +272,7 @@ def _check_step_by_step(records: Buffer | None, size_max: int) -> BatchHeader | 
 
 
 def problem(buffer: Buffer, position: int, header: BatchHeader, *, size_max: int) -> ErrorCode | None:
-    """What is wrong with a complete batch that a client wants appended, or None."""
+    """The error for a complete batch that a client produces, or None if it is valid."""
     if header.magic in _LEGACY_MAGICS or header.base_offset != 0:
         return ErrorCode.INVALID_RECORD
     if header.size > size_max:
@@ -291,7 +291,7 @@ def problem(buffer: Buffer, position: int, header: BatchHeader, *, size_max: int
 
 
 def is_one_batch(records: Buffer | None) -> bool:
-    """Whether there is exactly one whole batch of today's format, whatever is wrong with it otherwise."""
+    """Whether there is exactly one complete batch of magic 2, valid or not."""
     if records is None or _framing_problem(records, 0) is not None or len(records) < HEADER_SIZE:
         return False
     header = read_header(records)

@@ -1,4 +1,4 @@
-"""New batches: out of records (command line, compaction, tests), or out of a batch under another codec.
+"""Builds batches: from records (command line, compaction, tests), or from a batch with another codec.
 
 `build_batch` takes records that have their offsets, gaps allowed. It does not split: one call, one batch. About 700,000
 records of 100 bytes a second.
@@ -62,11 +62,11 @@ def build_batch(
         assert offset_delta < offset - base_offset, "records of one batch have rising offsets"
         offset_delta = offset - base_offset
         parts.append(encode_record(timestamp - base_timestamp, offset_delta, key, value, headers))
-    assert parts or last_offset_delta is not None, "an empty batch needs to be told its range"
+    assert parts or last_offset_delta is not None, "an empty batch needs a last_offset_delta"
     attributes = codec if parts else Codec.NONE
     header = BatchHeader(
         base_offset=base_offset,
-        batch_length=0,  # this and the CRC are `seal`'s to fill in
+        batch_length=0,  # `seal` sets this and the CRC
         leader_epoch=leader_epoch,
         magic=MAGIC,
         crc=0,
@@ -94,7 +94,7 @@ def build_plain_batch(
     producer_id: int = NO_PRODUCER,
     producer_epoch: int = NO_EPOCH,
 ) -> bytes:
-    """As `build_batch`, in half the time, of keys and values that are written now: what a broker has to say itself."""
+    """As `build_batch` in half the time, for keys and values of one timestamp: for records that the broker writes."""
     parts: list[bytes] = []
     for delta, (key, value) in enumerate(records):
         body = b"".join(
@@ -112,7 +112,7 @@ def build_plain_batch(
     count = len(records)
     header = BatchHeader(
         0,
-        0,  # this and the CRC are `seal`'s to fill in
+        0,  # `seal` sets this and the CRC
         NO_EPOCH,
         MAGIC,
         0,
@@ -129,7 +129,7 @@ def build_plain_batch(
 
 
 def recompress(batch: Buffer, codec: Codec, level: int | None = None, *, limit: int) -> bytes:
-    """The same batch under another codec; its records inflate to at most `limit` bytes on the way."""
+    """The same batch with another codec; its records may take at most `limit` bytes uncompressed."""
     header = read_header(batch)
     payload = payload_of(batch, header, limit=limit)
     if not payload:
@@ -152,7 +152,7 @@ def _long_varint(number: int) -> bytes:
 
 
 _SHORT_COUNT = 1024
-# The varints of 0 to 1022, and at the end, where Python finds index -1, that of -1: the size of what is null.
+# The varints of 0 to 1022 and, at index -1, that of -1: the size of null.
 _SHORT = (*(_long_varint(number) for number in range(_SHORT_COUNT - 1)), _long_varint(-1))
 
 

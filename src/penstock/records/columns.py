@@ -32,10 +32,10 @@ try:
     from penstock.records import _columns
 
     compiled: Any = _columns
-except ImportError:  # it is optional: there was no compiler when we were installed
+except ImportError:  # optional: not built if there was no compiler at installation
     compiled = None
 
-# Columns are in the machine's own order, which the compiled hash takes to be the usual one.
+# Columns are in native byte order; the compiled hash supports little-endian only.
 IMPLEMENTATION: Final[Any] = compiled if compiled is not None and sys.byteorder == "little" else plain_columns
 IS_COMPILED: Final = IMPLEMENTATION is compiled
 
@@ -59,7 +59,7 @@ class HeaderColumn(NamedTuple):
 
 
 class RecordColumns(NamedTuple):
-    """What was asked for of some records, in order. Timestamps are microseconds; offsets, too, have 64 bits."""
+    """The requested columns of some records, in order. Timestamps are in microseconds; they and offsets are 64-bit."""
 
     row_count: int
     offsets: Buffer
@@ -70,7 +70,7 @@ class RecordColumns(NamedTuple):
 
 
 class ColumnReader:
-    """Gathers the records of batches as columns."""
+    """Collects the records of batches as columns."""
 
     def __init__(
         self, *, keys: bool = True, values: bool = True, headers: bool = False, implementation: Any = None
@@ -80,13 +80,13 @@ class ColumnReader:
 
     @property
     def count(self) -> int:
-        """How many rows have come together."""
+        """How many rows were added since the last `take`."""
         rows: int = self._columns.rows
         return rows
 
     @property
     def bytes_count(self) -> int:
-        """About how much they take."""
+        """The approximate memory of these rows."""
         size: int = self._columns.bytes
         return size
 
@@ -99,7 +99,7 @@ class ColumnReader:
         until_offset: int = NO_OFFSET_LIMIT,
         bytes_max: int,
     ) -> None:
-        """The records of a batch from one offset up to another, not included. CorruptBatchError if it is damaged."""
+        """Add the records of a batch from one offset up to another, exclusive. CorruptBatchError if it is damaged."""
         block = block_of(batch, header, limit=bytes_max)
         if not block:
             return
@@ -118,7 +118,7 @@ class ColumnReader:
             raise CorruptBatchError(f"the batch at offset {header.base_offset}: {error}") from error
 
     def take(self) -> RecordColumns:
-        """What has come together; the next rows begin anew."""
+        """Return the collected rows, and start with none."""
         count, offsets, timestamps, keys, values, headers = self._columns.take()
         return RecordColumns(
             count,
@@ -133,7 +133,7 @@ class ColumnReader:
 
 
 class NewRows(NamedTuple):
-    """Rows that are to become records; timestamps in milliseconds, or none: then they get the present one."""
+    """Rows to encode as records; timestamps in milliseconds, or None for the current time."""
 
     row_count: int
     keys: BinaryColumn | None
@@ -143,7 +143,7 @@ class NewRows(NamedTuple):
 
 
 class Writing(NamedTuple):
-    """In whose name batches are written, and how they are compressed."""
+    """The producer and the codec of batches."""
 
     codec: Codec = Codec.NONE
     level: int | None = None
@@ -153,7 +153,7 @@ class Writing(NamedTuple):
 
 
 class BatchWriter:
-    """The records of one partition, on their way into batches of at most a size (one record may be larger)."""
+    """Builds batches of at most `bytes_max` for one partition (a single record may be larger)."""
 
     def __init__(self, *, bytes_max: int, implementation: Any = None) -> None:
         self._bytes_max = bytes_max
@@ -161,7 +161,7 @@ class BatchWriter:
 
     @property
     def count(self) -> int:
-        """How many records wait for their batch."""
+        """How many records were added since the last `take`."""
         count: int = self._block.count
         return count
 
@@ -171,8 +171,8 @@ class BatchWriter:
         return size
 
     def add(self, rows: NewRows, which: Buffer, start: int, *, now_ms: int) -> int:
-        """Take the rows that `which` (32-bit numbers) names, from its `start` on; where in `which` it got: less
-        than its end if the batch is full."""
+        """Add the rows whose 32-bit numbers `which` has, from index `start` on; returns the index of the first row
+        that was not added, because the batch is full, or the length of `which`."""
         taken: int = self._block.add(
             rows.keys,
             rows.values,
@@ -187,12 +187,12 @@ class BatchWriter:
         return taken
 
     def take(self, writing: Writing, *, base_sequence: int = NO_SEQUENCE) -> bytes:
-        """A batch of what has come together; the next records begin anew."""
+        """Return a batch of the added records, and start with none."""
         block, count, base_timestamp, max_timestamp = self._block.take()
         assert count > 0, "a batch of nothing"
         header = BatchHeader(
             base_offset=0,
-            batch_length=0,  # this and the CRC are `seal`'s to fill in
+            batch_length=0,  # `seal` sets this and the CRC
             leader_epoch=-1,
             magic=MAGIC,
             crc=0,
@@ -216,7 +216,7 @@ def choose_partitions(
     otherwise: int,
     implementation: Any = None,
 ) -> Buffer:
-    """The partition of each row by its key, as 32-bit numbers; `otherwise` for rows that have none."""
+    """The partition of each row by the hash of its key, as 32-bit numbers; `otherwise` for rows without a key."""
     chosen: Buffer = (implementation or IMPLEMENTATION).choose_partitions(
         keys, row_count, partition_count, otherwise
     )

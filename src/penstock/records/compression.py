@@ -39,8 +39,7 @@ def compress(codec: Codec, data: Buffer, level: int | None = None) -> bytes:
 
 
 def decompress(codec: Codec, data: Buffer, *, limit: int) -> Buffer:
-    """What `data` was before `compress`, by us or another client, if that is at most `limit` bytes; `data` itself
-    where that is the same."""
+    """Decompress `data`; DecompressionLimitError above `limit` bytes. Without a codec, `data` itself is returned."""
     return _DECOMPRESSORS[codec](data, limit)
 
 

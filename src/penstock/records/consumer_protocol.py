@@ -1,7 +1,7 @@
-"""What classic consumers tell each other through the coordinator: subscriptions and assignments, v0-v3.
+"""The consumer protocol of classic groups: subscriptions and assignments, v0-v3.
 
-Both begin with their version in 16 bits. A newer version than we know begins with the fields of ours, so it is read as
-our newest. Written in version 3 (subscription) and 0 (assignment has had no new field since).
+Both begin with their version in 16 bits. A newer version begins with the fields of v3, and is read as v3. Written in
+version 3 (subscription) and 0 (assignments have no new fields since).
 """
 
 from struct import Struct as Packed
@@ -24,7 +24,7 @@ class OwnedTopic(Struct):
 
 
 class Subscription(Versioned):
-    """What a member wants to read, and what it has from before."""
+    """The topics a member subscribes to, and the partitions it owns."""
 
     VERSIONS = (0, 3)
     FLEXIBLE_SINCE = None
@@ -42,7 +42,7 @@ class AssignedTopic(Struct):
 
 
 class Assignment(Versioned):
-    """What a member is given to read."""
+    """The partitions assigned to a member."""
 
     VERSIONS = (0, 3)
     FLEXIBLE_SINCE = None
@@ -52,12 +52,12 @@ class Assignment(Versioned):
 
 
 def read_subscription(data: Buffer) -> Subscription:
-    """PeerError if it is none."""
+    """Decode a subscription; PeerError if it is invalid."""
     return decode(Subscription, _version(data), data, _NUMBER.size)
 
 
 def read_assignment(data: Buffer) -> tuple[TopicPartition, ...]:
-    """The partitions assigned; no bytes at all are no partitions. PeerError if it is no assignment."""
+    """The assigned partitions; empty bytes mean none. PeerError if it is invalid."""
     if not len(data):
         return ()
     assignment = decode(Assignment, _version(data), data, _NUMBER.size)

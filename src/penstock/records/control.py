@@ -2,9 +2,9 @@
 
 A marker is a batch of one record with the transaction's producer id and epoch and without a sequence number. The
 record's key is a version and a type (0 abort, 1 commit), its value a version and the epoch of the coordinator that
-wrote it. Other types (Kafka has some for its own quorum) are not read here; one is written, LeaderChange, for topics
-whose majorities count. It has no producer, and says nothing that its batch's leader epoch does not say: clients pass
-over it as over any control record.
+wrote it. Other types (Kafka's KRaft has some) are not read here; one is written, LeaderChange, for topics with
+`penstock.ack.quorum=majority`. It has no producer, and no information beside its batch's leader epoch: clients skip it
+as any control record.
 """
 
 from collections.abc import Sequence
@@ -22,10 +22,10 @@ from penstock.records.record import read_records
 _VERSION: Final = 0
 _KEY: Final = Struct(">hh")
 _VALUE: Final = Struct(">hi")
-_SIZE_MAX: Final = 1024  # of a marker's one record, which takes less than a hundred bytes
+_SIZE_MAX: Final = 1024  # of a marker's only record, which takes less than 100 bytes
 
 
-# The one record as brokers write it: its size, attributes, differences and the key's size are always the same.
+# The record as brokers write it: its size, attributes, deltas and key size are always the same.
 _PLAIN: Final = Struct(">5shhBhiB")
 _PLAIN_MARKS: Final = (b"\x20\x00\x00\x00\x08", 0x0C, 0)
 
@@ -71,7 +71,7 @@ def build_marker(marker: Marker, *, timestamp: int) -> bytes:
 
 
 def build_leader_change(leader: int, voters: Sequence[int], *, timestamp: int) -> bytes:
-    """The control batch that a leader begins with, as Kafka's own quorum has it (LeaderChangeMessage, version 0)."""
+    """The control batch that a new leader appends, as in KRaft (LeaderChangeMessage, version 0)."""
     members = b"".join(_VOTER.pack(voter, _NO_TAGS) for voter in voters)
     value = _VALUE.pack(_VERSION, leader) + bytes((len(voters) + 1,)) + members + bytes((1, _NO_TAGS))
     key = _KEY.pack(_VERSION, _LEADER_CHANGE)
@@ -79,7 +79,7 @@ def build_leader_change(leader: int, voters: Sequence[int], *, timestamp: int) -
 
 
 def read_marker(batch: Buffer, header: BatchHeader | None = None) -> Marker | None:
-    """The marker in a control batch; None for a control batch of another kind, or one that compaction emptied."""
+    """The marker in a control batch; None for a control batch of another type, or one that compaction has emptied."""
     header = header or read_header(batch)
     assert header.is_control, "only control batches hold markers"
     if header.size == HEADER_SIZE + _PLAIN.size == len(batch):

@@ -1,11 +1,11 @@
-"""What is wrong with a batch, as exceptions.
+"""Errors of readers of batches.
 
     PenstockError
-    └── CorruptBatchError            the bytes are not what they claim to be
-        └── DecompressionLimitError      they may be, but would inflate to more than the reader agreed to hold
+    └── CorruptBatchError            the batch is damaged
+        └── DecompressionLimitError      the batch would decompress to more than the reader's limit
 
 Produce answers an `ErrorCode` instead (see `batch.check_produced` and `record.validate_records`): a client's
-bad batch is an expected answer. These two are for readers, who found a batch where only good ones should be.
+invalid batch is an expected error. These two are for readers of stored or fetched batches.
 """
 
 from penstock.base.errors import PenstockError

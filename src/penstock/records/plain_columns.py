@@ -1,4 +1,4 @@
-"""The loops of `columns` in Python, for where the extension `_columns` was not built: same names, same answers."""
+"""The loops of `columns` in Python, used if the extension `_columns` was not built: same names, same results."""
 
 from array import array
 from collections.abc import Sequence
@@ -51,7 +51,7 @@ class _BinaryColumn:
 
 
 class Columns:
-    """Gathers records as columns."""
+    """Collects records as columns."""
 
     def __init__(self, *, keys: bool = False, values: bool = False, headers: bool = False) -> None:
         self._wanted = keys, values, headers
@@ -127,7 +127,7 @@ def _header(
     append_timestamp: int | None,
     last_offset_delta: int,
 ) -> BatchHeader:
-    """What `walk` wants to know of a batch."""
+    """The header fields that `walk` needs."""
     return BatchHeader(
         base_offset=base_offset,
         batch_length=0,
@@ -146,7 +146,7 @@ def _header(
 
 
 class _View:
-    """A column that somebody else made."""
+    """Reads a column that was made elsewhere."""
 
     def __init__(self, column: Binary | None, rows: int) -> None:
         self._column = column

@@ -1,7 +1,7 @@
-"""What a log remembers of one producer and of an aborted transaction, as values.
+"""The state of one producer, and an aborted transaction, as values.
 
-They stand here, and not with the log that saves them or the core that decides by them, because the two may not
-know each other. The decisions are `core.producer_state`, the files are `storage`'s.
+They are here because `storage`, which saves them, and `core.producer_state`, which decides by them, must not import
+each other.
 """
 
 from typing import NamedTuple
@@ -10,7 +10,7 @@ NO_TRANSACTION = -1
 
 
 class EarlierBatch(NamedTuple):
-    """A batch that a producer wrote before its newest one, to be known again when it is repeated."""
+    """A batch that a producer wrote before its newest one, kept to recognise retries."""
 
     base_sequence: int
     last_sequence: int
@@ -20,7 +20,7 @@ class EarlierBatch(NamedTuple):
 
 
 class ProducerEntry(NamedTuple):
-    """One line of a producer-state snapshot, with Kafka's fields in Kafka's order, and what Kafka forgets."""
+    """An entry of a producer snapshot: Kafka's fields in Kafka's order, and the earlier batches, which Kafka omits."""
 
     producer_id: int
     producer_epoch: int
@@ -34,7 +34,7 @@ class ProducerEntry(NamedTuple):
 
 
 class AbortedTransaction(NamedTuple):
-    """One line of a segment's .txnindex: records of this producer between these offsets are to be ignored."""
+    """An entry of a transaction index: read_committed consumers skip this producer's records between these offsets."""
 
     producer_id: int
     first_offset: int

@@ -39,14 +39,14 @@ _ONE_BYTE = tuple((byte >> 1) ^ -(byte & 1) for byte in range(128))
 def read_records(batch: Buffer, *, limit: int) -> Iterator[Record]:
     """The records of the batch at the start of `batch`, inflating to at most `limit` bytes.
 
-    What is wrong with the batch as a whole is raised at once, what is wrong with a record when it is reached.
+    Errors of the batch as a whole are raised at once, errors of a record when it is reached.
     """
     header = read_header(batch)
     return walk(payload_of(batch, header, limit=limit), header)
 
 
 class RecordRules(NamedTuple):
-    """What a topic asks of every record that is produced to it."""
+    """A topic's rules for every record that is produced to it."""
 
     limit: int  # of the bytes that a batch's records take uncompressed
     key_required: bool
@@ -61,7 +61,7 @@ class RecordRules(NamedTuple):
 
 
 def validate_records(batch: Buffer, header: BatchHeader, rules: RecordRules) -> ErrorCode | None:
-    """Why a produced batch must be refused, seen record by record; None if it may be appended.
+    """The error for a produced batch, checked record by record; None if it may be appended.
 
     This is what the "records" mode of validation adds to `batch.check_produced`. Beyond what the reader
     demands, a producer's offsets have no gaps, and the topic's rules hold.
@@ -73,7 +73,7 @@ def validate_records(batch: Buffer, header: BatchHeader, rules: RecordRules) -> 
             if not rules.takes_timestamp(record):
                 return ErrorCode.INVALID_TIMESTAMP
     except DecompressionLimitError:
-        # Clients that batch split what is too large and try again; that may well be enough here too.
+        # Clients split a batch that is too large and retry, which may be enough here, too.
         return ErrorCode.MESSAGE_TOO_LARGE
     except CorruptBatchError:
         return ErrorCode.INVALID_RECORD
@@ -81,7 +81,7 @@ def validate_records(batch: Buffer, header: BatchHeader, rules: RecordRules) -> 
 
 
 def bad_records(batch: Buffer, header: BatchHeader, rules: RecordRules) -> list[int]:
-    """Which records of a refused batch break the topic's rules, as far as it can be read."""
+    """The indexes of the records of a rejected batch that break the topic's rules, as far as it can be read."""
     found = []
     try:
         for index, record in enumerate(walk(payload_of(batch, header, limit=rules.limit), header)):
@@ -93,12 +93,12 @@ def bad_records(batch: Buffer, header: BatchHeader, rules: RecordRules) -> list[
 
 
 def payload_of(batch: Buffer, header: BatchHeader, *, limit: int) -> bytes:
-    """The block of records, decompressed, after the checks that need no walk; at most `limit` bytes."""
+    """The decompressed block of records, at most `limit` bytes, after all checks of the batch as a whole."""
     return bytes(block_of(batch, header, limit=limit))
 
 
 def block_of(batch: Buffer, header: BatchHeader, *, limit: int) -> Buffer:
-    """The same for those who take any buffer: a view of the batch where there is nothing to decompress."""
+    """The same as any kind of buffer: a view of the batch if it is not compressed."""
     require_sane(header)
     if header.size > len(batch):
         raise CorruptBatchError(f"the batch takes {header.size} bytes; there are {len(batch)}")
@@ -116,7 +116,7 @@ def block_of(batch: Buffer, header: BatchHeader, *, limit: int) -> Buffer:
 
 
 def walk(data: bytes, header: BatchHeader) -> Iterator[Record]:
-    """The records of a block, decompressed; CorruptBatchError where it breaks its own rules."""
+    """Iterate over the records of a decompressed block; CorruptBatchError if it is damaged."""
     # The one loop per record: varints of one and two bytes are read in place, since a call costs as much as
     # the rest of a field. Reading past a record's end is caught by comparing positions once, at that end;
     # reading past the data's end raises IndexError, or makes a slice shorter and then fails the same

@@ -1,9 +1,9 @@
-"""Declared shapes and their bytes: what messages on the wire and records of the internal topics have in common.
+"""Schemas and their codecs, shared by messages of the protocol and records of the internal topics.
 
-    words       the words in which shapes are declared
-    codec       decode and encode: bytes to a shape and back, in one of its versions
-    reading, writing    turn a declaration into Python source, one function per shape and version
-    emitter, primitives what the two share, and what the written functions call
+    words       the functions and base classes to declare a schema with
+    codec       decode and encode: bytes to an object and back, in one of its versions
+    reading, writing    generate Python source from a declaration, one function per class and version
+    emitter, primitives what the two share, and what the generated functions call
 
 Nothing here knows what a message or a record means.
 """

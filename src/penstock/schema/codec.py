@@ -1,9 +1,9 @@
-"""Bodies to messages and back: `decode` and `encode`.
+"""Decodes and encodes messages: `decode` and `encode`.
 
-Whatever a peer sends, `decode` returns a message or raises PeerError. It believes no announced size, and it
-counts elements: a megabyte of tiny structs is twenty in memory and takes a third of a second to read. Fields
-that a version lacks have their defaults; tagged fields that nobody knows are skipped. The reader or writer of a
-message and version is made at its first use.
+For any input, `decode` returns a message or raises PeerError. It trusts no size in the input, and it limits the number
+of elements: 1 MB of tiny structs takes 20 MB of memory and a third of a second to read. Fields that a version lacks
+have their defaults; unknown tagged fields are skipped. The reader or writer of a message and version is generated at
+its first use.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The few things that generated readers and writers call: varints, skipping unknown tags, refusing."""
+"""Functions that generated readers and writers call: varints, skipping unknown tags, errors."""
 
 from typing import NoReturn
 

@@ -1,8 +1,7 @@
-"""Walking the batches in a segment's file: to find one, to read all headers, or to check every byte.
+"""Walks over the batches in a segment's file: to find one, to read all headers, or to check every byte.
 
-`find_batch` and `headers` trust what they meet as far as it makes sense, and raise DamagedBatchError where it
-does not. `scan` trusts nothing: it checks every CRC and says which ranges of the file hold valid batches
-and which hold something else.
+`find_batch` and `headers` check only that headers are plausible, and raise DamagedBatchError if one is not. `scan`
+checks every CRC and tells which ranges of the file have valid batches and which have something else.
 """
 
 import re
@@ -21,7 +20,7 @@ RELATIVE_OFFSET_MAX = (1 << 31) - 1
 _MAGIC = 2
 _BATCH_LENGTH_MIN = HEADER_SIZE - BATCH_OVERHEAD
 _MAGIC_POSITION = 16
-# Base offset, length, magic, last offset delta: what finding a batch needs of its header.
+# Base offset, length, magic, last offset delta: the header fields needed to find a batch.
 _SKIM = Struct(">qi4xb6xi")
 SKIM_SIZE = _SKIM.size
 
@@ -39,14 +38,14 @@ _POSSIBLE_MAGIC = re.compile(rb"(?=\x02.{4}\x00[\x00-\x7f])", re.DOTALL)
 
 
 class Skimmed(NamedTuple):
-    """What the beginning of a batch says."""
+    """The base offset and size at the beginning of a batch."""
 
     base_offset: int
     size: int
 
 
 def skim(data: Buffer) -> Skimmed | None:
-    """What the first SKIM_SIZE bytes of a batch say; None if they are not those of a batch."""
+    """Read the first SKIM_SIZE bytes of a batch; None if no batch begins there."""
     if len(data) < SKIM_SIZE:
         return None
     base_offset, length, magic, last_delta = _SKIM.unpack_from(data)
@@ -56,9 +55,9 @@ def skim(data: Buffer) -> Skimmed | None:
 
 
 def find_batch(file: File, position: int, *, end: int, offset: int, cached_only: bool = False) -> int | None:
-    """Where the first batch at or behind `position` that reaches up to `offset` begins; `end` if none does.
+    """Where the first batch at or behind `position` begins whose last offset is not below `offset`; else `end`.
 
-    None where `cached_only` and the answer would have to wait for the device.
+    None if `cached_only` and something would have to be read from the device.
     """
     while position < end:
         count = min(_SKIM_BYTES, end - position)
@@ -80,7 +79,7 @@ def find_batch(file: File, position: int, *, end: int, offset: int, cached_only:
 
 
 def headers(file: File, position: int, *, end: int) -> Iterator[tuple[int, BatchHeader]]:
-    """Every batch header from `position` to `end` with its position. CRCs are not looked at."""
+    """Every batch header from `position` to `end` with its position. CRCs are not checked."""
     chunk: Buffer = b""
     start = position
     read_bytes = _HEADERS_BYTES
@@ -99,28 +98,30 @@ def headers(file: File, position: int, *, end: int) -> Iterator[tuple[int, Batch
 
 
 class Valid(NamedTuple):
-    """A batch whose header makes sense and whose CRC holds."""
+    """A batch with a plausible header and a correct CRC."""
 
     position: int
     header: BatchHeader
 
 
 class Invalid(NamedTuple):
-    """A range of the file that holds no valid batch."""
+    """A range of the file without a valid batch."""
 
     position: int
     end: int
 
 
-Finding: TypeAlias = Valid | Invalid
+ScannedRange: TypeAlias = Valid | Invalid
 
 
 class Expected(NamedTuple):
-    """What a batch must be like to follow the ones before it."""
+    """The bounds that a batch has to meet to follow the ones before it."""
 
     next_offset: int  # it begins there or further on
     limit_offset: int  # and ends below
-    leader_epoch: int  # epochs never go back: a lower one is from before a cut, brought back by a crash
+    leader_epoch: (
+        int  # epochs never decrease: a lower one is from before a truncation, brought back by a crash
+    )
 
     def admits(self, header: BatchHeader) -> bool:
         return (
@@ -131,17 +132,17 @@ class Expected(NamedTuple):
         )
 
     def after(self, header: BatchHeader) -> "Expected":
-        """The same of the batch behind this one."""
+        """The bounds of the batch behind this one."""
         return Expected(header.next_offset, self.limit_offset, max(self.leader_epoch, header.leader_epoch))
 
 
 def scan(
     file: File, position: int, *, end: int, expected: Expected, believes_lengths: bool = True
-) -> Iterator[Finding]:
-    """What the file holds from `position` to `end`, without gaps and in order.
+) -> Iterator[ScannedRange]:
+    """The valid and invalid ranges of the file from `position` to `end`, without gaps and in order.
 
-    An invalid range reaches to the next valid batch, or to `end`. Without `believes_lengths` that may be one that a
-    record carries: whoever asks looks whether what follows it is sound.
+    An invalid range reaches to the next valid batch, or to `end`. Without `believes_lengths` that batch may be the
+    content of a record: the caller checks whether what follows is valid.
     """
     reader = _ScanReader(file, end)
     while position < end:
@@ -161,8 +162,8 @@ def _search(
 ) -> int:
     """Where, behind the invalid bytes at `position`, the next valid batch begins; the end if there is none.
 
-    If the header of the invalid batch is whole and goes on where the one before it ended, its length is
-    believed: records may carry anything, even what looks like batches, so nothing is searched inside of it.
+    If the header of the invalid batch is complete and follows the batch before it, its length is used: records may
+    contain what looks like batches, so nothing is searched inside of it.
     """
     header = reader.header(position)
     if header is None:
@@ -183,7 +184,7 @@ def _search(
 
 
 class _ScanReader:
-    """Reads a file in large pieces, and batches out of them."""
+    """Reads batches from a file in large chunks."""
 
     def __init__(self, file: File, end: int) -> None:
         self.file = file
@@ -192,13 +193,13 @@ class _ScanReader:
         self._chunk = b""
 
     def header(self, position: int) -> BatchHeader | None:
-        """The header at `position`, whatever it says; None if the file ends in it."""
+        """The header at `position`, unchecked; None if the file ends in it."""
         if position + HEADER_SIZE > self.end:
             return None
         return read_header(self._holding(position, HEADER_SIZE), position - self._start)
 
     def valid_batch(self, position: int, expected: Expected) -> BatchHeader | None:
-        """The header of the batch at `position` if all of it is what a log may hold there."""
+        """The header of the batch at `position` if the batch is valid and meets `expected`."""
         header = self.header(position)
         if header is None or not expected.admits(header) or position + header.size > self.end:
             return None
@@ -206,10 +207,10 @@ class _ScanReader:
         return header if crc_holds(chunk, position - self._start, header) else None
 
     def certain_batch(self, position: int, expected: Expected) -> bool:
-        """Whether a valid batch stands behind invalid bytes, and its offset is certainly the one it got.
+        """Whether there is a valid batch behind invalid bytes, with its original base offset.
 
-        The CRC does not cover the base offset. Zeros that a crash left may reach over it and no further; but
-        then they began well before it. If all is zero there, what follows has to say where the batch ends.
+        The CRC does not cover the base offset. Zeros of a lost page may end exactly behind it; but then they began
+        well before it. If the bytes before are all zero, the next batch has to confirm the offset.
         """
         header = self.valid_batch(position, expected)
         if header is None:
@@ -224,7 +225,7 @@ class _ScanReader:
         return successor is not None and successor.base_offset == header.next_offset
 
     def _holding(self, position: int, count: int) -> bytes:
-        """The current piece, moved if it does not hold the range."""
+        """The current chunk; another one is read if it does not contain the range."""
         if position < self._start or position + count > self._start + len(self._chunk):
             self._start = position
             self._chunk = self.file.read(position, min(max(count, _SCAN_BYTES), self.end - position))

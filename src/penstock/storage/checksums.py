@@ -1,8 +1,8 @@
-"""Which parts of a segment's file were held against their checksums in this life of the broker, and the check itself.
+"""Checksum verification on read, and which parts of a segment's file have not been verified since the broker started.
 
-What a broker has written itself it has seen; what lay there when it started may have decayed since, and so may what it
-has to read from the device again. Checking costs as much as reading, so it is done where somebody waits for the device
-anyway, or the first time that something is read: off the loop.
+Batches that this process has written are not verified while they are in the page cache; batches from before the start
+and batches read from the device may have decayed. Verifying costs as much as reading, so it is done in a worker
+thread: when the device is read anyway, or when something is read for the first time.
 """
 
 from penstock.base.buffers import Buffer
@@ -12,16 +12,16 @@ from penstock.storage.errors import DamagedBatchError
 
 Ranges = tuple[tuple[int, int], ...]
 
-_RANGES_MAX = 1000  # readers that hop about leave that many; what is left of one then is checked again
+_RANGES_MAX = 1000  # random reads make many; beyond that, ranges are verified again
 
 
 def overlap(ranges: Ranges, start: int, end: int) -> bool:
-    """Whether any of the ranges has something between `start` and `end`."""
+    """Whether any of the ranges overlaps `start` to `end`."""
     return any(first < end and start < last for first, last in ranges)
 
 
 def without(ranges: Ranges, start: int, end: int) -> Ranges:
-    """What is left of ranges when one is taken out."""
+    """The ranges without `start` to `end`."""
     left: list[tuple[int, int]] = []
     for first, last in ranges:
         if last <= start or end <= first:
@@ -35,9 +35,9 @@ def without(ranges: Ranges, start: int, end: int) -> Ranges:
 
 
 def check_batches(data: Buffer, *, path: str, position: int) -> int:
-    """Where the last whole batch in `data`, which lies at `position` of a file, ends.
+    """Verify the batches in `data`, read at `position` of a file; returns where the last complete one ends.
 
-    DamagedBatchError where one is not what was written. The CRC does not cover its base offset, but offsets grow.
+    DamagedBatchError if one is damaged. The CRC does not cover the base offset, but offsets have to increase.
     """
     end = next_offset = 0
     try:

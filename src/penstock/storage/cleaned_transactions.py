@@ -1,9 +1,9 @@
-"""What compaction has to know of transactions: whose records were aborted, and which markers are still needed.
+"""Transactions during compaction: which records were aborted, and which markers are still needed. As in Kafka.
 
-Walks over batches in the order of the log. Records of an aborted transaction go, whatever their keys, and never
-supersede others. A marker stays as long as a batch of its transaction does, and for `delete.retention.ms` after
-that, so that a reader that has seen the records also hears how they ended. The entry of an aborted transaction stays
-in the index until its marker can go. So it is in Kafka.
+It is given the batches in the order of the log. Records of an aborted transaction are removed, whatever their keys,
+and never supersede others. A marker stays as long as a batch of its transaction does, and for `delete.retention.ms`
+after that, so that a consumer that has read the records also reads the marker. The entry of an aborted transaction
+stays in the transaction index until its marker is removed.
 """
 
 from collections import deque
@@ -15,19 +15,19 @@ from penstock.records.producer import AbortedTransaction
 
 
 class CleanedTransactions:
-    """The transactions of a range of offsets, all of them over.
+    """The completed transactions of a range of offsets.
 
-    With `sees_all` false the walk passes over some segments (damaged ones), and no marker counts as unneeded.
+    With `sees_all` false, damaged segments are skipped, and every marker counts as needed.
     """
 
     def __init__(self, aborted: Iterable[AbortedTransaction], *, sees_all: bool = True) -> None:
         self._sees_all = sees_all
         self._coming = deque(sorted(aborted, key=lambda entry: entry.first_offset))
-        self._aborted: dict[int, AbortedTransaction] = {}  # by producer: those the walk is within
-        self._seen: set[int] = set()  # producers with a batch of the transaction that the walk is within
+        self._aborted: dict[int, AbortedTransaction] = {}  # by producer: the current transaction
+        self._seen: set[int] = set()  # producers with a batch in their current transaction
 
     def is_aborted(self, header: BatchHeader) -> bool:
-        """Whether a batch of records was aborted."""
+        """Whether a batch belongs to an aborted transaction."""
         self._come_to(header)
         if not header.is_transactional:
             return False
@@ -35,7 +35,7 @@ class CleanedTransactions:
         return header.producer_id in self._aborted
 
     def end(self, header: BatchHeader, marker: Marker) -> tuple[bool, AbortedTransaction | None]:
-        """A marker: whether nothing of its transaction is left, and what the index has to keep of it."""
+        """Process a marker: whether no batch of its transaction is left, and the entry that the index keeps."""
         self._come_to(header)
         is_empty = self._sees_all and header.producer_id not in self._seen
         self._seen.discard(header.producer_id)

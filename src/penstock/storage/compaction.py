@@ -1,17 +1,16 @@
-"""Compaction: rewriting the closed segments of a log so that only the newest record of each key stays.
+"""Compaction, Kafka's log cleaner: rewrites closed segments so that only the newest record of each key stays.
 
-`cleanable` says whether a log is worth it, `compact` does it: it notes the newest offset of each key in the
-dirty part (what was appended since the last run), then copies all segments below the end of that part, in
-groups of neighbours that fit into one segment, leaving out what is superseded. Work on the loop is done in
-slices; reads, syncs and large writes go through `Work`.
+`cleanable` tells whether a log needs it, `compact` does it: it collects the newest offset of each key in the dirty
+part (what was appended since the last run), then copies all segments below the end of that part, in groups of adjacent
+segments that fit into one, without superseded records. Work on the event loop is done in slices; reads, syncs and
+large writes run through `Work`.
 
 A group is swapped in (`segment_swap`) so that a crash at any moment finds the old segments or the new one. Before the
 first swap the file `compacted` is created and synced: gaps between offsets are no damage from then on.
 
-Leaves out: which log is next, and the cleaner checkpoint (`DataDirectory.write_cleaner_offset`). A log
-under compaction may be appended to, rolled, and lose old segments to retention. Whoever wants to cut its
-end waits for the run to end: a run that finds the log cut gives up, but a crash between the cut and that
-would still find its swap, and finish it.
+Leaves out: which log is next, and the cleaner checkpoint (`DataDirectory.write_cleaner_offset`). During compaction a
+log may be appended to, rolled, and lose old segments to retention. Truncation has to wait for the run to end: a run
+that finds the log truncated stops, but after a crash in between, the next start would still finish its swap.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -42,11 +41,11 @@ from penstock.world.pacing import Pacer
 from penstock.world.work import Work
 
 _READ_BYTES = 1 << 20
-_RECORDS_PER_STEP = 200  # looked at before asking whether the slice is over
+_RECORDS_PER_STEP = 200  # processed before checking whether the slice is used up
 
 
 class DirtyRange(NamedTuple):
-    """The part of a log that a run would look at for keys, and why it is worth a run."""
+    """The dirty part of a log, and why it needs compaction."""
 
     first_offset: int
     end_offset: int
@@ -56,7 +55,7 @@ class DirtyRange(NamedTuple):
 
 @dataclass(slots=True)
 class CompactionResult:
-    """What a run did. The next one begins at `end_offset`."""
+    """The result of a run. The next one begins at `end_offset`."""
 
     end_offset: int
     bytes_before: int = 0
@@ -67,10 +66,10 @@ class CompactionResult:
 
 
 def cleanable(log: Log, *, cleaner_offset: int, upto_offset: int, now_ms: int) -> DirtyRange | None:
-    """The dirty part of a log, if it has one and the log's settings say that it is time. May block.
+    """The dirty part of a log, if the log needs compaction by its settings. May block.
 
-    `cleaner_offset` is where the last run ended; nothing at or above `upto_offset` is touched (the high
-    watermark, or the first offset of an open transaction).
+    `cleaner_offset` is where the last run ended. Nothing at or above `upto_offset` (the last stable offset) is
+    compacted.
     """
     config, segments = log.config, log.segments
     if not config.compact or log.failed is not None:
@@ -104,20 +103,20 @@ def cleanable(log: Log, *, cleaner_offset: int, upto_offset: int, now_ms: int) -
 async def compact(
     log: Log, disk: Disk, dirty: DirtyRange, *, work: Work, pacer: Pacer, now_ms: int, map_bytes_max: int
 ) -> CompactionResult | None:
-    """Clean a log up to the end of the dirty range, or as far as the map's memory goes.
+    """Compact a log up to the end of the dirty range, or as far as the memory for keys allows.
 
-    What lies below the log's start goes, too: as it is now, and written down, or a crash could bring the start back
-    to where records are missing.
+    Records below the log start offset are removed, too: that offset must be in its checkpoint, or after a crash the
+    log would start where records are missing.
 
-    None if the log was cut, closed or failed meanwhile. CorruptionError if a batch cannot be opened, NoRoomError if
-    there is no room for what is left of it; the log is as before.
+    None if the log was truncated, closed or failed meanwhile. CorruptionError if a batch cannot be read, NoRoomError
+    if the disk is full; the log is as before.
     """
     run = _Run(log, disk, work, pacer, now_ms)
     try:
         return await run.clean(dirty, map_bytes_max)
     except OSError as error:
         if log.failed is not None:
-            return None  # closed or deleted under us
+            return None  # closed or deleted meanwhile
         if found_no_room(error):
             raise NoRoomError(f"{log.path}: compaction found no room: {error}") from error
         raise StorageError(f"{log.path}: compaction failed: {error}") from error
@@ -147,7 +146,7 @@ class _Run:
             now_ms=self._now_ms,
             delete_retention_ms=log.config.delete_retention_ms,
         )
-        # What is rewritten counts as synced afterwards; so must what it stands for.
+        # Rewritten segments count as synced, so their batches have to be synced first.
         if log.recovery_point < offsets.end_offset:
             plan = log.unsynced()
             await self._work.run(lambda: plan.run(self._disk))
@@ -203,8 +202,8 @@ class _Run:
         try:
             marker = read_marker(batch, header)
         except CorruptBatchError as error:
-            raise CorruptionError(f"{self._log.path}: a marker cannot be read: {error}") from error
-        # What is no marker of a transaction says nothing about any, and stays.
+            raise CorruptionError(f"{self._log.path}: transaction marker cannot be read: {error}") from error
+        # A control record that is no transaction marker stays.
         return (False, None) if marker is None else transactions.end(header, marker)
 
     async def _batches(self, segment: Segment, position: int) -> AsyncIterator[tuple[BatchHeader, Buffer]]:
@@ -236,12 +235,12 @@ class _Run:
                 if not number % _RECORDS_PER_STEP:
                     await self._pacer.pause()
         except CorruptBatchError as error:
-            raise CorruptionError(f"{self._log.path}: a batch cannot be opened: {error}") from error
+            raise CorruptionError(f"{self._log.path}: batch cannot be read: {error}") from error
 
     # ---- rewriting
 
     def _groups(self, end_offset: int) -> list[list[Segment]]:
-        """Neighbours below `end_offset` that fit into one segment together. Damaged ones are left alone."""
+        """Adjacent segments below `end_offset` that fit into one together. Damaged ones are left out."""
         config = self._log.config
         groups: list[list[Segment]] = []
         group: list[Segment] = []
@@ -292,13 +291,13 @@ class _Run:
                 return
             result.bytes_after += sum(segment.size for segment in group)
         except BaseException:
-            if cleaned not in self._log.segments:  # once swapped in, it is all there is of these records
+            if cleaned not in self._log.segments:  # once swapped in, it has the only copy of its records
                 discard(cleaned, self._disk)
             raise
         discard(cleaned, self._disk)
 
     async def _start_of(self, segment: Segment) -> int:
-        """Where the first batch begins that is not below the start that is written down."""
+        """The position of the first batch that is not below the log start offset of the checkpoint."""
         if segment.base_offset >= self._start_offset:
             return 0
         return await self._position_of(segment, self._start_offset)
@@ -312,7 +311,7 @@ class _Run:
     async def _kept(
         self, header: BatchHeader, batch: Buffer, rules: CleaningRules, cleaned: Segment
     ) -> tuple[bytes | None, int]:
-        """What to write for a batch (None: itself), and how many records that leaves out."""
+        """The bytes to write for a batch (None: itself), and how many records are removed."""
         if header.is_control:
             return self._kept_marker(header, batch, rules, cleaned), 0
         if self._transactions.is_aborted(header):
@@ -347,7 +346,7 @@ class _Run:
     # ---- the swap
 
     def _mark_compacted(self) -> None:
-        """Leave the mark, once a run: that it is there does not say that the device has it."""
+        """Mark the log as compacted, once per run: an existing mark may not be synced."""
         if not self._is_marked:
             self._log.mark_compacted()
             self._is_marked = True

@@ -1,12 +1,11 @@
 """What compaction keeps: the newest offset of each key, and which records of a batch survive.
 
-A record stays if no newer one has its key. A tombstone (no value) stays for a while too: when its batch is
-first rewritten, the batch gets a delete horizon, the time from which on it may go, and every reader that is
-not further behind than `delete.retention.ms` sees it. Records without a key go. A batch that loses all its
-records stays as an empty one if its producer's newest sequence number is in it. What of transactions stays is
-decided with `cleaned_transactions`.
+A record stays if no newer record has its key. A tombstone (no value) stays for `delete.retention.ms`: when its batch
+is first rewritten, the batch gets a delete horizon, the time from which on it may be removed. Records without a key
+are removed. A batch that loses all its records stays as an empty one if it has its producer's newest sequence number.
+Transactions are handled with `cleaned_transactions`.
 
-What survives keeps its offset, timestamp and codec; a batch that loses nothing is copied byte for byte.
+Records keep their offset, timestamp and codec; a batch that loses nothing is copied byte for byte.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,10 +16,10 @@ from penstock.records.builder import build_batch
 from penstock.records.producer import ProducerEntry
 from penstock.records.record import Record
 
-# What an entry takes beside its key's bytes: two objects' heads, a number, and its share of the table.
+# Memory of an entry beside its key's bytes: two object headers, a number, and its share of the table.
 _ENTRY_OVERHEAD_BYTES = 49 + 32 + 104
 
-_NO_BATCH = -1  # where the last batch of a producer is that has none in its epoch
+_NO_BATCH = -1  # the last offset of a producer without a batch in its epoch
 
 
 class OffsetMap:
@@ -49,14 +48,14 @@ class OffsetMap:
 
 
 class Survivors(NamedTuple):
-    """A batch's records that stay, and what else decides how it is written."""
+    """The records of a batch that stay, and whether there are tombstones among them."""
 
     records: list[Record]
     has_tombstones: bool
 
 
 class CleaningRules:
-    """Decides for one run of compaction."""
+    """The decisions of one compaction run."""
 
     def __init__(
         self,
@@ -74,7 +73,7 @@ class CleaningRules:
         self._new_horizon_ms = now_ms + delete_retention_ms
 
     def keeps_unopened(self, header: BatchHeader) -> bool:
-        """Whether a batch stays as it is without a look at its records."""
+        """Whether a batch is kept without reading its records."""
         return header.base_offset >= self._offsets.end_offset
 
     def keeps_tombstones(self, header: BatchHeader) -> bool:
@@ -88,7 +87,7 @@ class CleaningRules:
         return not self._offsets.supersedes(record.key, record.offset)
 
     def rewrite(self, header: BatchHeader, survivors: Survivors) -> bytes | None:
-        """What to write for the batch: nothing (empty), another one, or, as None, the batch as it is."""
+        """The bytes to write for the batch: none (empty), a new batch, or None for the batch as it is."""
         needs_horizon = survivors.has_tombstones and header.delete_horizon_ms is None
         if not survivors.records:
             if self._is_last_of_its_producer(header):
@@ -100,12 +99,12 @@ class CleaningRules:
         return _rebuilt(header, survivors.records, horizon_ms=horizon_ms)
 
     def rewrite_marker(self, header: BatchHeader, record: Record, *, is_empty: bool) -> bytes | None:
-        """What to write for a marker, by whether anything of its transaction is left: as `rewrite`."""
+        """The same for a marker; `is_empty`: no batch of its transaction is left."""
         if not is_empty:
             return None
         if header.delete_horizon_ms is None:
             return _rebuilt(header, (record,), horizon_ms=self._new_horizon_ms)
-        # The marker alone may know the producer's epoch.
+        # The marker may be the only batch with the producer's epoch.
         known = self._last_batches.get(header.producer_id)
         if self._now_ms < header.delete_horizon_ms or known == (header.producer_epoch, _NO_BATCH):
             return None

@@ -1,6 +1,6 @@
-"""Looking at all of a segment, every checksum included: for what an index has lost, and for what has decayed.
+"""Scans of a whole segment, checksums included: to rebuild its indexes, and to find the extent of damage.
 
-Readers come here when something is wrong already. All of it may block, and may run in another thread.
+Used after a reader has met damage. All of it may block, and may run in another thread.
 """
 
 from collections.abc import Iterator
@@ -16,22 +16,22 @@ from penstock.storage.time_index import NO_TIMESTAMP, TimeEntry
 
 
 def checked_batches(segment: Segment) -> Iterator[tuple[int, BatchHeader]]:
-    """Every batch outside of known damage, its CRC checked. Ends with DamagedBatchError where that does not hold."""
+    """Every batch outside of known damage, its CRC checked. Ends with DamagedBatchError at new damage."""
     start, next_offset = 0, segment.base_offset
     for end, damage in [*((each.position, each) for each in segment.damage), (segment.size, None)]:
         expected = Expected(next_offset, segment.base_offset + RELATIVE_OFFSET_MAX + 1, leader_epoch=-1)
         for found in scan(segment.file, start, end=end, expected=expected):
             if isinstance(found, Invalid):
-                raise DamagedBatchError(segment.file.path, found.position, "no valid batch stands there")
+                raise DamagedBatchError(segment.file.path, found.position, "there is no valid batch")
             yield found.position, found.header
         if damage is not None:
             start, next_offset = damage.end, damage.next_offset
 
 
 def rebuild_index(segment: Segment, *, interval_bytes: int) -> None:
-    """Make both indexes again from the batches, in memory.
+    """Rebuild both indexes from the batches, in memory.
 
-    Every batch is checked: what damaged the one file may have damaged the other. DamagedBatchError: it has.
+    Every batch is checked, since its file may be damaged, too (DamagedBatchError).
     """
     rebuilt = segment.empty_index()
     largest = TimeEntry(NO_TIMESTAMP, segment.base_offset)
@@ -51,15 +51,16 @@ def rebuild_index(segment: Segment, *, interval_bytes: int) -> None:
 
 
 class NewDamage(NamedTuple):
-    """Damage that was not known, and all that a segment has with it."""
+    """A new damaged range, and all damaged ranges of its segment."""
 
     found: Damage
     of_segment: tuple[Damage, ...]
 
 
 def find_damage(segment: Segment, position: int, *, limit_offset: int) -> NewDamage | None:
-    """Which offsets are lost where no valid batch stands at `position`, and which bytes; None if none are, and whoever
-    said so was led astray. Offsets from `limit_offset` on are not the segment's.
+    """The range of offsets and bytes that is damaged at `position`; None if the batch there is valid.
+
+    Offsets from `limit_offset` on are not the segment's.
     """
     start, next_offset = 0, segment.base_offset
     for known in segment.damage:
@@ -71,11 +72,11 @@ def find_damage(segment: Segment, position: int, *, limit_offset: int) -> NewDam
         for _, header in headers(segment.file, start, end=position):
             next_offset = header.next_offset
     except DamagedBatchError as error:
-        # Here it begins; or a batch that is sound lies across `position`.
+        # The damage begins here; or a valid batch reaches over `position`.
         return find_damage(segment, error.position, limit_offset=limit_offset)
     limit_offset = min(limit_offset, segment.base_offset + RELATIVE_OFFSET_MAX + 1)
     expected = Expected(next_offset, limit_offset, leader_epoch=-1)
-    # The length may be what is wrong. Where what follows by another one is not sound up to the end, it may be right.
+    # The batch's length may be wrong: search without it. If not all of what follows is valid then, it may be right.
     findings = list(scan(segment.file, position, end=segment.size, expected=expected, believes_lengths=False))
     if not findings or not isinstance(findings[0], Invalid):
         return None
@@ -87,6 +88,6 @@ def find_damage(segment: Segment, position: int, *, limit_offset: int) -> NewDam
     behind = findings[1] if len(findings) > 1 else None
     until = behind.header.base_offset if isinstance(behind, Valid) else limit_offset
     damage = Damage(next_offset, max(until, next_offset), damaged.position, damaged.end, was_trusted=True)
-    # Where all that follows is sound, whoever found damage there was led astray by this one.
+    # If all that follows is valid, damage that was found there was an effect of this one.
     others = [known for known in segment.damage if known.position < position or not is_all]
     return NewDamage(damage, tuple(sorted((*others, damage), key=lambda each: each.position)))

@@ -1,15 +1,15 @@
-"""The data directory of a broker: who owns it, which logs lie in it, how far each is known to be safe.
+"""The data directory of a broker: its owner, its logs, and their offset checkpoints.
 
 One disk is one data directory. Next to the directories of the partitions it holds Kafka's files:
 `meta.properties`, the checkpoints of recovery points, start offsets, high watermarks and compaction,
-`.kafka_cleanshutdown` after a clean stop, and `.lock` while a broker runs; and whatever else somebody has put there,
-which is not touched. Some orders matter here. A deleted
-partition leaves the checkpoints before a new one of the same name can come, or the new one would be measured by
-the old one's recovery point. A recovery point or high watermark that has to go down goes down on disk before the
-log is cut, and a start that has gone up is on disk before the segments below it go.
+`.kafka_cleanshutdown` after a clean shutdown, and `.lock` while a broker runs. Other files are not touched.
 
-What says that it may block goes through `Work`, one call at a time. Where the directory itself fails, that is final:
-`storage.watched_disk` says what that means.
+The order of steps matters. A deleted partition is removed from the checkpoints before one of the same name is created,
+or the new one would get the old one's recovery point. A recovery point or high watermark is lowered on disk before the
+log is truncated, and a log start offset is raised on disk before the segments below it are deleted.
+
+Methods that may block run through `Work`, one at a time. A failure of the directory itself is final: see
+`storage.watched_disk`.
 """
 
 import json
@@ -45,7 +45,7 @@ CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 _CLEAN_SHUTDOWN_CONTENT = b'{"version":0,"brokerEpoch":-1}'
 UNKNOWN_PARTITIONS = "unknown-partitions"
 
-# What a directory remembers of its partitions: each checkpoint, and the attribute that has the same.
+# Each checkpoint, and the attribute with its offsets.
 _OFFSETS = {
     offset_checkpoints.RECOVERY_POINTS: "_recovery_points",
     offset_checkpoints.START_OFFSETS: "_start_offsets",
@@ -69,7 +69,7 @@ class DataDirectory:
         self.disk = disk
         self.meta = meta
         self.was_closed_cleanly = was_closed_cleanly
-        # As they were found, by their names alone: what is a partition of this broker, the metadata say.
+        # Found by their names; the metadata tell which are partitions of this broker.
         self.partitions = [found for found in map(partition_of, names) if found is not None]
         self.aside = {name: found for name in names if (found := aside_of(name)) is not None}
         self.problems: list[str] = []
@@ -91,9 +91,9 @@ class DataDirectory:
         in_cluster: bool | None = None,
         data_version_max: int = SUPPORTED[PENSTOCK_VERSION].highest,
     ) -> "DataDirectory":
-        """Take the directory, or say with a UserError why that cannot be: nothing has changed then. May block.
+        """Lock and open the directory; UserError if that is impossible, and nothing was changed then. May block.
 
-        `in_cluster` says whether the metadata are those of a cluster or are in the directory; None: nobody asks.
+        `in_cluster`: whether the metadata are in ZooKeeper or in the directory; None: not checked.
         """
         watched = WatchedDisk(disk, is_of_log=is_of_log)
         try:
@@ -117,7 +117,7 @@ class DataDirectory:
             names = watched.list("")
             was_closed_cleanly = CLEAN_SHUTDOWN in names
             directory = cls(watched, lock=lock, meta=meta, was_closed_cleanly=was_closed_cleanly, names=names)
-            # From here on a crash must not look like a clean stop.
+            # From here on a crash must not look like a clean shutdown.
             watched.remove(CLEAN_SHUTDOWN)
             watched.sync_dir("")
         except OSError as error:
@@ -129,13 +129,13 @@ class DataDirectory:
         return directory
 
     def set_data_version(self, data_version: int) -> None:
-        """Say which data version the directory is of from now on; older programs keep off. May block."""
+        """Record the data version of the directory; older programs refuse to open it then. May block."""
         self.meta = with_data_version(self.disk, self.meta, data_version)
 
     def _read(self, name: str) -> dict[TopicPartition, int]:
         offsets = offset_checkpoints.read_offsets(self.disk, name)
         if offsets is None:
-            self.problems.append(f"{name} is not readable; what it said is found out again from the logs")
+            self.problems.append(f"{name} is damaged: its offsets are derived from the logs again")
             return {}
         return offsets
 
@@ -150,8 +150,8 @@ class DataDirectory:
         producers: ProducerMemory,
         now_ms: int,
     ) -> Log:
-        """A new, empty log, of a partition that is forgotten. Where that fails, nothing of it is left."""
-        assert not self.remembers(partition), "it would be measured by its predecessor's offsets"
+        """Create an empty log for a partition that no checkpoint has. If that fails, nothing of it is left."""
+        assert not self.remembers(partition), "the new log would get its predecessor's offsets"
         try:
             return log_factory.create_log(
                 self.disk,
@@ -166,14 +166,14 @@ class DataDirectory:
             raise
 
     def take_back(self, partition: TopicPartition) -> None:
-        """Remove the directory of a log that was created just now, and has never held a record."""
+        """Remove the directory of a log that was just created and has no records."""
         with suppress(OSError):
             self.disk.remove_tree(str(partition))
 
     def open_log(
         self, partition: TopicPartition, *, config: LogConfig, producers: ProducerMemory, now_ms: int
     ) -> tuple[Log, RecoveryReport]:
-        """The log that is there, recovered after a crash. May block."""
+        """Open a log; it is recovered after a crash. May block."""
         return log_factory.open_log(
             self.disk,
             str(partition),
@@ -186,27 +186,25 @@ class DataDirectory:
         )
 
     def high_watermark(self, partition: TopicPartition) -> int:
-        """Below which everything was committed when it was last written down; a crash may have taken some of it."""
+        """The high watermark in the checkpoint; after a crash the log may end below it."""
         return self._high_watermarks.get(partition, 0)
 
     def remembers(self, partition: TopicPartition) -> bool:
-        """Whether a checkpoint names a partition, from whatever lay here under this name before."""
+        """Whether a checkpoint has a partition, perhaps an earlier one of the same name."""
         return any(partition in getattr(self, attribute) for attribute in _OFFSETS.values())
 
-    # ---- whose a directory is
+    # ---- directories of partitions
 
     def topic_id(self, name: str) -> TopicId:
-        """The topic that a directory is a partition of; the zero id where it does not say. May block."""
+        """The topic id of a partition's directory; the zero id if there is none. May block."""
         return read_topic_id(self.disk, name)
 
     def has_segments(self, name: str) -> bool:
-        """Whether a directory is more than a name. May block."""
+        """Whether a directory has segments. May block."""
         return has_segments(self.disk, name)
 
     def clear_blank(self, name: str) -> bool:
-        """Make a directory empty that holds no record and does not say whose it is; False if it is not like that.
-        May block.
-        """
+        """Empty a directory that has neither records nor a topic id; False if it has. May block."""
         try:
             if not is_blank(self.disk, name):
                 return False
@@ -217,8 +215,9 @@ class DataDirectory:
         return True
 
     def write_unknown(self, directories: list[str]) -> None:
-        """Leave a list of the partitions' directories that the metadata do not know, for `penstock log describe`. May
-        block.
+        """Write the list of partition directories that the metadata do not have, for `penstock log describe`.
+
+        May block.
         """
         content = json.dumps(directories, indent=1).encode()
         try:
@@ -229,11 +228,13 @@ class DataDirectory:
         except OSError as error:
             raise StorageError(f"cannot write {UNKNOWN_PARTITIONS}: {error}") from error
 
-    # ---- taking partitions out
+    # ---- removing partitions
 
     def set_aside(self, partitions: Mapping[TopicPartition, bytes], *, suffix: str = DELETE) -> list[str]:
-        """Take partitions out, whose logs are closed; with `DELETE`, names for `remove_deleted` to free later, with
-        `STRAY`, for good. Each comes with bytes that make its name another one than any before. May block.
+        """Rename the directories of partitions whose logs are closed, and sync; returns the new names. May block.
+
+        With `DELETE`, `remove_deleted` frees their space later; with `STRAY` they stay. Each partition comes with
+        bytes that make its new name unique.
         """
         assert suffix in (DELETE, STRAY)
         self.forget(frozenset(partitions))
@@ -250,9 +251,9 @@ class DataDirectory:
         return names
 
     def remove_deleted(self, name: str) -> None:
-        """Free the room of a deleted partition. May block."""
+        """Remove the files of a deleted partition. May block."""
         assert name.endswith(DELETE)
-        # What says whose it is goes last: what a crash leaves can be told apart from what is not ours.
+        # partition.metadata is removed last: after a crash the rest can be told from directories that are not ours.
         for each in self.disk.list(name) if self.disk.exists(name) else ():
             if each != PARTITION_METADATA:
                 with suppress(IsADirectoryError, PermissionError):  # a directory, which none of ours has
@@ -260,12 +261,12 @@ class DataDirectory:
         self.disk.remove_tree(name)
 
     def truncate(self, partition: TopicPartition, log: Log, offset: int) -> None:
-        """Cut a log's end, so that a crash at any moment finds no recovery point or start above it. May block."""
+        """Truncate a log; the checkpoints are lowered first, for a crash in between. May block."""
         self._lower(partition, truncation.end_after_truncation(log, offset))
         log.truncate_to(offset)
 
     def truncate_fully(self, partition: TopicPartition, log: Log, start_offset: int, *, now_ms: int) -> None:
-        """Drop all that a log has, and go on at `start_offset`, likewise. May block."""
+        """Truncate a log fully, to continue at `start_offset`, in the same order. May block."""
         self._lower(partition, start_offset)
         log.truncate_fully(start_offset, now_ms=now_ms)
 
@@ -283,7 +284,7 @@ class DataDirectory:
             self.write_high_watermarks()
 
     def forget(self, partitions: Collection[TopicPartition]) -> None:
-        """Take partitions out of the checkpoints. May block."""
+        """Remove partitions from the checkpoints. May block."""
         for name, attribute in _OFFSETS.items():
             known: dict[TopicPartition, int] = getattr(self, attribute)
             if any(partition in known for partition in partitions):
@@ -292,49 +293,49 @@ class DataDirectory:
                 try:
                     offset_checkpoints.write_offsets(self.disk, name, left)
                 except OSError as error:
-                    # The file still has them, and others may have changed the rest meanwhile: who comes again after
-                    # this finds them to be forgotten.
+                    # The file still has them, and the other offsets may have changed meanwhile: put them back, so that
+                    # the next call removes them.
                     kept = {partition: known[partition] for partition in partitions if partition in known}
                     setattr(self, attribute, {**kept, **getattr(self, attribute)})
                     raise StorageError(f"cannot write {name}: {error}") from error
 
-    # ---- how far all logs are safe
+    # ---- checkpoints
 
     def note_offsets(self, logs: Mapping[TopicPartition, Log]) -> None:
-        """Take the offsets of all logs, for the next `write_checkpoints`."""
+        """Collect the offsets of all logs for the next `write_checkpoints`."""
         for _ in self.note_offsets_stepwise(logs.items()):
             pass
 
     def note_offsets_stepwise(self, logs: Iterable[tuple[TopicPartition, Log]]) -> Iterator[None]:
-        """The same, on the loop, one log at each step. Nobody else may change what is noted before the last."""
+        """The same in steps of one log. The collected offsets must not be changed before the last step."""
         recovery_points, start_offsets = dict(self._recovery_points), dict(self._start_offsets)
         for partition, log in logs:
             recovery_points[partition] = log.checkpoint_offset
             start_offsets.pop(partition, None)
-            # Also where the first segment says the same: the device may not know yet that others are gone.
+            # Even if the first segment begins there: the removal of earlier segments may not be synced.
             if log.start_offset > 0:
                 start_offsets[partition] = log.start_offset
             yield
         self._recovery_points, self._start_offsets = recovery_points, start_offsets
 
     def write_checkpoints(self) -> None:
-        """Write down what `note_offsets` took. May block."""
+        """Write the checkpoints of recovery points and log start offsets. May block."""
         offset_checkpoints.write_offsets(self.disk, offset_checkpoints.RECOVERY_POINTS, self._recovery_points)
         self.write_start_offsets()
 
     def write_start_offsets(self) -> None:
-        """Write down where logs start, as `note_offsets` took it: before anything below is deleted. May block."""
+        """Write the checkpoint of log start offsets, before segments below them are deleted. May block."""
         offset_checkpoints.write_offsets(self.disk, offset_checkpoints.START_OFFSETS, self._start_offsets)
 
     def note_high_watermarks(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Take high watermarks, for the next `write_high_watermarks`."""
+        """Collect high watermarks for the next `write_high_watermarks`."""
         noted = {**self._high_watermarks, **offsets}
         if noted != self._high_watermarks:
             self._high_watermarks = noted
             self._has_new_high_watermarks = True
 
     def write_high_watermarks(self) -> None:
-        """Write down what `note_high_watermarks` took, if it is anything new. May block."""
+        """Write the checkpoint of high watermarks, if any has changed. May block."""
         if self._has_new_high_watermarks:
             offset_checkpoints.write_offsets(
                 self.disk, offset_checkpoints.HIGH_WATERMARKS, self._high_watermarks
@@ -342,9 +343,9 @@ class DataDirectory:
             self._has_new_high_watermarks = False
 
     def write_cleaner_offset(self, partition: TopicPartition, log: Log, offset: int) -> None:
-        """Compaction has come as far as `offset`. May block.
+        """Record in the checkpoint how far a log is compacted. May block.
 
-        The recovery point goes first: behind it, gaps between offsets would be taken for loss.
+        The recovery point is written first: a scan behind it would take gaps between offsets for damage.
         """
         self._recovery_points = {**self._recovery_points, partition: log.checkpoint_offset}
         offset_checkpoints.write_offsets(self.disk, offset_checkpoints.RECOVERY_POINTS, self._recovery_points)
@@ -354,11 +355,10 @@ class DataDirectory:
     # ---- stopping
 
     def close_cleanly(self, logs: Mapping[TopicPartition, Log]) -> NoRoomError | None:
-        """Put everything on the device, and leave the mark that spares the next start its scan. May block.
+        """Sync everything and write `.kafka_cleanshutdown`, so that the next start needs no recovery. May block.
 
-        If a log has failed, or fails now, the mark is not left: the next start looks at everything. So it is if a log
-        has damage for which that start may cut it: then it must not count as one that has all it had. The same if there
-        is no room on the disk for what that start would rely on; that comes back.
+        The file is not written if a log has failed or fails now, if a log has damage at which the next start may
+        truncate it, or if the disk is full: that error is returned.
         """
         usable = {partition: log for partition, log in logs.items() if log.failed is None}
         clean = len(usable) == len(logs) and not any(log.may_be_cut_at_damage for log in usable.values())
@@ -392,12 +392,12 @@ class DataDirectory:
         return problem
 
     def leave_as_found(self) -> None:
-        """Put the mark of the last clean stop back, before any log is opened: nothing has happened. May block."""
+        """Write `.kafka_cleanshutdown` again, before any log was opened: nothing has changed. May block."""
         if self.was_closed_cleanly:
             write_file_atomically(self.disk, CLEAN_SHUTDOWN, _CLEAN_SHUTDOWN_CONTENT)
 
     def close(self, logs: Mapping[TopicPartition, Log]) -> None:
-        """Let go of everything, without a mark."""
+        """Close all logs and release the lock, without `.kafka_cleanshutdown`."""
         for log in logs.values():
             log.close()
         self._lock.release()

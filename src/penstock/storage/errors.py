@@ -1,14 +1,14 @@
-"""What goes wrong below a log."""
+"""Errors of logs, segments and indexes."""
 
 from penstock.base.errors import StorageError
 
 
 class CorruptionError(StorageError):
-    """The log holds bytes at this place that nobody wrote. What lies elsewhere in it is still readable."""
+    """The log is damaged at this place. Other offsets can still be read."""
 
 
 class DamagedBatchError(CorruptionError):
-    """No valid batch stands at this position of a segment's file, where one should."""
+    """There is no valid batch at this position of a segment's file, where one should be."""
 
     def __init__(self, path: str, position: int, why: str) -> None:
         super().__init__(f"{path} is damaged at position {position}: {why}")
@@ -17,7 +17,7 @@ class DamagedBatchError(CorruptionError):
 
 
 class DamagedIndexError(CorruptionError):
-    """An index says what the batches do not bear out. It can be made again from them."""
+    """An index contradicts the batches. It can be rebuilt from them."""
 
     def __init__(self, path: str, why: str, *, base_offset: int) -> None:
         super().__init__(f"{path} is damaged: {why}")
@@ -25,8 +25,8 @@ class DamagedIndexError(CorruptionError):
 
 
 class LogFailedError(StorageError):
-    """The log met a disk error earlier and takes nothing more until the broker is started again."""
+    """The log is offline after a disk error: it rejects writes until the broker is restarted."""
 
 
 class NoRoomError(StorageError):
-    """The disk is full. What was to be written is not there, and the log goes on: there may be room later."""
+    """The disk is full. Nothing was written, and the log stays online: there may be space later."""

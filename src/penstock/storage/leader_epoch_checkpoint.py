@@ -1,8 +1,8 @@
-"""Which leader epoch began at which offset, and the file that keeps it.
+"""The leader epochs of a log: which epoch began at which offset, and their checkpoint file.
 
 `leader-epoch-checkpoint` is Kafka's: a version line, a line with the number of entries, then one line
-`<epoch> <start offset>` each. It is on the device before the recovery point that is written down passes the start of
-an epoch; what it misses after a crash is in the headers of the batches that are scanned anyway.
+`<epoch> <start offset>` each. It is synced before the recovery point in its checkpoint passes the start of an epoch;
+later epochs are found in the batches that a start after a crash scans anyway.
 """
 
 from bisect import bisect_right
@@ -33,8 +33,8 @@ class LeaderEpochs:
         self._entries = list(entries)
         self.latest_epoch = self._entries[-1].epoch if self._entries else UNKNOWN_EPOCH
         self.changed = False  # since the file was last written
-        self.changes = 0  # so many, by which a sync knows whether it covers them all
-        # From here on the file on the device may be wrong: after a crash batches have to tell. None: nowhere.
+        self.changes = 0  # counted, so that a sync knows whether it covers them all
+        # From here on the synced file may be wrong: after a crash, epochs are read from the batches. None: nowhere.
         self.unsafe_from: int | None = None
 
     @property
@@ -42,10 +42,10 @@ class LeaderEpochs:
         return list(self._entries)
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """What is written from `start_offset` on is of `epoch`."""
+        """Begin an epoch at `start_offset`."""
         if epoch <= self.latest_epoch:
             return
-        # An epoch under which nothing was written leaves no trace.
+        # An epoch without batches is dropped.
         kept = [entry for entry in self._entries if entry.start_offset < start_offset]
         self._replace([*kept, EpochEntry(epoch, start_offset)], wrong_from=start_offset)
 
@@ -65,26 +65,26 @@ class LeaderEpochs:
             return EpochEntry(epoch, log_end_offset)
         index = bisect_right(self._entries, epoch, key=_epoch)
         if not index:
-            # Older than anything kept: it ended where the oldest known one begins.
+            # Older than the oldest known epoch: it ended where that begins.
             return EpochEntry(epoch, self._entries[0].start_offset)
         return EpochEntry(self._entries[index - 1].epoch, self._entries[index].start_offset)
 
     def truncate_from(self, offset: int) -> None:
-        """Forget every epoch that began at `offset` or behind it."""
+        """Drop every epoch that began at `offset` or behind it."""
         if self._entries and self._entries[-1].start_offset >= offset:
             self._replace(
                 [entry for entry in self._entries if entry.start_offset < offset], wrong_from=offset
             )
 
     def truncate_before(self, offset: int) -> None:
-        """Forget what came before `offset`; the epoch that `offset` lies in now begins there."""
+        """Drop the epochs before `offset`; the epoch of `offset` begins there now."""
         index = bisect_right(self._entries, offset, key=_start_offset) - 1
         if index < 0 or (index == 0 and self._entries[0].start_offset == offset):
             return
         self._replace([EpochEntry(self._entries[index].epoch, offset), *self._entries[index + 1 :]])
 
     def _replace(self, entries: list[EpochEntry], *, wrong_from: int | None = None) -> None:
-        """`wrong_from` is where the file is wrong now; what lies before a log's start a start leaves out by itself."""
+        """`wrong_from`: the file is wrong from this offset on. (A start drops what lies below the log start offset.)"""
         self._entries = entries
         self.latest_epoch = entries[-1].epoch if entries else UNKNOWN_EPOCH
         self.changed = True
@@ -93,7 +93,7 @@ class LeaderEpochs:
             self.unsafe_from = wrong_from if self.unsafe_from is None else min(self.unsafe_from, wrong_from)
 
     def synced(self, changes: int) -> None:
-        """The device has the file with so many changes."""
+        """Note that the file with so many changes is synced."""
         if changes == self.changes:
             self.unsafe_from = None
 
@@ -119,7 +119,7 @@ def write_epochs(disk: Disk, directory: str, epochs: LeaderEpochs) -> File:
 
 
 def decode_epochs(content: bytes) -> LeaderEpochs | None:
-    """The epochs in a checkpoint file, or None if it is not whole."""
+    """The epochs in a checkpoint file, or None if it is damaged."""
     try:
         version, count, *lines = content.decode("ascii").split("\n")
         entries = [EpochEntry(*map(int, line.split(" "))) for line in lines[:-1]]

@@ -486,4 +486,4 @@ class Log:
 
 
 def _ignore_finding() -> None:
-    """Nothing: whoever needs the findings takes them."""
+    """Nothing: `take_findings` returns them."""

@@ -1,4 +1,4 @@
-"""Reading batches out of a row of segments, as `Log.read` promises. Runs on the loop and in other threads."""
+"""Reads batches from a list of segments, for `Log.read`. Runs on the event loop and in other threads."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -20,7 +20,7 @@ def read_batches(
     whole_first_batch: bool,
     cached_only: bool,
 ) -> Buffer | None:
-    """What lies from `offset` on in the first of `segments`, the log's last ones, that has anything there."""
+    """The batches from `offset` on, of the first of `segments` that has any. `segments` reach to the log's end."""
     for index, segment in enumerate(segments):
         if offset >= upto_offset or segment.base_offset >= upto_offset:
             return b""

@@ -1,10 +1,9 @@
-"""`meta.properties`: whose data directory this is, and which version of this program may read it.
+"""`meta.properties`: the cluster and broker that a data directory belongs to, and the version of its format.
 
-`penstock.data.version` is the level of the feature `penstock.version` that was finalised when the directory was written
-to last: an older program, which does not know that level, keeps off. `penstock.metadata` says where the metadata are
-that the directory's partitions belong to: in the directory, as those of a broker that is alone, or in the ZooKeeper of
-the cluster that `cluster.id` names. Where it is missing, an earlier version wrote the file, and what lies beside it
-tells.
+`penstock.data.version` is the level of the feature `penstock.version` that was finalised when the directory was last
+written to: an older program, which does not support that level, refuses to open it. `penstock.metadata` tells where
+the metadata of the partitions are: in the directory (`embedded`), or in the ZooKeeper of the cluster that `cluster.id`
+names. If it is missing, an earlier version wrote the file, and the other files decide.
 """
 
 from typing import NamedTuple
@@ -45,18 +44,18 @@ def read_or_create(
     in_cluster: bool | None = None,
     data_version_max: int = SUPPORTED[PENSTOCK_VERSION].highest,
 ) -> MetaProperties:
-    """What the directory says of itself; a new one is told. UserError if it is somebody else's or too new.
+    """Read the file, or create it in a new directory. UserError if it belongs to another broker, or is too new.
 
-    Without `cluster_id` any cluster is fine, and a new directory gets a new one. `in_cluster` is whether the broker is
-    one of a cluster; None: nobody asks. A new directory is of the first data version until it is known which one the
-    cluster has. May block.
+    Without `cluster_id` any cluster is accepted, and a new directory gets a new id. `in_cluster`: whether the broker is
+    part of a cluster; None: not checked. A new directory gets the first data version until that of the cluster is
+    known. May block.
     """
     try:
         found = _read(disk, data_version_max)
     except FileNotFoundError:
         if in_cluster is not None and has_metadata(disk):
             raise UserError(
-                f"the data directory has metadata of a broker that is alone ({METADATA}) and no {META_PROPERTIES}:"
+                f"the data directory has metadata of a standalone broker ({METADATA}) and no {META_PROPERTIES}:"
                 " restore that file from a backup, or choose another directory with --data-dir"
             ) from None
         if in_cluster is False:
@@ -86,7 +85,7 @@ def read_or_create(
 
 
 def _own_kind(disk: Disk, found: MetaProperties, in_cluster: bool) -> bool:
-    """Whether the directory is a cluster broker's; UserError unless that is what the broker is too."""
+    """Whether the directory belongs to a broker of a cluster; UserError if the broker is of the other kind."""
     of_cluster = found.in_cluster
     if of_cluster is None:
         of_cluster = in_cluster and not has_metadata(disk)
@@ -97,7 +96,7 @@ def _own_kind(disk: Disk, found: MetaProperties, in_cluster: bool) -> bool:
         )
     if in_cluster and not of_cluster:
         raise UserError(
-            f"the data directory belongs to a broker that is alone, whose metadata are in {METADATA}: start it without"
+            f"the data directory belongs to a standalone broker, whose metadata are in {METADATA}: start it without"
             " --zookeeper, or choose another directory with --data-dir"
         )
     if not in_cluster:
@@ -106,7 +105,7 @@ def _own_kind(disk: Disk, found: MetaProperties, in_cluster: bool) -> bool:
 
 
 def with_data_version(disk: Disk, meta: MetaProperties, data_version: int) -> MetaProperties:
-    """Have the directory say that it is of another data version. May block."""
+    """Record another data version. May block."""
     changed = meta._replace(data_version=data_version)
     if changed != meta:
         _write(disk, changed)
@@ -134,7 +133,7 @@ def _read(disk: Disk, data_version_max: int) -> MetaProperties:
 
 
 def _refuse_newer(values: dict[str, str], data_version_max: int) -> int:
-    """The directory's data version, which this program knows."""
+    """The directory's data version; UserError if this program does not support it."""
     kafka_version = values.get("version", _KAFKA_VERSION)
     data_version = values.get(_DATA_VERSION, str(LEVELS_BEFORE[PENSTOCK_VERSION]))
     too_new = (

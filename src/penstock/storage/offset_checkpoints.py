@@ -1,8 +1,7 @@
 """Kafka's checkpoint files: an offset for each of many partitions.
 
 A version line, a line with the number of entries, then one line `<topic> <partition> <offset>` each. They are
-replaced as a whole, so one that does not read back was not written by us, or the disk lost it; whoever asks
-then starts from nothing, which costs time and loses nothing.
+replaced as a whole. If one cannot be read, the caller starts without it, which costs time and loses nothing.
 """
 
 from collections.abc import Mapping
@@ -25,7 +24,7 @@ def encode_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
 
 
 def decode_offsets(content: bytes) -> dict[TopicPartition, int] | None:
-    """The offsets in a checkpoint file, or None if it is not whole."""
+    """The offsets in a checkpoint file, or None if it is damaged."""
     try:
         version, count, *lines = content.decode().split("\n")
         entries = [line.split(" ") for line in lines[:-1]]
@@ -37,7 +36,7 @@ def decode_offsets(content: bytes) -> dict[TopicPartition, int] | None:
 
 
 def read_offsets(disk: Disk, name: str) -> dict[TopicPartition, int] | None:
-    """A checkpoint file's offsets: none where there is no file, None where it is not whole. May block."""
+    """A checkpoint file's offsets: empty if there is no file, None if it is damaged. May block."""
     try:
         return decode_offsets(read_file(disk, name))
     except FileNotFoundError:
@@ -45,5 +44,5 @@ def read_offsets(disk: Disk, name: str) -> dict[TopicPartition, int] | None:
 
 
 def write_offsets(disk: Disk, name: str, offsets: Mapping[TopicPartition, int]) -> None:
-    """Replace a checkpoint file. Returns when it is on the device."""
+    """Replace and sync a checkpoint file. May block."""
     write_file_atomically(disk, name, encode_offsets(offsets))

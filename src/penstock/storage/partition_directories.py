@@ -1,11 +1,11 @@
-"""The directories of partitions below a data directory: what their names say, and whose they are.
+"""The directories of partitions in a data directory: their names and their topic ids.
 
     TOPIC-INDEX                     a partition
-    TOPIC-INDEX.UNIQUE-delete       one that was deleted or moved to other brokers, until its room is freed
-    TOPIC-INDEX.UNIQUE-stray        one that the metadata do not know, set aside because its name was needed
+    TOPIC-INDEX.UNIQUE-delete       a partition that was deleted or reassigned, until its files are removed
+    TOPIC-INDEX.UNIQUE-stray        one that the metadata do not have, renamed because its name was needed
 
-All names are Kafka's. A topic's name is cut where a name would be longer than file systems allow; what makes it unique
-and the index stay. Other directories are nobody's business here, whatever they are called.
+All names are Kafka's. The topic's part is shortened if a name would be longer than file systems allow. Other
+directories are ignored.
 """
 
 import re
@@ -26,7 +26,7 @@ _ASIDE = re.compile(rf"(.+-\d+)\.[0-9a-f]{{{2 * _UNIQUE_BYTES}}}({DELETE}|{STRAY
 
 
 class Aside(NamedTuple):
-    """What the name of a directory that was set aside says; the topic's name may be cut."""
+    """The parts of the name of a deleted or stray directory; the topic's name may be shortened."""
 
     partition: TopicPartition
     suffix: str
@@ -38,18 +38,18 @@ def partition_of(name: str) -> TopicPartition | None:
     if not dash or not topic or not (number.isascii() and number.isdecimal()):
         return None
     partition = TopicPartition(topic, int(number))
-    return partition if str(partition) == name else None  # else it has zeros in front: nobody's
+    return partition if str(partition) == name else None  # else it has leading zeros: not a partition's
 
 
 def aside_of(name: str) -> Aside | None:
-    """What was set aside under this name, if that is what it is called like."""
+    """The parts of a deleted or stray directory's name; None if the name has another form."""
     found = _ASIDE.fullmatch(name)
     partition = None if found is None else partition_of(found[1])
     return None if found is None or partition is None else Aside(partition, found[2])
 
 
 def aside_name(partition: TopicPartition, unique: bytes, suffix: str) -> str:
-    """What a partition's directory is called once it is set aside; `unique` is not used a second time."""
+    """The name of a deleted or stray partition's directory; `unique` must not be used a second time."""
     assert len(unique) == _UNIQUE_BYTES
     end = f"-{partition.partition}.{unique.hex()}{suffix}"
     room = _NAME_BYTES_MAX - len(end)
@@ -57,20 +57,20 @@ def aside_name(partition: TopicPartition, unique: bytes, suffix: str) -> str:
 
 
 def is_of_log(directory: str) -> bool:
-    """Whether a directory is a partition's, or was one's."""
+    """Whether a directory is that of a partition, deleted and stray ones included."""
     name = directory.partition("/")[0]
     return partition_of(name) is not None or aside_of(name) is not None
 
 
 def has_segments(disk: Disk, path: str) -> bool:
-    """Whether there is a directory that holds segments."""
+    """Whether a directory exists and has segments."""
     with suppress(FileNotFoundError, NotADirectoryError):
         return any(file_names.offset_in(name, file_names.LOG) is not None for name in disk.list(path))
     return False
 
 
 def read_topic_id(disk: Disk, path: str) -> TopicId:
-    """The topic whose partition a directory is, as partition.metadata says; the zero id where that is not whole."""
+    """The topic id in a directory's partition.metadata; the zero id if there is none."""
     try:
         return topic_id_in(read_file(disk, f"{path}/{file_names.PARTITION_METADATA}"))
     except (FileNotFoundError, NotADirectoryError):
@@ -78,7 +78,7 @@ def read_topic_id(disk: Disk, path: str) -> TopicId:
 
 
 def topic_id_in(content: bytes) -> TopicId:
-    """What partition.metadata says; the zero id where it is not whole."""
+    """The topic id in the content of partition.metadata; the zero id if there is none."""
     lines = content.decode("utf-8", "replace").split("\n")
     values = dict(line.split(": ", 1) for line in lines if ": " in line)
     try:
@@ -88,8 +88,9 @@ def topic_id_in(content: bytes) -> TopicId:
 
 
 def is_blank(disk: Disk, path: str) -> bool:
-    """Whether a directory holds nothing, or what a power cut leaves of a partition that was just being created: files
-    without a record, and none that says whose they are.
+    """Whether a directory is empty, or has only files of a log without records and without a topic id.
+
+    A power cut during the creation of a partition leaves such a directory.
     """
     listed = disk.list(path)
     return (

@@ -1,4 +1,4 @@
-"""Building the state of producers, and the indexes of aborted transactions, from the batches of a log."""
+"""Rebuilds producer state and transaction indexes from the batches of a log."""
 
 from penstock.base.buffers import Buffer
 from penstock.records.batch import BatchHeader
@@ -10,9 +10,9 @@ from penstock.storage.segment import Segment
 
 
 def replay_segment(segment: Segment, producers: ProducerMemory, *, from_offset: int) -> None:
-    """Replay every batch at or behind `from_offset`, passing over damage. May block.
+    """Replay every batch at or behind `from_offset`, skipping damage. May block.
 
-    Raises CorruptionError where batches that were trusted make no sense.
+    CorruptionError if batches are damaged that were not known to be.
     """
     segment.transaction_index.truncate_to(from_offset)
     for position, header in segment.undamaged_headers():
@@ -21,7 +21,7 @@ def replay_segment(segment: Segment, producers: ProducerMemory, *, from_offset: 
 
 
 def replay_found(segment: Segment, position: int, header: BatchHeader, producers: ProducerMemory) -> None:
-    """Replay one batch that lies in a segment's file. May block."""
+    """Replay one batch of a segment's file. May block."""
     if header.is_control:
         replay_control(segment, segment.file.read(position, header.size), header, producers)
     else:
@@ -29,7 +29,7 @@ def replay_found(segment: Segment, position: int, header: BatchHeader, producers
 
 
 def replay_control(segment: Segment, batch: Buffer, header: BatchHeader, producers: ProducerMemory) -> None:
-    """Replay a control batch; a marker's effect, if it has one, goes to the segment it lies in."""
+    """Replay a control batch; an abort marker is added to its segment's transaction index."""
     try:
         marker = read_marker(batch, header)
     except CorruptBatchError as error:

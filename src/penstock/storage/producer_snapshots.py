@@ -1,12 +1,13 @@
-"""Producer snapshots: what producers with an id had written when a segment began.
+"""Producer snapshots: the state of idempotent and transactional producers at the beginning of a segment.
 
 `<offset>.snapshot` is Kafka's: version 1, a CRC-32C of what follows, the number of entries, the entries.
 One is taken at the beginning of every segment but the first, and one at the end of the log when it is
 closed, so that a log that was closed cleanly has nothing to replay.
 
-Kafka's entries know the newest batch of a producer, and one that has several under way may repeat any of them: told
-that it is out of order, librdkafka gives up, and Java's producer sends it as a new one. So the earlier batches stand
-behind the entries, where Kafka does not look: their number, and each with its producer's id.
+Kafka's entries have only the newest batch of a producer, but a producer with several in-flight requests may retry any
+of them: after OUT_OF_ORDER_SEQUENCE_NUMBER librdkafka gives up, and Java's producer sends the batch as a new one. So
+the earlier batches are stored behind the entries, where Kafka does not read: their number, and each with its producer
+id.
 """
 
 from bisect import insort
@@ -33,18 +34,18 @@ _EARLIER = Struct(">qiiqqq")
 
 
 class ProducerMemory(Protocol):
-    """What a log needs of the state of its producers."""
+    """The producer state of a log."""
 
     def restore(self, entries: Sequence[ProducerEntry]) -> None:
-        """Forget everything, and know `entries` instead."""
+        """Replace the state by `entries`."""
         ...
 
     def replay(self, header: BatchHeader) -> None:
-        """A batch of a producer is in the log."""
+        """Apply a producer's batch that is in the log."""
         ...
 
     def replay_marker(self, header: BatchHeader, marker: Marker) -> AbortedTransaction | None:
-        """A marker is in the log; the transaction it aborted, if it did and that had written something here."""
+        """Apply a marker that is in the log; returns the aborted transaction, if it had batches in this log."""
         ...
 
     def entries(self) -> list[ProducerEntry]: ...
@@ -60,7 +61,7 @@ def encode_snapshot(entries: Sequence[ProducerEntry]) -> bytes:
 
 
 def decode_snapshot(content: bytes) -> list[ProducerEntry] | None:
-    """The entries of a snapshot, or None if it is not whole."""
+    """The entries of a snapshot, or None if it is damaged."""
     if len(content) < _HEAD.size:
         return None
     version, crc, count = _HEAD.unpack_from(content)
@@ -75,7 +76,7 @@ def decode_snapshot(content: bytes) -> list[ProducerEntry] | None:
 
 
 def _decode_earlier(content: bytes) -> dict[int, list[EarlierBatch]] | None:
-    """By producer; None if it is not whole. Snapshots of Kafka, and of earlier versions, end before it."""
+    """Earlier batches by producer; None if damaged. Snapshots of Kafka and of earlier versions have none."""
     found: defaultdict[int, list[EarlierBatch]] = defaultdict(list)
     if not content:
         return found
@@ -104,7 +105,7 @@ class ProducerSnapshots:
         return list(self._offsets)
 
     def take(self, offset: int, entries: Sequence[ProducerEntry]) -> list[File]:
-        """Write down the state before `offset`. What comes back has to be synced, then closed."""
+        """Write a snapshot of the state at `offset`. Returns open files to be synced, then closed."""
         path = self._file_path(offset)
         self._disk.remove(path)
         file = self._disk.open(path, create=True)
@@ -119,7 +120,7 @@ class ProducerSnapshots:
         return [file]
 
     def restore(self, producers: ProducerMemory, *, upto_offset: int) -> int:
-        """Go back to the newest whole snapshot not above `upto_offset`; the offset from which to replay."""
+        """Load the newest undamaged snapshot not above `upto_offset`; returns the offset to replay from."""
         for offset in reversed(self._offsets):
             if offset > upto_offset:
                 continue
@@ -138,7 +139,7 @@ class ProducerSnapshots:
         self._drop([known for known in self._offsets if known < offset])
 
     def drop_strays(self, bases: Collection[int]) -> None:
-        """Keep those at the beginning of a segment, and the newest."""
+        """Drop all but those at the beginning of a segment and the newest."""
         self._drop([known for known in self._offsets[:-1] if known not in bases])
 
     def _drop(self, offsets: Sequence[int]) -> None:

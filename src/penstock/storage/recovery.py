@@ -1,27 +1,26 @@
-"""Opening a log: what is trusted, what is checked, what is rebuilt and what is cut.
+"""Opening a log: what is trusted, checked, rebuilt and truncated.
 
-After a clean stop nothing is scanned: the indexes lead to the last few batches, and those give the end.
+After a clean shutdown nothing is scanned: the indexes lead to the last few batches, and those give the log end offset.
 
 After a crash:
 - What lies below the recovery point was synced and is trusted, together with the indexes of segments that
-  end before it. Their sizes are looked at, and an index that cannot be right is rebuilt.
-- From the recovery point on every batch is checked, CRC included, and all indexes are made anew.
-- A torn tail is cut: invalid bytes (a partial batch, zeros, anything) at or behind the recovery point with
-  no valid batch behind them, in this segment or a later one. Nobody was promised these: with
-  `flush.messages=1` an answer means that the recovery point, as the running broker knew it, had passed.
+  end before it. Their sizes are checked, and an index that cannot be right is rebuilt.
+- From the recovery point on every batch is checked, CRC included, and all indexes are rebuilt.
+- A torn tail is truncated: invalid bytes (a partial batch, zeros, anything) at or behind the recovery point with
+  no valid batch behind them, in this segment or a later one. They were never acknowledged as durable: with
+  `flush.messages=1` a produce request is answered after the recovery point of the running broker has passed.
 - But the recovery point on disk is older than that. Invalid bytes with valid batches behind them may have
-  been answered for, and so may what follows. Neither is cut or jumped over: the range stays in the log as
+  been acknowledged, and so may the batches that follow. Neither is truncated or skipped: the range stays in the log as
   damage, reads in it raise CorruptionError (CORRUPT_MESSAGE to clients), reads elsewhere work. A follower
-  can fetch it again; on a sole replica a person decides (DeleteRecords moves the start past it).
-  But a log that is of use as a whole only, as a coordinator's is (`ends_at_damage`), is cut there, and so is one
-  whose other replicas have what follows; if it is the beginning that is missing, nothing stays. The same as for
-  bytes in the middle holds for those missing below the recovery point: their offsets are damage, and are never
-  given out a second time.
-- If records were deleted up to an offset that the log does not reach any more, it goes on, empty, from there.
+  can fetch it again; on a sole replica an administrator decides (DeleteRecords moves the log start offset past it).
+  A log that is useful only without gaps, such as a coordinator's (`ends_at_damage`), is truncated there, and so is one
+  whose other replicas have what follows; if its beginning is missing, it becomes empty. Bytes that are missing below
+  the recovery point are treated in the same way: their offsets are damage, and are never assigned again.
+- If records were deleted up to an offset that the log does not reach any more, it continues, empty, from there.
 - A gap between two segments of a log that was never compacted is damage without bytes.
-- Producer state is the newest whole snapshot at or below the recovery point and every header behind it, and so
-  are the indexes of aborted transactions: one that makes no sense is made again from the batches. Leader epochs
-  are the checkpoint up to the recovery point and the headers behind it.
+- Producer state is the newest undamaged snapshot at or below the recovery point and every batch behind it. A damaged
+  transaction index is rebuilt from the batches. Leader epochs are those of the checkpoint up to the recovery point,
+  and those of the batches behind it.
 """
 
 from collections.abc import Collection
@@ -49,7 +48,7 @@ _SMALL_SEGMENT_BYTES = 16 << 10
 
 @dataclass(slots=True)
 class RecoveryReport:
-    """What opening a log found wrong, and did about it."""
+    """The problems found when a log was opened, and what was done about them."""
 
     path: str
     cut_bytes: int = 0
@@ -57,7 +56,7 @@ class RecoveryReport:
     rebuilt_indexes: int = 0
     rebuilt_epochs: bool = False
     rebuilt_aborted: bool = False
-    distrusted: str | None = None  # why a log that was closed cleanly was checked all the same
+    distrusted: str | None = None  # why a log that was closed cleanly was recovered
     checked_batches: int = 0
     damage: list[Damage] = field(default_factory=list)
 
@@ -65,7 +64,9 @@ class RecoveryReport:
         """One sentence each, for the broker's log."""
         said = []
         if self.distrusted is not None:
-            said.append(f"{self.path} was closed cleanly, and is checked as after a crash: {self.distrusted}")
+            said.append(
+                f"{self.path} was closed cleanly, but is recovered as after a crash: {self.distrusted}"
+            )
         if self.cut_bytes or self.removed_segments:
             said.append(
                 f"{self.path}: cut a torn tail of {self.cut_bytes} bytes"
@@ -81,13 +82,13 @@ class RecoveryReport:
         if self.rebuilt_epochs:
             said.append(f"{self.path}: rebuilt the leader epochs from the batches")
         if self.rebuilt_aborted:
-            said.append(f"{self.path}: rebuilt a damaged index of aborted transactions from the batches")
+            said.append(f"{self.path}: rebuilt a damaged transaction index from the batches")
         return said
 
 
 @dataclass(slots=True)
 class OpenedLog:
-    """The state a log begins with."""
+    """The initial state of a log."""
 
     topic_id: TopicId
     segments: list[Segment]
@@ -112,7 +113,7 @@ def load_log(
     clean: bool,
     now_ms: int,
 ) -> OpenedLog:
-    """Open what lies at `path`. OSError where the disk fails; everything else is said above."""
+    """Load the log at `path`, by the rules above. OSError if the disk fails."""
     found = temporary_files.tidy(disk, path, start_offset=log_start_offset)
     report = RecoveryReport(path)
     opened = OpenedLog(
@@ -128,7 +129,7 @@ def load_log(
         report=report,
     )
     if not opened.segments:
-        # Whatever there was is gone; offsets that were synced are not given out again.
+        # All segments are gone; offsets that were synced are not assigned again.
         base_offset = max(log_start_offset, recovery_point)
         opened.segments = [Segment.create(disk, path, base_offset, now_ms=now_ms)]
     opened.start_offset = max(log_start_offset, opened.segments[0].base_offset)
@@ -149,7 +150,7 @@ def load_log(
         opened.unsynced_directories = (path, path.rpartition("/")[0])
     metadata = f"{path}/{file_names.PARTITION_METADATA}"
     if not opening.clean and disk.exists(metadata):
-        # Whoever created the log may have died before its first sync; without its id a log is nobody's.
+        # The broker may have crashed before the log's first sync; without its topic id the log would be a stray one.
         opened.unsynced_files.append(disk.open(metadata))
     return opened
 
@@ -178,14 +179,14 @@ class _Opening:
         self.opened = opened
         self.report = opened.report
         self.now_ms = now_ms
-        # The mark outlives the policy; a log that somebody else compacted has none.
+        # The mark stays when the policy changes; a log that Kafka compacted has none.
         self.was_compacted = config.compact or disk.exists(f"{path}/{file_names.COMPACTED}")
         self.clean = False
 
-    # ---- after a clean stop
+    # ---- after a clean shutdown
 
     def trust_everything(self, indexed: Collection[int]) -> bool:
-        """Take the files at their word; False if they contradict themselves, or damage is known."""
+        """Find the log end offset by the indexes; False if files contradict each other, or damage is known."""
         segments = self.opened.segments
         unindexed = [segment for segment in segments if segment.size and segment.base_offset not in indexed]
         if unindexed:
@@ -200,7 +201,7 @@ class _Opening:
         return next_offset <= self.opened.recovery_point
 
     def _wake(self, active: Segment) -> int:
-        """Make the last segment grow again, and find its end from what its indexes know."""
+        """Make the last segment ready to grow, and find its end by its indexes."""
         active.created_ms = self.now_ms
         if not active.size:
             active.index = SegmentIndex(self.disk, self.path, active.base_offset)
@@ -208,7 +209,7 @@ class _Opening:
             return active.base_offset
         next_offset = active.base_offset
         if active.size <= _SMALL_SEGMENT_BYTES:
-            # Read as a whole, and indexed again: cheaper than to open two index files, and to wonder about them.
+            # Read as a whole and indexed again: cheaper than to open and check two index files.
             active.begin_indexing()
             for at, header in headers(active.file, 0, end=active.size):
                 active.note(header, at, self.config)
@@ -232,7 +233,7 @@ class _Opening:
     # ---- after a crash
 
     def check_from(self, trusted_upto: int, *, recovery_point: int) -> None:
-        """Find the end of the log, taking at its word only what lies below `trusted_upto`."""
+        """Scan for the end of the log, and check everything above `trusted_upto`."""
         opened, report = self.opened, self.report
         check = RecoveryScan(
             self.disk,
@@ -247,7 +248,7 @@ class _Opening:
         opened.unsynced_files += check.unsynced_files
         active = opened.segments[-1]
         if active.damage and active.damage[-1].end == active.size:
-            # Nothing is put behind damage in the same file: it might have no bytes there to tell it apart.
+            # Nothing is appended behind damage in the same file: damage without bytes could not be told apart.
             if active.is_growing:
                 opened.unsynced_files += active.retire()
             opened.segments.append(
@@ -268,18 +269,18 @@ class _Opening:
         ]
 
     def has_lost_its_beginning(self, start_offset: int) -> bool:
-        """Whether a power cut has taken the names of the first segments, in a log that ends at such a hole.
+        """Whether a power cut has lost the names of the first segments, in a log with `ends_at_damage`.
 
-        Where a log starts is written down before anything below is deleted, so it did not lose them otherwise.
+        The log start offset is written before segments below it are deleted, so nothing else can have removed them.
         """
         opened = self.opened
         never_synced = opened.recovery_point <= start_offset
         return self.config.ends_at_damage and never_synced and opened.segments[0].base_offset > start_offset
 
     def start_over(self, start_offset: int) -> None:
-        """Records were deleted up to beyond what the crash left: the log goes on empty, where they ended.
+        """Continue with an empty log at `start_offset`, up to which records were deleted before the crash.
 
-        The offsets below were given out, and read; a consumer that has seen them looks further on.
+        The offsets below were assigned, and consumers may have read them.
         """
         opened = self.opened
         for segment in opened.segments:
@@ -290,12 +291,12 @@ class _Opening:
         opened.start_offset = opened.end_offset = start_offset
         self.report.damage = []
 
-    # ---- what is known besides the batches
+    # ---- leader epochs and producer state
 
     def restore_state(self, producers: ProducerMemory, *, known_upto: int) -> int | None:
-        """Leader epochs and producers as the files had them below `known_upto`, and batches from there on.
+        """Restore leader epochs and producer state: from the files below `known_upto`, from the batches behind it.
 
-        If that meets batches that were trusted and make no sense, the base of their segment comes back.
+        Returns the base offset of a segment if its batches, which were trusted, are damaged.
         """
         opened = self.opened
         known_upto = min(known_upto, opened.end_offset)
@@ -307,7 +308,7 @@ class _Opening:
         producers_from = opened.snapshots.restore(producers, upto_offset=min(broken, default=known_upto))
         start = min(epochs_from, producers_from)
         ends = [segment.base_offset for segment in opened.segments[1:]] + [opened.end_offset]
-        # The device may have kept what its index says of markers, and not the markers.
+        # After a power cut the index may have entries of markers that were lost.
         opened.segments[-1].transaction_index.truncate_to(opened.end_offset)
         for segment, end_offset in zip(opened.segments, ends, strict=True):
             if end_offset <= start:
@@ -324,19 +325,19 @@ class _Opening:
             except CorruptionError:
                 return segment.base_offset
         if not epochs_from:
-            opened.epochs.unsafe_from = None  # the next start, too, finds that the file says nothing
+            opened.epochs.unsafe_from = None  # the next start, too, finds the file unusable
         for segment in opened.segments[:-1]:
             opened.unsynced_files += segment.write_transaction_index()
         return None
 
     def _read_epochs(self, known_upto: int) -> int:
-        """Take the checkpoint as far as it is to be trusted; the offset from which batches have to tell."""
+        """Load the checkpoint below `known_upto`; returns the offset from which epochs are read from the batches."""
         opened = self.opened
         opened.epochs = LeaderEpochs()
         try:
             epochs = decode_epochs(read_file(self.disk, f"{self.path}/{file_names.LEADER_EPOCHS}"))
         except FileNotFoundError:
-            # A log that was closed cleanly has none only if no batch ever bore an epoch.
+            # A log that was closed cleanly has none only if no batch ever had an epoch.
             return known_upto if self.clean else 0
         if epochs is None:
             self.report.rebuilt_epochs = True

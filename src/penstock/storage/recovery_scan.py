@@ -1,6 +1,6 @@
-"""The check of a log's segments after a crash: finds its end, its torn tail, and damage within.
+"""The scan of a log's segments after a crash: finds the log's end, its torn tail, and damage within.
 
-The rules, and why they are these, are in `recovery`.
+`recovery` has the rules and their reasons.
 """
 
 from typing import NamedTuple
@@ -20,7 +20,7 @@ _OFFSET_MAX = (1 << 63) - 1
 
 
 class _Hole(NamedTuple):
-    """Bytes without a valid batch; what they mean is known when something valid follows, or nothing does."""
+    """Bytes without a valid batch: damage if a valid batch follows, else a torn tail."""
 
     segment: Segment
     position: int
@@ -28,7 +28,7 @@ class _Hole(NamedTuple):
 
 
 class RecoveryScan:
-    """Walks the segments of a log in order, and then says where the log ends."""
+    """Scans the segments of a log in order and finds where the log ends."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class RecoveryScan:
         recovery_point: int,
         trusted_upto: int,
     ) -> None:
-        """Below `recovery_point` all was synced; only what lies below `trusted_upto` is taken at its word."""
+        """Everything below `recovery_point` was synced; batches below `trusted_upto` are not checked."""
         self._disk = disk
         self._segments = segments
         self._config = config
@@ -63,7 +63,7 @@ class RecoveryScan:
         return self._next_offset
 
     def run(self) -> list[Segment]:
-        """Check everything; what comes back is the segments that stay, the last of them ready to grow."""
+        """Scan all segments; returns those that stay, the last of them ready to grow."""
         bases = [segment.base_offset for segment in self._segments]
         for index, segment in enumerate(self._segments):
             if index:
@@ -92,7 +92,7 @@ class RecoveryScan:
             self._holes.append(_Hole(previous, previous.size, previous.size))
 
     def _trust(self, segment: Segment, following: int) -> bool:
-        """Take a synced segment as it is, unless its index cannot be right."""
+        """Accept a synced segment without a scan; False if its index is damaged."""
         try:
             self._require_possible_index(segment, following)
             next_offset, leader_epoch = self._next_offset, self._leader_epoch
@@ -128,14 +128,14 @@ class RecoveryScan:
             raise CorruptionError(f"{segment.path(file_names.TIME_INDEX)} points outside of its segment")
 
     def _require_indexed(self, segment: Segment, position: int, header: BatchHeader) -> None:
-        """A batch behind the last entries of both indexes must be one they could leave out."""
+        """Raise CorruptionError if both indexes should have an entry for this batch, and have none."""
         if not segment.index.offsets.entry_count and position > self._config.index_interval_bytes:
             raise CorruptionError(f"{segment.path(file_names.INDEX)} has lost its entries")
         if header.max_timestamp > segment.index.times.last().timestamp and header.record_count:
             raise CorruptionError(f"{segment.path(file_names.TIME_INDEX)} has lost its last entry")
 
     def _check(self, segment: Segment, following: int | None) -> None:
-        """Check every batch that is not to be trusted, and index the segment anew."""
+        """Check every batch above `trusted_upto`, and rebuild the segment's indexes."""
         segment.begin_indexing()
         segment.damage = ()
         limit_offset = _OFFSET_MAX if following is None else following
@@ -157,12 +157,12 @@ class RecoveryScan:
 
     @property
     def _has_ended(self) -> bool:
-        """Whether what follows is given up: a hole that was never synced, in a log that goes on before it."""
+        """Whether the log ends at a hole that was never synced (`ends_at_damage`): what follows is dropped."""
         never_synced = bool(self._holes) and self._next_offset >= self._recovery_point
         return never_synced and self._config.ends_at_damage
 
     def _walk_trusted_part(self, segment: Segment, limit_offset: int) -> int:
-        """Index what is to be trusted from headers alone; return where that ends."""
+        """Index the trusted batches by their headers alone; returns where they end."""
         position = 0
         if segment.base_offset >= self._trusted_upto:
             return position
@@ -177,7 +177,7 @@ class RecoveryScan:
                     return position
                 before = at, header
         except CorruptionError:
-            # It may be the length of the batch before that is wrong, and led astray.
+            # The length of the batch before may be wrong, and have led to a wrong position.
             if before is None or not _holds(segment, *before):
                 return position
         if before is not None:
@@ -188,8 +188,8 @@ class RecoveryScan:
     def _accept(self, segment: Segment, position: int, header: BatchHeader) -> None:
         after_hole = bool(self._holes)
         self._settle_holes(segment, header.base_offset)
-        # Behind damage there is always an entry: who does not know of the damage, because the log's start is
-        # behind it now and nobody scans it any more, cannot walk there from the batches before it.
+        # The batch behind damage always gets an index entry: a later start with a log start offset behind the damage
+        # does not scan it, and could not walk over it from the batches before.
         segment.note(header, position, self._config, force_entry=after_hole and position > 0)
         self._next_offset = header.next_offset
         self._leader_epoch = max(self._leader_epoch, header.leader_epoch)
@@ -197,7 +197,7 @@ class RecoveryScan:
         self._last_valid_end = position + header.size
 
     def _settle_holes(self, segment: Segment, valid_offset: int) -> None:
-        """Something valid follows: the holes before it are damage."""
+        """Record the holes before a valid batch as damage."""
         for hole in self._holes:
             if hole.segment is segment:
                 until = valid_offset
@@ -206,7 +206,7 @@ class RecoveryScan:
             if until > max(self._next_offset, hole.segment.base_offset) or hole.segment is segment:
                 self._add_damage(hole, until)
             else:
-                # No offset is missing: a tail that an earlier start had cut, and a crash brought back.
+                # No offset is missing: a tail that an earlier start had truncated, and that a crash brought back.
                 self._cut(hole.segment, hole.position)
         self._holes = []
 
@@ -224,7 +224,7 @@ class RecoveryScan:
     # ---- the end
 
     def _cut_tail(self) -> list[Segment]:
-        """Nothing valid is left: cut the torn tail, or keep it as damage where it was synced once."""
+        """Truncate the torn tail, or keep it as damage if it had been synced."""
         last = self._last_valid
         kept = self._segments[: self._segments.index(last) + 1]
         behind = self._segments[len(kept) :]
@@ -232,7 +232,7 @@ class RecoveryScan:
             self._add_damage(_Hole(last, self._last_valid_end, last.size), self._recovery_point)
             self._next_offset = self._recovery_point
         elif not self._holes and len(behind) == 1:
-            # The log had just been rolled: an empty segment at its end is as it should be.
+            # The log had just been rolled: its last segment is empty.
             self._next_offset = behind[0].base_offset
             return self._segments
         else:

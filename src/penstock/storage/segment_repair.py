@@ -1,7 +1,7 @@
-"""Mending a segment: what has decayed is replaced by the same batches as another replica has them.
+"""Repairs a segment: damaged batches are replaced by the same batches of another replica.
 
-The segment is written again, with sound batches where the damage was, and swapped in as compaction does it. Nothing is
-cut off: as long as no replica has what is missing, everything else stays as it is.
+The segment is written again, with valid batches in the place of the damage, and swapped in as compaction does it.
+Nothing is truncated: as long as no replica has the missing batches, all others stay.
 """
 
 from collections.abc import Mapping
@@ -23,9 +23,9 @@ _COPY_BYTES = 1 << 20
 async def repair_segment(
     log: Log, disk: Disk, segment: Segment, sound: Mapping[Damage, bytes], *, work: Work, now_ms: int
 ) -> bool:
-    """Put the batches in `sound`, some for each damage of a closed segment, where they belong.
+    """Replace each damaged range of a closed segment by the batches that `sound` has for it.
 
-    False if the segment is not the same any more, or has more damage. OSError: the log is as before.
+    False if the segment has changed meanwhile, or has more damage. OSError: the log is as before.
     """
     truncations, size, damage = log.truncations, segment.size, segment.damage
     if set(sound) != set(damage):
@@ -53,7 +53,7 @@ async def repair_segment(
                 before_swap=before_swap,
             )
     except DamagedBatchError:
-        pass  # it has more; whoever reads it next finds that
+        pass  # it has more damage, which the next read finds
     except BaseException:
         if mended not in log.segments:
             discard(mended, disk)

@@ -1,7 +1,7 @@
-"""Putting one segment where others were, so that a crash at any moment finds the old ones or the new one.
+"""Replaces segments by a new one, so that a crash at any moment finds the old ones or the new one.
 
 1  sync <base>.log.cleaned and its indexes                        a crash: the files are removed
-2  rename them to .swap, the .log last; sync the directory        from here on the start finishes the swap
+2  rename them to .swap, the .log last; sync the directory        from here on the next start completes the swap
 3  rename the old ones to .deleted; sync the directory
 4  rename .swap to the final names
 """
@@ -26,10 +26,10 @@ async def swap_in(
     is_current: Callable[[], bool],
     before_swap: Callable[[], None],
 ) -> bool:
-    """Replace the neighbouring segments `old` by `new`, which was written with the suffix .cleaned and still grows.
+    """Replace the adjacent segments `old` by `new`, which was written with the suffix .cleaned and still grows.
 
-    `before_swap` is called off the loop when `new` is on the device. False if the log is not as it was any more, as
-    `is_current` says: then `new` is gone.
+    `before_swap` is called in a worker thread when `new` is synced. False if the log has changed meanwhile, as
+    `is_current` tells: then `new` is removed.
     """
     files = [new.file, *new.retire()]
 
@@ -55,7 +55,7 @@ async def swap_in(
         await work.run(lambda: disk.sync_dir(log.path))
         new.move_to("")
     except OSError as error:
-        log.fail(f"a segment could not be swapped in: {error}")  # the next start does
+        log.fail(f"cannot swap in a segment: {error}")  # the next start completes it
         raise
     return True
 

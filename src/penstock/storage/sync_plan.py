@@ -11,13 +11,16 @@ from typing import NamedTuple
 from penstock.storage.segment import Segment
 from penstock.world.disk import Disk, File
 
-NOT_COVERED = -1  # by a plan: leader epochs for which there was no room
+NOT_COVERED = -1  # a plan without the leader epochs, for which the disk was full
 
 _GONE = (errno.ENOENT, errno.EBADF)
 
 
 class SyncPlan(NamedTuple):
-    """What to sync to make all below `target_offset` safe. `run` blocks; then `Log.synced` takes it."""
+    """The files and directories to sync so that all below `target_offset` is durable.
+
+    `run` blocks; then the plan is passed to `Log.synced`.
+    """
 
     target_offset: int
     files: tuple[File, ...]
@@ -27,12 +30,12 @@ class SyncPlan(NamedTuple):
     epoch_changes: int = NOT_COVERED  # of the leader epochs, before their file was last written
 
     def run(self, disk: Disk) -> None:
-        """Sync it all; OSError means that the log has failed for good."""
+        """Sync all; OSError means that the log has failed for good."""
         for file in self.files:
             try:
                 file.sync()
             except OSError as error:
-                # Removed by retention or a cut while the plan was under way: nothing in it matters any more.
+                # Removed by retention or truncation meanwhile: its content is not needed any more.
                 if error.errno not in _GONE:
                     raise
         for directory in self.directories:
@@ -48,10 +51,10 @@ class UnsyncedFiles:
         self, path: str, *, segments: list[Segment], files: list[File], directories: tuple[str, ...]
     ) -> None:
         self._path = path
-        # Closed ones, and after how many changes of names each was closed: a plan that was made earlier may name
-        # the same file, from when it was the active segment's, and says nothing about what came to it later.
+        # Closed segments, and after how many name changes each was closed: an earlier plan may have the same file as
+        # the active segment's, and does not cover what was appended later.
         self._segments = [(0, segment) for segment in segments]
-        self._files = files  # indexes, snapshots and the like: ours to close once they are synced
+        self._files = files  # indexes, snapshots and others: closed here once they are synced
         self._directories = directories
         self._name_changes = 0
 

@@ -1,7 +1,7 @@
-"""What a stop in the middle of something leaves in a partition's directory, and how it is finished or undone.
+"""Files that a crash in the middle of an operation leaves in a partition's directory, and how that is completed.
 
 .deleted, .cleaned, .tmp    removed
-.swap                       compaction had committed: the swap is finished, and what it replaces removed
+.swap                       compaction had committed: the swap is completed, and the replaced segments are removed
 an index without its .log   removed
 """
 
@@ -17,18 +17,18 @@ _UNFINISHED = (file_names.DELETED, file_names.CLEANED, ".tmp")
 
 
 class FoundFiles(NamedTuple):
-    """What a partition's directory holds once it is tidy."""
+    """The files of a partition's directory after the clean-up."""
 
     bases: list[int]  # of the segments, sorted
     indexed: frozenset[int]  # bases that have both index files
-    aborted: frozenset[int]  # bases that have an index of aborted transactions
+    aborted: frozenset[int]  # bases that have a transaction index
     aborted_sums: frozenset[int]  # bases that have the checksum of one
     snapshots: list[int]
-    changed: bool  # whether anything had to be tidied
+    changed: bool  # whether anything had to be cleaned up
 
 
 def tidy(disk: Disk, path: str, *, start_offset: int) -> FoundFiles:
-    """Finish or undo what was under way, and list the rest. May block."""
+    """Complete or undo interrupted operations, and list the files. May block."""
     listed = disk.list(path)
     swapped = [name for name in listed if name.endswith(file_names.SWAP)]
     unfinished = [name for name in listed if name.endswith(_UNFINISHED)]
@@ -88,7 +88,7 @@ def _finish_swaps(disk: Disk, path: str, swapped: list[str]) -> None:
 
 
 def _remove_replaced(disk: Disk, path: str, base: int) -> None:
-    """Remove the segments whose batches the one about to be swapped in holds now."""
+    """Remove the segments that the one about to be swapped in replaces."""
     file = disk.open(f"{path}/{file_names.file_name(base, file_names.LOG + file_names.SWAP)}")
     next_offset = base
     for _, header in headers(file, 0, end=file.size):

@@ -1,7 +1,6 @@
-"""Looking for records by timestamp, as ListOffsets needs it. All of it may block.
+"""Finds records by timestamp, for ListOffsets. All of it may block.
 
-The time indexes lead to a batch; only that one is opened. A batch that cannot be opened raises
-CorruptionError.
+The time indexes lead to a batch; only that one is decompressed. A batch that cannot be read raises CorruptionError.
 """
 
 from collections.abc import Iterator
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class FoundRecord(NamedTuple):
-    """A record's place, with the leader epoch of its batch."""
+    """A record's offset and timestamp, with the leader epoch of its batch."""
 
     timestamp: int
     offset: int
@@ -32,7 +31,7 @@ def first_at_or_after(log: "Log", timestamp: int) -> FoundRecord | None:
         if segment.largest_time().timestamp < timestamp:
             continue
         entry = segment.time_floor(timestamp - 1)
-        # Everything up to the entry's offset is older than `timestamp`.
+        # All records up to the entry's offset are older than `timestamp`.
         start = segment.base_offset if entry is None else entry.offset
         position = segment.position_of(max(start, log.start_offset))
         assert position is not None
@@ -73,7 +72,7 @@ def _records(
 ) -> Iterator[tuple[BatchHeader, Record]]:
     """The records of the batches from `position` on that can hold the timestamp or a later one."""
     for at, header in segment.headers(position):
-        batch = _read(segment, at, header)  # all of them: the timestamp in a header may have decayed, too
+        batch = _read(segment, at, header)  # all of them: the timestamp in a header may be damaged, too
         if header.max_timestamp >= timestamp:
             for record in _open(log, batch, header):
                 yield header, record
@@ -91,5 +90,5 @@ def _open(log: "Log", batch: bytes, header: BatchHeader) -> Iterator[Record]:
         yield from read_records(batch, limit=log.config.decompressed_size_max)
     except CorruptBatchError as error:
         raise CorruptionError(
-            f"{log.path}: the batch at offset {header.base_offset} cannot be opened: {error}"
+            f"{log.path}: the batch at offset {header.base_offset} cannot be read: {error}"
         ) from error

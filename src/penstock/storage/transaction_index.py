@@ -1,11 +1,11 @@
-"""The aborted transactions of one segment: what a reader that reads committed has to leave out.
+"""The transaction index of a segment: its aborted transactions, which read_committed consumers skip.
 
 `<offset>.txnindex` is Kafka's: one entry per abort marker in the segment, in their order: version 0, producer id,
 first offset, offset of the marker, and the last stable offset once the marker was in. A segment without aborted
-transactions has no file. Entries are made from batches, in memory; the file is written when the segment is closed.
+transactions has no file. Entries are kept in memory; the file is written when the segment is closed.
 
-Nothing in the file tells whether it is whole, and a reader that reads committed believes it. So `<offset>.txnsum`
-beside it holds a CRC-32C of it. Where Kafka wrote the index there is none; then it has to make sense.
+The file has no checksum, and read_committed consumers rely on it, so `<offset>.txnsum` beside it has its CRC-32C. An
+index that Kafka wrote has none; then only its entries are checked.
 """
 
 from bisect import bisect_left
@@ -25,18 +25,18 @@ _LAST_OFFSET_POSITION = 18
 
 
 class TransactionIndex:
-    """The entries of one segment, packed: a producer that aborts all the time must not fill the memory."""
+    """The entries of one segment, as packed bytes: many aborted transactions must not fill the memory."""
 
     __slots__ = ("_entries", "changed", "is_broken")
 
     def __init__(self, entries: Buffer = b"") -> None:
         self._entries = bytearray(entries)
         self.changed = False  # since it was last written
-        self.is_broken = False  # what the file held made no sense: everything has to be made again
+        self.is_broken = False  # the file was damaged: the entries have to be rebuilt from the batches
 
     @classmethod
     def load(cls, disk: Disk, path: str, *, sum_path: str | None = None) -> "TransactionIndex":
-        """What a file holds; an empty index that `is_broken` where it cannot be right. May block."""
+        """The index in a file; an empty one that `is_broken` if the file is damaged. May block."""
         try:
             content = read_file(disk, path)
         except FileNotFoundError:
@@ -64,7 +64,7 @@ class TransactionIndex:
 
     @property
     def last_offset(self) -> int:
-        """Of the last marker; there has to be one."""
+        """The offset of the last marker; the index must not be empty."""
         return self._last_offset(len(self) - 1)
 
     def add(self, aborted: AbortedTransaction) -> None:
@@ -73,7 +73,7 @@ class TransactionIndex:
         self.changed = True
 
     def collect(self, found: list[AbortedTransaction], *, from_offset: int, upto_offset: int) -> bool:
-        """Add what overlaps with a range of offsets; True if later segments can have no more of it."""
+        """Add the entries that overlap a range of offsets; True if later segments have no more of them."""
         for index in range(self._first_at_or_after(from_offset), len(self)):
             aborted = self[index]
             if aborted.first_offset < upto_offset:
@@ -83,14 +83,14 @@ class TransactionIndex:
         return False
 
     def truncate_to(self, offset: int) -> None:
-        """Forget the entries whose marker is at or behind `offset`."""
+        """Drop the entries whose marker is at or behind `offset`."""
         size = self._first_at_or_after(offset) * ENTRY_SIZE
         if size < len(self._entries):
             del self._entries[size:]
             self.changed = True
 
     def write(self, disk: Disk, path: str, *, sum_path: str) -> list[File]:
-        """Put the entries into the file, if that has others. What comes back has to be synced, then closed."""
+        """Write the file if the entries have changed. Returns open files to be synced, then closed."""
         if not self.changed:
             return []
         entries = bytes(self._entries)
@@ -123,7 +123,7 @@ def _sum(entries: bytes) -> bytes:
 
 
 def _makes_sense(content: bytes) -> bool:
-    """Whether these can be entries: at least one, for else there is no file; whole, of a known version, in order."""
+    """Whether these are entries: at least one, complete, of a known version, in order."""
     if not content or len(content) % ENTRY_SIZE:
         return False
     before = -1

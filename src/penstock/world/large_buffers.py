@@ -1,7 +1,7 @@
-"""Memory for large requests: mapped from the system, and given back to it a little at a time.
+"""Memory for large requests: mapped from the system, and unmapped in slices.
 
-Mapping is cheap, and pages come as they are written. Unmapping 80 MiB at once would hold the loop for 2 to 4 ms, so a
-buffer that is no longer referenced is freed in slices, one per turn of the loop.
+Mapping is cheap, and pages are allocated when they are written. Unmapping 80 MiB at once would occupy the event loop
+for 2 to 4 ms, so a buffer that is no longer referenced is freed in slices, one per iteration of the loop.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ class LargeBuffers:
         self._is_freeing = False
 
     def allocate(self, size: int) -> bytearray | memoryview:
-        """So many bytes, all zero."""
+        """A buffer of `size` zero bytes."""
         if size < LARGE_BYTES_MIN:
             return bytearray(size)
         mapping = _Mapping(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
@@ -36,11 +36,11 @@ class LargeBuffers:
 
     @property
     def dropped_count(self) -> int:
-        """How many buffers nobody uses any more and are still being freed."""
+        """How many unreferenced buffers are not completely freed yet."""
         return len(self._dropped)
 
     def drop(self, mapping: "_Mapping") -> None:
-        """Nothing refers to the mapping any more. Called from any thread."""
+        """Free a mapping that is no longer referenced. May be called from any thread."""
         if _DISCARD is None:
             return
         with contextlib.suppress(RuntimeError):  # the loop is closed: it is freed at once
@@ -67,7 +67,7 @@ class LargeBuffers:
 
 
 class _Mapping(mmap.mmap):
-    """Memory that goes back to its owner once when it is dropped, and to the system when the owner has emptied it."""
+    """Mapped memory that its owner frees in slices when the last reference is gone."""
 
     owner: LargeBuffers
 

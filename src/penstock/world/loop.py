@@ -10,30 +10,30 @@ T = TypeVar("T")
 
 
 class Timer(Protocol):
-    """A pending call that can be called off."""
+    """A scheduled call that can be cancelled."""
 
     def cancel(self) -> None: ...
 
 
 class Server(Protocol):
-    """Something that accepts connections."""
+    """A listening socket."""
 
     @property
     def port(self) -> int:
-        """The port it listens on; the system's choice where 0 was asked for."""
+        """The port it listens on; chosen by the system if 0 was requested."""
         ...
 
     def close(self) -> None:
-        """Accept no more. Connections that were made stay."""
+        """Stop accepting connections. Existing ones stay open."""
         ...
 
 
 class Loop(Protocol):
-    """The event loop and the clocks: everything that has to do with time and the network."""
+    """The event loop, the clocks and the network."""
 
     @property
     def scratch(self) -> memoryview:
-        """Where a connection may have written what it receives, until the next one does: they are read in turn."""
+        """A receive buffer shared by all connections: its content is valid until the next one receives data."""
         ...
 
     def time(self) -> float:
@@ -51,7 +51,7 @@ class Loop(Protocol):
         ...
 
     def call_later(self, delay_s: float, callback: Callable[..., object], *args: Any) -> Timer:
-        """Call when `delay_s` are over, by `time`: a little later, never sooner."""
+        """Call after `delay_s`, measured by `time`: slightly later, never sooner."""
         ...
 
     def create_future(self) -> asyncio.Future[Any]: ...
@@ -67,5 +67,5 @@ class Loop(Protocol):
     async def connect(
         self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int, *, tls: Tls | None = None
     ) -> tuple[asyncio.BaseTransport, asyncio.BaseProtocol]:
-        """A connection, inside TLS if `tls` says how; TlsError where that cannot be agreed on."""
+        """Connect, with TLS if `tls` is given; TlsError if the TLS handshake fails for good."""
         ...

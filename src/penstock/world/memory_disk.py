@@ -1,7 +1,7 @@
-"""A disk in memory: for topics with `penstock.storage=memory`, and for a broker that leaves nothing behind.
+"""A disk in memory: for topics with `penstock.storage=memory`, and for brokers without a data directory.
 
 A file is a list of chunks of one size, of which the last one grows. Full chunks never change again: a read
-inside one is a view without a copy. `sync` has nothing to do; all is gone with the process.
+inside one is a view without a copy. `sync` does nothing; the content is lost when the process ends.
 """
 
 import errno
@@ -16,7 +16,7 @@ CHUNK_BYTES = 1 << 20
 
 
 class _Directory:
-    """Names, each with the file or directory it stands for."""
+    """A directory: names, each of a file or directory."""
 
     def __init__(self, *, name: str, parent: "_Directory | None") -> None:
         self.name = name
@@ -25,7 +25,7 @@ class _Directory:
 
 
 class _Content:
-    """What a file holds, whoever has it open and whatever it is called."""
+    """The content of a file, shared by all handles and independent of its name."""
 
     def __init__(self, *, name: str, parent: _Directory) -> None:
         self.name = name
@@ -54,7 +54,7 @@ class _Content:
         self.size = size
 
     def read(self, position: int, count: int) -> Buffer:
-        """Up to `count` bytes; safe beside a writer in another thread, because it looks at one list only."""
+        """Up to `count` bytes; safe while another thread appends, because it uses one snapshot of the list."""
         chunks = self.chunks
         size = (len(chunks) - 1) * CHUNK_BYTES + len(chunks[-1]) if chunks else 0
         count = min(count, size - position)
@@ -75,7 +75,7 @@ class _Content:
 def _part(chunk: bytearray, start: int, end: int) -> Buffer:
     if len(chunk) == CHUNK_BYTES:
         return memoryview(chunk)[start:end]
-    return chunk[start:end]  # still growing, which a view would forbid
+    return chunk[start:end]  # a copy: a bytearray with views cannot grow
 
 
 class MemoryFile:
@@ -133,7 +133,7 @@ class MemoryFile:
 
 
 class MemoryLock:
-    """A name that is taken."""
+    """A lock on a path."""
 
     def __init__(self, disk: "MemoryDisk", path: str) -> None:
         self._disk = disk
@@ -144,7 +144,7 @@ class MemoryLock:
 
 
 class MemoryDisk:
-    """A tree in memory that holds at most `size_max` bytes; without one, as much as the machine has."""
+    """A tree in memory of at most `size_max` bytes; by default as much as the machine has."""
 
     def __init__(self, *, size_max: int | None = None) -> None:
         self._size_max = size_max if size_max is not None else _machine_memory()
@@ -241,14 +241,14 @@ class MemoryDisk:
             return MemoryLock(self, path)
 
     def claim(self, count: int, *, path: str) -> None:
-        """Count bytes that are about to be written; refuse them when the disk is full."""
+        """Reserve bytes that are about to be written; ENOSPC if the disk is full."""
         with self._lock:
             if self._used + count > self._size_max:
                 raise _error(errno.ENOSPC, path)
             self._used += count
 
     def give_back(self, count: int) -> None:
-        """Count bytes that are there no more."""
+        """Release reserved bytes."""
         with self._lock:
             self._used -= count
 
@@ -284,7 +284,7 @@ class MemoryDisk:
             raise _error(errno.ENOTDIR, target)
 
     def _detach(self, entry: _Directory | _Content) -> None:
-        """Take an entry and all below it out of the tree, for good."""
+        """Remove an entry and all below it from the tree."""
         if isinstance(entry, _Directory):
             for below in list(entry.entries.values()):
                 self._detach(below)

@@ -1,4 +1,4 @@
-"""Long work in short slices, so that requests need not wait for it."""
+"""Splits long work on the event loop into short slices, so that requests do not wait for it."""
 
 from penstock.world.loop import Loop
 
@@ -6,7 +6,7 @@ SLICE_MS = 5.0
 
 
 class Pacer:
-    """Counts how long the work has held the loop; `pause` between two steps gives it back when it is time."""
+    """Measures how long work has occupied the event loop; `pause` between two steps yields when a slice is used up."""
 
     def __init__(self, loop: Loop, *, slice_ms: float = SLICE_MS) -> None:
         self._loop = loop
@@ -14,12 +14,12 @@ class Pacer:
         self._started = loop.time()
 
     async def pause(self) -> None:
-        """Let everybody else run first if the slice is used up; else go straight on."""
+        """Let other tasks run if the slice is used up; else return at once."""
         if self._loop.time() - self._started < self._slice_s:
             return
         await self._loop.sleep(0)
         self._started = self._loop.time()
 
     def begin(self) -> None:
-        """Start a new slice: the work has just waited for something else anyway."""
+        """Start a new slice, after an await that let other tasks run."""
         self._started = self._loop.time()

@@ -31,7 +31,7 @@ class RealLock:
             raise
 
     def release(self) -> None:
-        """Give the lock up; fine to repeat."""
+        """Release the lock; may be called again."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -43,7 +43,7 @@ class RealDisk:
     def __init__(self, root: str, *, open_files_max: int = 512) -> None:
         self._root = os.path.join(root, "")
         self._cache = DescriptorCache(self._root, limit=open_files_max)
-        # Directory → name → inode, of everything that has a handle, so that renames reach them.
+        # Directory → name → inode of every open file, so that renames reach them.
         self._inodes: dict[str, dict[str, Inode]] = {}
         self._sync_all_error: OSError | None = None
         self.can_ask_page_cache = hasattr(os, "RWF_NOWAIT")
@@ -86,7 +86,7 @@ class RealDisk:
             inode = self._take_inode(path)
             if inode is not None:
                 self._cache.drop(inode, answer=errno.ENOENT)
-        # Freeing a large file takes a while: not under the lock, or the loop might wait for a worker.
+        # Unlinking a large file takes a while: not under the lock, or the event loop might wait for it.
         try:
             os.unlink(self._root + path)
         except FileNotFoundError:
@@ -119,10 +119,10 @@ class RealDisk:
         return RealLock(self._root + path)
 
     def forget(self, inode: Inode) -> Inode:
-        """A handle of `inode` was closed: hand it a dead one instead."""
+        """Note that a handle was closed; returns an inode for it that fails every use."""
         with self._cache.names:
             inode.handles -= 1
-            # One that failed to sync is kept, so that opening it again does not forget the failure.
+            # An inode with a failed sync is kept: opened again, the file still reports the failure.
             if not inode.handles and inode.sync_error is None and not inode.gone:
                 self._take_inode(inode.path)
                 self._cache.drop(inode, answer=errno.EBADF)

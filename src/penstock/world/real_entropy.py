@@ -1,4 +1,4 @@
-"""The machine's own randomness."""
+"""Random values from the operating system."""
 
 import os
 import secrets

@@ -31,7 +31,7 @@ _UNANSWERABLE = (errno.EOPNOTSUPP, errno.ENOSYS)
 
 
 class Inode:
-    """One file of the disk with everything known about it. All handles of a path share it."""
+    """The state of one file. All handles of a path share it."""
 
     __slots__ = (
         "append_error",
@@ -52,11 +52,11 @@ class Inode:
         self.handles = 0
         self.descriptor = -1  # -1: not open at the moment
         self.pins = 0
-        self.doomed = -1  # a descriptor to close when the last pin goes
-        self.gone = 0  # the errno that using it answers, once it is removed or closed
-        self.append_error: OSError | None = None  # a failed append that could not be cut back
+        self.doomed = -1  # a descriptor to close when it is no longer pinned
+        self.gone = 0  # the errno of every use, once the file is removed or closed
+        self.append_error: OSError | None = None  # a failed append that could not be undone
         self.sync_error: OSError | None = None  # a failed sync; final
-        self.own_from = size  # what lies from here on was appended through this inode
+        self.own_from = size  # bytes from here on were appended by this process
 
 
 class DescriptorCache:
@@ -68,8 +68,8 @@ class DescriptorCache:
         self._limit = limit
         self._lock = threading.Lock()  # held for bookkeeping only, never over a system call
         self._open: OrderedDict[Inode, None] = OrderedDict()
-        # Held while a path is opened or changes its meaning, and while descriptors are chosen for closing.
-        # Taken before `_lock`.
+        # Held while a path is opened, renamed or removed, and while descriptors are chosen for eviction.
+        # Acquired before `_lock`.
         self.names = threading.Lock()
 
     def __len__(self) -> int:
@@ -94,7 +94,7 @@ class DescriptorCache:
         os.close(doomed)
 
     def adopt(self, inode: Inode, descriptor: int) -> None:
-        """Take over a descriptor that was just opened for the inode. The caller holds `names`."""
+        """Register a descriptor that was just opened for the inode. The caller holds `names`."""
         with self._lock:
             victims = self._install(inode, descriptor)
         _close_all(victims)
@@ -114,10 +114,10 @@ class DescriptorCache:
 
     def _open_and_pin(self, inode: Inode) -> int:
         victims: list[int] = []
-        with self.names:  # whoever closes descriptors holds it too: what is open now stays so until pinned
+        with self.names:  # eviction needs it too: a descriptor that is open now stays open until it is pinned
             if inode.gone:
                 raise OSError(inode.gone, os.strerror(inode.gone), inode.path)
-            if inode.descriptor < 0:  # else another thread was faster
+            if inode.descriptor < 0:  # else another thread has opened it
                 opened = os.open(self._root + inode.path, os.O_RDWR | os.O_APPEND)
                 with self._lock:
                     victims = self._install(inode, opened)
@@ -128,7 +128,7 @@ class DescriptorCache:
         return descriptor
 
     def _install(self, inode: Inode, descriptor: int) -> list[int]:
-        """Note the descriptor as the inode's; return those to close for it. The caller holds both locks."""
+        """Store the descriptor in the inode; returns descriptors to evict for it. The caller holds both locks."""
         closing = []
         surplus = len(self._open) + 1 - self._limit
         if surplus > 0:
@@ -145,7 +145,7 @@ class DescriptorCache:
 
 
 class RealFile:
-    """A handle; the descriptor behind it comes and goes."""
+    """A handle; the descriptor behind it is opened and closed as needed."""
 
     __slots__ = ("_cache", "_disk", "_inode")
 
@@ -182,9 +182,7 @@ class RealFile:
 
     def read_cached(self, position: int, count: int) -> Buffer | None:
         inode = self._inode
-        count = min(
-            count, inode.size - position
-        )  # a buffer is made for what there is, not for what was asked
+        count = min(count, inode.size - position)  # allocate no more than the file has
         if count <= 0:
             return b""
         if not self._disk.can_ask_page_cache:
@@ -236,7 +234,7 @@ class RealFile:
         try:
             sync_content(descriptor)
         except OSError as error:
-            # The kernel may have dropped the pages it could not write: a second try would succeed and lie.
+            # The kernel may have dropped the pages it could not write: a second fsync would report success.
             inode.sync_error = error
             raise
         finally:
@@ -268,11 +266,11 @@ def _write_rest(descriptor: int, data: Sequence[Buffer], written: int) -> None:
 
 
 def _cut_back(descriptor: int, inode: Inode, error: OSError) -> None:
-    """Take off whatever a failed append has left behind the end."""
+    """Truncate the file to its size before a failed append."""
     try:
         os.ftruncate(descriptor, inode.size)
     except OSError:
-        inode.append_error = error  # what lies behind the end is unknown: nothing may follow it
+        inode.append_error = error  # the file may end with a part of the data: nothing may be appended to it
 
 
 def _read_rest(descriptor: int, data: bytes, position: int, count: int) -> bytes:
@@ -288,7 +286,7 @@ def _read_rest(descriptor: int, data: bytes, position: int, count: int) -> bytes
 
 
 def _uninitialised_buffer_maker() -> Callable[[int], bytearray]:
-    """bytearray(count) writes zeros that the read then overwrites: a quarter of a large read's time."""
+    """A function that allocates without zeroing, which takes a quarter of a large read's time."""
     if sys.implementation.name != "cpython":
         return bytearray
     make = ctypes.pythonapi.PyByteArray_FromStringAndSize

@@ -1,4 +1,4 @@
-"""What the system allows this process."""
+"""Resource limits of this process."""
 
 import resource
 
@@ -7,7 +7,7 @@ _OPEN_FILES_CEILING = 1 << 20
 
 
 def raise_open_files_limit() -> int:
-    """Ask for as many descriptors as the system gives without further rights, and say how many that are."""
+    """Raise the soft limit of open files to the hard limit; returns the new limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _OPEN_FILES_CEILING if hard == resource.RLIM_INFINITY else min(hard, _OPEN_FILES_CEILING)
     if soft != resource.RLIM_INFINITY and soft >= wanted:

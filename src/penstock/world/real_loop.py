@@ -1,4 +1,4 @@
-"""The event loop of production: uvloop where it is installed, asyncio's own elsewhere.
+"""The production event loop: uvloop if it is installed, else asyncio's own.
 
 Both set TCP_NODELAY on every connection, and SO_REUSEADDR on a server's socket, by themselves.
 """
@@ -16,7 +16,7 @@ from penstock.world.tls import Tls, TlsCutError, TlsError, explain
 
 T = TypeVar("T")
 
-# How many connections the kernel completes before we accept them; it caps the number at its own limit.
+# Connections that the kernel queues until they are accepted; it caps the number at its own limit.
 BACKLOG = 1024
 SCRATCH_BYTES = 64 << 10
 
@@ -24,13 +24,13 @@ _MONOTONIC_COARSE = 6  # Linux's number of a clock for which Python has no name
 
 
 def run(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run a program's main coroutine on the fastest loop there is, to its end."""
+    """Run a program's main coroutine on uvloop if it is installed, else on asyncio's loop."""
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(main())
 
 
 class RealServer:
-    """A listening socket, or several where a name has several addresses."""
+    """A listening socket, or several if a host name has several addresses."""
 
     def __init__(self, server: asyncio.Server) -> None:
         self._server = server
@@ -41,7 +41,7 @@ class RealServer:
 
 
 class RealLoop:
-    """The running loop. Made inside it, once."""
+    """The running event loop; created once, inside it."""
 
     def __init__(self, *, backlog: int = BACKLOG) -> None:
         loop = asyncio.get_running_loop()
@@ -51,7 +51,7 @@ class RealLoop:
         self._early_ms_max = 0 if isinstance(loop, asyncio.BaseEventLoop) else _uvloop_early_ms_max()
         # Not the loop's own clock: uvloop's stands still while a callback runs, and slices are measured with it.
         self.time: Callable[[], float] = time.monotonic
-        # Asked on every request: bound here so that a call costs no second one.
+        # Called for every request: bound here to save a second call.
         self.create_future: Callable[[], asyncio.Future[Any]] = loop.create_future
 
     def now_ms(self) -> int:
@@ -73,7 +73,7 @@ class RealLoop:
         await asyncio.sleep(self._in_full(delay_s))
 
     def _in_full(self, delay_s: float) -> float:
-        """What to ask the loop for, so that it is not over before `delay_s` is."""
+        """The delay to request from the loop so that its timer does not fire before `delay_s`."""
         if delay_s <= 0 or not self._early_ms_max:
             return delay_s
         return (math.ceil(delay_s * 1000 - 1e-6) + self._early_ms_max) / 1000
@@ -103,13 +103,15 @@ class RealLoop:
             if why is not None:
                 raise TlsError(why) from error
             if isinstance(error, ssl.SSLError | ConnectionError | EOFError):
-                raise TlsCutError("it hung up before TLS was agreed on; does that port speak TLS?") from error
+                raise TlsCutError(
+                    "the connection was closed during the TLS handshake; does that port speak TLS?"
+                ) from error
             raise
 
 
 def _uvloop_early_ms_max() -> int:
-    """By how much its timers would be early: they count whole milliseconds from a clock that is cut to one, and libuv
-    takes a clock that may be another millisecond old where it is no older than that."""
+    """By how much uvloop's timers may fire early: they count whole milliseconds from a clock that is truncated to one,
+    and libuv may use a coarse clock that is another millisecond behind."""
     try:
         return 2 if time.clock_getres(_MONOTONIC_COARSE) <= 0.001 else 1
     except OSError:
@@ -117,7 +119,7 @@ def _uvloop_early_ms_max() -> int:
 
 
 def check_can_listen(host: str, port: int) -> None:
-    """Raise the OSError that `RealLoop.listen` would raise there now. Nothing stays bound."""
+    """Raise the OSError that `RealLoop.listen` would raise for that address; nothing stays bound."""
     found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     for family, kind, protocol, _, address in found:
         with socket.socket(family, kind, protocol) as probe:

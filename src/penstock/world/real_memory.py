@@ -1,18 +1,18 @@
-"""How this process keeps the memory it has."""
+"""Settings of the C library's memory allocator."""
 
 import ctypes
 from typing import Final
 
-# What glibc calls these settings, and what they are set to. Above 32 MiB it does not take the second.
+# glibc's parameters (mallopt), and their values. It rejects more than 32 MiB for the second.
 _TRIM_THRESHOLD: Final = -1, 64 << 20
 _MMAP_THRESHOLD: Final = -3, 32 << 20
 
 
 def keep_freed_memory() -> bool:
-    """Keep what large buffers leave behind for the next ones; False where the C library knows no such thing.
+    """Have the allocator reuse the memory of large buffers; False if the C library has no mallopt.
 
-    Left to itself glibc may give back to the system what a large buffer had, with each of them, and every page of the
-    next one is mapped again. For requests of half a megabyte that was ten times the work of putting them together.
+    By default glibc returns the memory of each large buffer to the system, and every page of the next one is mapped
+    again. For requests of 0.5 MB that took ten times as long as assembling them.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     return mallopt is not None and all(

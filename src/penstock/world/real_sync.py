@@ -1,4 +1,4 @@
-"""Getting bytes onto the device: a file's content, a directory's names, a whole file system."""
+"""Syncing to the device: a file's content, a directory's entries, a whole file system."""
 
 import ctypes
 import os
@@ -28,7 +28,7 @@ def sync_directory(path: str) -> None:
 
 
 def sync_file_system(path: str) -> bool:
-    """Sync everything on the file system that holds `path`; False where there is no such call."""
+    """Sync the file system that holds `path` (syncfs); False if the system has no such call."""
     if _syncfs is None:
         return False
     with _opened(path) as descriptor:
@@ -42,7 +42,7 @@ def _find_syncfs() -> Callable[[int], int] | None:
     """Linux only, and Python does not wrap it. A call through CDLL releases the interpreter's lock."""
     release = re.match(r"(\d+)\.(\d+)", os.uname().release)
     if release is None or (int(release[1]), int(release[2])) < (5, 8):
-        return None  # before Linux 5.8 it does not tell of failed writes
+        return None  # before Linux 5.8 it does not report failed writes
     found: Callable[[int], int] | None = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
     return found
 

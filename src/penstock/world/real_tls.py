@@ -1,7 +1,7 @@
-"""TLS on Python's `ssl`: a context made from what a `Tls` says. Nothing is kept, so that files may be renewed.
+"""TLS contexts of Python's `ssl` module, made from a `Tls`. Nothing is cached, so that files may be renewed.
 
-Certificates and keys given as text go through a file that only this user can read, for a moment: `ssl` takes a chain
-from nothing else.
+Certificates and keys given as text are written to a temporary file that only this user can read: `ssl` loads a chain
+from files only.
 """
 
 import os
@@ -14,13 +14,13 @@ from typing import Final
 from penstock.base.secret import Secret
 from penstock.world.tls import HOW_TO_CONVERT, Tls, TlsError
 
-# How stores begin that are not PEM: Java's own, and DER, which PKCS12 is in.
+# The first bytes of stores that are not PEM: JKS, and DER, which PKCS12 uses.
 _JAVA_MAGIC: Final = b"\xfe\xed\xfe\xed"
 _DER_SEQUENCE: Final = b"\x30"
 
 
 def client_context(tls: Tls) -> ssl.SSLContext:
-    """The context for connections as `tls` says; TlsError names the file that cannot be used, and why."""
+    """The context for client connections; TlsError names the file that cannot be used, and why."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # 1.2 and newer, certificates required
     context.check_hostname = tls.host_is_checked
     _load_authorities(context, tls)
@@ -40,15 +40,15 @@ def _load_authorities(context: ssl.SSLContext, tls: Tls) -> None:
         if tls.authorities_pem is not None:
             context.load_verify_locations(cadata=tls.authorities_pem)
     except (ssl.SSLError, ValueError) as error:
-        whence = tls.authorities_file or "ssl.truststore.certificates"
-        raise TlsError(f"{whence} holds no certificates in PEM that can be read") from error
+        source = tls.authorities_file or "ssl.truststore.certificates"
+        raise TlsError(f"{source} holds no certificates in PEM that can be read") from error
     except OSError as error:
         raise _unreadable(tls.authorities_file, error) from error
 
 
 def _load_certificate(context: ssl.SSLContext, tls: Tls) -> None:
     with _as_file(tls.certificate_file, tls.certificate_pem) as certificate:
-        whence = tls.certificate_file or "ssl.keystore.certificate.chain"
+        source = tls.certificate_file or "ssl.keystore.certificate.chain"
         with _as_file(tls.key_file, _text(tls.key_pem)) as key:
             try:
                 for path in filter(None, (certificate, key)):
@@ -56,19 +56,19 @@ def _load_certificate(context: ssl.SSLContext, tls: Tls) -> None:
                 # Without a password OpenSSL would ask for one on the terminal.
                 context.load_cert_chain(certificate or "", key, password=_text(tls.key_password) or "")
             except ssl.SSLError as error:
-                raise TlsError(_key_problem(whence, error)) from error
+                raise TlsError(_key_problem(source, error)) from error
             except ValueError as error:
                 raise TlsError(f"ssl.key.password cannot be used: {error}") from error
             except OSError as error:
-                raise _unreadable(error.filename or tls.key_file or whence, error) from error
+                raise _unreadable(error.filename or tls.key_file or source, error) from error
 
 
-def _key_problem(whence: str, error: ssl.SSLError) -> str:
+def _key_problem(source: str, error: ssl.SSLError) -> str:
     reason = (error.reason or "").lower().replace("_", " ")
     if "mismatch" in reason:
-        return f"the private key does not belong to the certificate in {whence}"
+        return f"the private key does not belong to the certificate in {source}"
     return (
-        f"the certificate in {whence}, or its private key, cannot be used ({reason or 'no PEM in it'}): both have to "
+        f"the certificate in {source}, or its private key, cannot be used ({reason or 'no PEM in it'}): both have to "
         "be there in PEM, and ssl.key.password has to open a key that is encrypted"
     )
 
@@ -92,7 +92,7 @@ def _as_file(path: str | None, contents: str | None) -> Iterator[str | None]:
 
 
 def _require_pem(path: str) -> None:
-    """Say what to do with a store of Java's, rather than that it has no start line."""
+    """Reject a Java key store with advice how to convert it; OpenSSL would only report a missing start line."""
     with open(path, "rb") as file:
         start = file.read(4)
     if start == _JAVA_MAGIC or start[:1] == _DER_SEQUENCE:

@@ -1,7 +1,7 @@
-"""A few threads for what may block: syncs, reads from the device, compression.
+"""A thread pool for functions that may block: fsync, reads from the device, compression.
 
-At most `queued_max` functions are queued for the threads; those beyond wait on the loop in the order they came.
-A function whose caller gives up before it has started is never run.
+At most `queued_max` functions are queued for the threads; further ones wait on the loop in the order they came.
+A function whose caller cancels before it has started is never run.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ _Outcome = tuple["asyncio.Future[Any]", Any, BaseException | None]
 
 
 class RealWork:
-    """A thread pool that answers on the loop it was made on."""
+    """A thread pool that delivers results on the event loop it was created on."""
 
     def __init__(self, *, threads: int = 4, queued_max: int = 64) -> None:
         assert threads > 0
@@ -27,7 +27,7 @@ class RealWork:
         self._handed_over: SimpleQueue[_Job | None] = SimpleQueue()
         self._waiting: deque[_Job] = deque()
         self._limit = threads + queued_max
-        self._in_hand = 0  # handed to the threads and not yet answered
+        self._in_hand = 0  # queued or running, without a delivered result
         self._outcomes: deque[_Outcome] = deque()
         self._delivery_due = False
         self._delivery_lock = threading.Lock()
@@ -41,13 +41,13 @@ class RealWork:
 
     @property
     def waiting(self) -> int:
-        """How many functions have not started and wait on the loop."""
+        """How many functions wait on the loop, beyond those queued for the threads."""
         return len(self._waiting)
 
     def run(self, function: Callable[[], T]) -> asyncio.Future[T]:
         """Run `function` in a thread. Only from the loop's own thread."""
         if self._closed:
-            raise RuntimeError("work was asked for after it was closed")
+            raise RuntimeError("the thread pool is closed")
         future: asyncio.Future[T] = self._loop.create_future()
         if self._in_hand < self._limit:
             self._hand_over((function, future))
@@ -56,7 +56,7 @@ class RealWork:
         return future
 
     def close(self) -> None:
-        """Wait for what runs; what has not started is cancelled. Fine to repeat."""
+        """Wait for running functions and cancel those that have not started. May be called again."""
         self._closed = True
         while self._waiting:
             self._waiting.popleft()[1].cancel()
@@ -77,7 +77,7 @@ class RealWork:
             if job is None:
                 return
             self._answer(self._perform(job))
-            del job  # else its arguments stay alive until the next one comes
+            del job  # else its arguments stay alive until the next job
 
     def _perform(self, job: _Job) -> _Outcome:
         function, future = job
@@ -91,7 +91,7 @@ class RealWork:
             return future, None, error
 
     def _answer(self, outcome: _Outcome) -> None:
-        # One wake-up of the loop serves all outcomes that gather before it comes round.
+        # One wake-up of the loop delivers all outcomes up to then.
         with self._delivery_lock:
             self._outcomes.append(outcome)
             if self._delivery_due:
@@ -100,7 +100,7 @@ class RealWork:
         try:
             self._loop.call_soon_threadsafe(self._deliver)
         except RuntimeError:
-            return  # the loop has ended: nobody is left to hear it
+            return  # the loop is closed: no caller waits any more
 
     def _deliver(self) -> None:
         with self._delivery_lock:

@@ -1,4 +1,4 @@
-"""Calling something again and again while something else goes on."""
+"""A periodic call on the event loop."""
 
 from collections.abc import Callable
 
@@ -15,7 +15,7 @@ class Repeating:
         self._timer: Timer = loop.call_later(interval_s, self._fire)
 
     def now(self) -> None:
-        """Call it now, and from now on."""
+        """Call it now, and count the interval from now."""
         self._timer.cancel()
         self._fire()
 

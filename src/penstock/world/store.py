@@ -1,4 +1,4 @@
-"""The metadata store: a small tree of versioned nodes, enough to agree and to fence with.
+"""The metadata store: a small tree of versioned nodes, with sessions and conditional writes, as ZooKeeper has them.
 
 Paths look like '/topics/orders'. Every node has a version that starts at 0 and grows by one with each set.
 Three implementations keep one contract: embedded (an append-only log), ZooKeeper, and the simulation's.
@@ -15,7 +15,7 @@ ANY_VERSION = -1
 
 
 class StoreError(PenstockError):
-    """The root of what a store refuses."""
+    """The base class of a store's errors."""
 
 
 class NoNodeError(StoreError):
@@ -23,11 +23,11 @@ class NoNodeError(StoreError):
 
 
 class NodeExistsError(StoreError):
-    """A node to create is there already."""
+    """A node to create exists already."""
 
 
 class BadVersionError(StoreError):
-    """The node's version is not the one the caller expected: somebody else was faster."""
+    """The node's version is not the one the caller expected: another session has changed it."""
 
 
 class NotEmptyError(StoreError):
@@ -35,11 +35,11 @@ class NotEmptyError(StoreError):
 
 
 class ConnectionLossError(StoreError):
-    """The link to the store broke, or is broken: whether a change was made is not known."""
+    """The connection to the store is lost: whether a change was made is unknown."""
 
 
 class SessionExpiredError(StoreError):
-    """The session is over, by expiry or by `close`; so is the store object. Begin again with another."""
+    """The session has expired or was closed; a new store object is needed."""
 
 
 class StoreNode(NamedTuple):
@@ -87,7 +87,7 @@ Operation: TypeAlias = Create | Set | Delete | Check
 
 
 class SessionState(Enum):
-    """What the store knows about its link to the ensemble."""
+    """The state of the session with the ensemble."""
 
     CONNECTED = "connected"
     SUSPENDED = "suspended"
@@ -95,12 +95,12 @@ class SessionState(Enum):
 
 
 class Store(Protocol):
-    """The tree. A watch fires once; whoever wants more asks again.
+    """The tree. A watch fires once; read again with a watch to get the next change.
 
-    Of several sessions each sees changes in one order, and its own at once; others' may arrive later, announced by a
-    watch before they can be read. A watch also fires when the link breaks, for it might miss what it waits for.
-    While the link is broken every call raises ConnectionLossError; after the session every call raises
-    SessionExpiredError, and ephemeral nodes of the session are gone.
+    All sessions see changes in the same order, and each its own at once. Changes of other sessions may arrive later; a
+    watch fires before they can be read. A watch also fires when the connection is lost, since it might miss a change.
+    While the connection is lost every call raises ConnectionLossError; after the session has ended every call raises
+    SessionExpiredError, and the session's ephemeral nodes are gone.
     """
 
     async def get(self, path: str, *, watch: Callable[[], None] | None = None) -> StoreNode: ...
@@ -110,7 +110,7 @@ class Store(Protocol):
         ...
 
     async def multi(self, operations: Sequence[Operation]) -> None:
-        """All of the operations or, where one is refused, none, raising that one's error."""
+        """Carry out all operations, or none: raises the error of the first that fails."""
         ...
 
     def on_session(self, callback: Callable[[SessionState], None]) -> None: ...

@@ -1,6 +1,6 @@
-"""TLS as a client asks for it: whom to trust, what to show, and in words what can go wrong. `real_tls` acts on it.
+"""TLS options of a client, and error messages for failed handshakes. `real_tls` implements it.
 
-Stores are PEM: Python reads no JKS and no PKCS12. Servers that speak TLS are not here.
+Stores are PEM: Python reads neither JKS nor PKCS12. Leaves out TLS for servers.
 """
 
 import ssl
@@ -21,31 +21,31 @@ _NOT_TLS: Final = frozenset({"WRONG_VERSION_NUMBER", "PACKET_LENGTH_TOO_LONG", "
 
 @dataclass(frozen=True)
 class Tls:
-    """How to speak TLS. Each thing is a file or, under the same name with `_pem`, its contents."""
+    """TLS options. Each item is a file or, under the same name with `_pem`, its content."""
 
-    # Who may sign a broker's certificate; without either, whom the machine trusts.
+    # The certificate authorities to trust; if neither is given, those of the system.
     authorities_file: str | None = None
     authorities_pem: str | None = None
-    # What this side shows; the key may be in the certificate's file.
+    # The client certificate; the key may be in the same file.
     certificate_file: str | None = None
     certificate_pem: str | None = None
     key_file: str | None = None
     key_pem: Secret | None = None
     key_password: Secret | None = None
-    # Whether the broker's certificate has to be for the host that was asked for.
+    # Whether the broker's certificate has to match the host name.
     host_is_checked: bool = True
 
 
 class TlsError(PenstockError):
-    """The two sides did not get to speak TLS, and would not the next time either; the message says why."""
+    """The TLS handshake failed, and would fail again; the message says why."""
 
 
 class TlsCutError(OSError):
-    """The other side hung up while TLS was being agreed on: it stops, or does not speak TLS there."""
+    """The peer closed the connection during the TLS handshake: it is stopping, or does not speak TLS on that port."""
 
 
 def explain(error: BaseException, host: str) -> str | None:
-    """Why TLS with `host` failed for good, in one line; None where another attempt may go better."""
+    """Why the TLS handshake with `host` failed for good, in one line; None if a retry may succeed."""
     if isinstance(error, ssl.SSLCertVerificationError):
         reason = error.verify_message.rstrip(".")
         if error.verify_code in _HOST_MISMATCHES:
@@ -64,7 +64,7 @@ def explain(error: BaseException, host: str) -> str | None:
     words = (error.reason or str(error)).lower().replace("_", " ")
     if "alert" in words and "certificate" in words:
         return (
-            f"the broker does not take this side's certificate, or wants one ({words}); ssl.keystore.location names "
+            f"the broker rejects the client certificate, or requires one ({words}); ssl.keystore.location names "
             "the PEM file with certificate and key"
         )
     return f"TLS failed: {words}"

@@ -1,4 +1,4 @@
-"""Functions that may block or compute for long run off the loop. Inline in the simulation."""
+"""Runs functions that may block or compute for long in worker threads; inline in the simulation."""
 
 from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeVar
@@ -7,12 +7,12 @@ T = TypeVar("T")
 
 
 class Work(Protocol):
-    """Runs functions where they cannot hold up the loop."""
+    """Runs functions outside of the event loop."""
 
     def run(self, function: Callable[[], T]) -> Awaitable[T]:
-        """Run `function` off the loop; await the result, or get its exception."""
+        """Run `function` in a worker thread; await its result or exception."""
         ...
 
     def close(self) -> None:
-        """Wait for what runs, then release the threads."""
+        """Wait for running functions, then end the threads."""
         ...

@@ -1,8 +1,8 @@
-"""The records that are written most, as bytes, by straight-line code: an offset for every commit, and the state of a
-transactional id several times per transaction.
+"""Encoders by hand for the records that are written most: committed offsets, and the states of transactional ids.
 
-A third of the time that the schema's writers take, and the same bytes. What is not of the plain kind (a string or a
-list too long for a length of one byte, an offset with an expiry of its own) is left to the schema: the answer is None.
+They take a third of the time of the schema's writers, with the same result. For unusual records (a string or a list
+too long for a length of one byte, an offset with an expiry of its own) they return None, and the schema's writer is
+used.
 """
 
 from functools import lru_cache

@@ -1,8 +1,8 @@
-"""A record of an internal topic: what a coordinator decides to write, and what it reads back.
+"""A record of an internal topic: coordinators write these, and read them when a shard is loaded.
 
 In bytes, a key is its type in 16 bits and then its fields; a value is its version in 16 bits and then its fields.
-No value is a tombstone: what the key stands for is gone. Which types there are and in which version a value is
-written, the `RecordFormat` of the topic knows.
+No value is a tombstone: the key is deleted. The `RecordFormat` of the topic has the types and the version in which
+values are written.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,14 +15,14 @@ from penstock.schema.codec import decode, encode
 from penstock.schema.words import Versioned
 
 _NUMBER: Final = Packed(">h")
-_KEY_VERSION: Final = 0  # a key has but one: with another it would be another key
+_KEY_VERSION: Final = 0  # keys have only one version: another one would be another key
 _NEWER_VERSION_MAX: Final = (
     127  # versions are counted up; where a text stands instead, its first letters are more
 )
 
 
 class NewerRecordError(PeerError):
-    """A record of a known type in a version that a newer program wrote."""
+    """A record of a known type in a newer version than this program supports."""
 
 
 class RecordKey(Versioned):
@@ -48,7 +48,7 @@ class RecordType(NamedTuple):
     key: type[RecordKey]
     value: type[RecordValue]
     written_version: int
-    # The same bytes sooner, or None where only the schema knows them; see `often_written`.
+    # A faster encoder with the same result; it returns None for what only the schema can encode. See `fast_encoders`.
     encode: Callable[[Any, Any], tuple[bytes, bytes] | None] | None = None
 
 
@@ -71,7 +71,7 @@ class RecordFormat:
         return self.encode_by_schema(record)
 
     def encode_by_schema(self, record: InternalRecord) -> tuple[bytes, bytes | None]:
-        """The same for any record, out of the declared fields."""
+        """Encode any record by its schema."""
         type_ = self._types[record.key.TYPE]
         key = b"".join((_NUMBER.pack(type_.key.TYPE), *encode(record.key, _KEY_VERSION)))
         if record.value is None:
@@ -85,9 +85,11 @@ class RecordFormat:
         return type_.written_version
 
     def decode(self, key: Buffer, value: Buffer | None) -> InternalRecord | None:
-        """The record with these bytes, or None for a type that nobody here knows: a newer version's, to be left
-        alone. PeerError if the bytes are no record; NewerRecordError for a known type in a version that is not known:
-        without it, what is known of its key would be wrong."""
+        """Decode a record; None for an unknown type, which a newer program wrote and which is ignored.
+
+        PeerError if the bytes are no record. NewerRecordError for a known type in an unknown version: ignoring it
+        would leave a wrong value for its key.
+        """
         type_ = self._types.get(_number(key))
         if type_ is None:
             return None
