@@ -6,12 +6,11 @@ from types import SimpleNamespace
 
 from penstock.base.ids import TopicPartition
 from penstock.client.errors import UnreachableError
+from penstock.cluster.peer_requests.coordinators import Question, questions_request
+from penstock.cluster.peer_requests.markers import RemoteMarker, markers_request
 from penstock.core.transactions.transaction import ProducerIdAndEpoch
 from penstock.records.control import Marker, MarkerType
 from penstock.services.transactions.outboxes import Outboxes
-from penstock.services.transactions.remote_coordinators import Question
-from penstock.services.transactions.remote_coordinators import request_for as questions_request
-from penstock.services.transactions.remote_markers import RemoteMarker, request_for
 from penstock.world.real_loop import RealLoop
 
 LEFT, RIGHT = 1, 2
@@ -115,7 +114,7 @@ def test_nothing_is_asked_for_who_has_gone_and_nobody_waits_after_the_end() -> N
 
 def test_the_markers_of_a_broker_are_one_request_with_every_transactions_version() -> None:
     first, second = Marker(MarkerType.COMMIT, 7, 1, 4), Marker(MarkerType.ABORT, 8, 2, 5)
-    request = request_for(
+    request = markers_request(
         [
             RemoteMarker(first, TopicPartition("b", 1), 2),
             RemoteMarker(second, TopicPartition("a", 0), 0),

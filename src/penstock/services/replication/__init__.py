@@ -1,10 +1,12 @@
-"""Following leaders, and being followed.
+"""Following leaders: this broker's replicas copy what their leaders have.
 
-    replication   which leader each partition is fetched from; begin and end of it all
-    fetcher       one loop per leader: asks, applies, and asks again
-    copying       what a leader's answer does to one partition: append, cut, begin anew
-    throttling    how fast replicas are copied that are to be copied slowly
-    in_sync       asks the controller for changes of in-sync sets
+    replication   starts and stops fetchers: which leader each replica is fetched from
+    fetcher       one loop per leader: fetch, apply, fetch again
+    copying       applies a leader's answer to one replica: append, truncate, or restart the log
+    mending       replaces damaged batches by copies from other replicas
+    throttling    replication quotas, of leaders and of followers
+    isr           proposes ISR changes to the controller
 
-The leader's side of a fetch is `apis.k01_fetch`; what is decided is in `core.replication`.
+The leader's side of a fetch is `services.fetching.follower_fetches`; decisions are in `core.replication`. What is asked
+of other brokers goes through `cluster.peer_requests`.
 """

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Final, NamedTuple
 
 from penstock.base.errors import PenstockError, StorageError
+from penstock.cluster.peer_requests.leader_fetch import LeaderData
 from penstock.core.replication import EpochEnd, cut_offset
 from penstock.records.batch import crc_holds, headers
 from penstock.records.errors import CorruptBatchError
@@ -17,7 +18,6 @@ from penstock.services.replicas.replica import Replica
 from penstock.services.replicas.replica_manager import ReplicaManager
 from penstock.storage.errors import NoRoomError
 from penstock.storage.log import PlacedBatch
-from penstock.wire.messages.fetch import PartitionData
 from penstock.world import World
 from penstock.world.disk import found_no_room
 from penstock.world.pacing import Pacer
@@ -46,15 +46,14 @@ class ReplicaAppender:
         self._replicas = replicas
         self._slice_ms = slice_ms
 
-    async def apply(self, follower: FollowerRole, data: PartitionData, is_void: Callable[[], bool]) -> bool:
+    async def apply(self, follower: FollowerRole, data: LeaderData, is_void: Callable[[], bool]) -> bool:
         """Take what the answer has for a partition; False if not all of it could be taken, since the log was cut, or
         the answer is void by now. CopyError, StorageError: it cannot be taken at all."""
         partition = follower.replica
-        if data.diverging_epoch is not None:
-            await self._cut(partition, EpochEnd(data.diverging_epoch.epoch, data.diverging_epoch.end_offset))
+        if data.diverging is not None:
+            await self._cut(partition, data.diverging)
             return False
         if data.records:
-            assert isinstance(data.records, memoryview)  # as the codec reads them
             await self._append(follower, data.records, is_void)
         if is_void():
             return False

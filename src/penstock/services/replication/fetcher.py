@@ -22,10 +22,18 @@ from penstock.base.cluster_settings import (
     REPLICA_SOCKET_TIMEOUT_MS,
 )
 from penstock.base.errors import ErrorCode, StorageError
-from penstock.base.version import VERSION
 from penstock.client.connection import Connection, ConnectionLimits
-from penstock.client.errors import ClientError, raise_if_refused
+from penstock.client.errors import ClientError
 from penstock.cluster.metadata import MetadataImage
+from penstock.cluster.peer_requests.leader_fetch import (
+    LOG_END,
+    LOG_START,
+    FollowerTerms,
+    LeaderData,
+    fetch_as_follower,
+    leader_offset,
+    release_fetch,
+)
 from penstock.cluster.peers import Peers
 from penstock.core.fetch_sessions import FetchTarget, PartitionKey
 from penstock.core.replica_session import Asked, ReplicaSession
@@ -36,30 +44,11 @@ from penstock.services.replicas.replica_manager import ReplicaManager
 from penstock.services.replication.copying import CopyError, LeaderOffsets, ReplicaAppender
 from penstock.services.replication.throttling import FollowerThrottle
 from penstock.storage.errors import NoRoomError
-from penstock.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from penstock.wire.messages.fetch import (
-    FetchPartition,
-    FetchRequest,
-    FetchResponse,
-    FetchTopic,
-    ForgottenTopic,
-    PartitionData,
-    ReplicaState,
-)
-from penstock.wire.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopic,
-)
-from penstock.wire.private.release_fetch import ReleaseFetchRequest, ReleaseFetchResponse
 from penstock.world import World
 from penstock.world.tasks import cancel_and_wait
 
 log = logging.getLogger("penstock.replication")
 
-_LATEST: Final = -1
-_EARLIEST: Final = -2
 _RESPONSE_BYTES_MIN: Final = 128 << 20
 # Of a replica that is being moved here: what is in sync, and producers wait for, comes by the same answers.
 _MOVED_BYTES_MAX: Final = 128 << 10
@@ -193,26 +182,24 @@ class ReplicaFetcher:
             await self._news.wait()
             return
         self._is_reachable = True
-        request = self._request(asking)
+        terms = self._terms()
         self._is_asking = True
         try:
-            answer = await connection.ask(request, FetchResponse)
+            answer = await fetch_as_follower(connection, asking, terms)
         finally:
             self._is_asking = False
-        error = ErrorCode(answer.error_code)
+        error = answer.error
         self._session.answered(session_id=answer.session_id, error=error)
         if error is not ErrorCode.NONE:
             log.debug("replica fetcher for leader %d: fetch answered with %s", self._leader, error.name)
             return
         answered: list[Replica] = []
-        for topic in answer.responses:
-            for data in topic.partitions:
-                key = (topic.topic_id, data.partition_index)
-                followed = self._asked.get(key)
-                if followed is not None:
-                    self._stirred[key] = None
-                    answered.append(followed.partition)
-                    await self._apply(topic.topic_id, followed, data)
+        for data in answer.partitions:
+            followed = self._asked.get(data.key)
+            if followed is not None:
+                self._stirred[data.key] = None
+                answered.append(followed.partition)
+                await self._apply(followed, data)
         for partition in answered:
             if not partition.is_flushed_as_needed:
                 # What the next fetch says of a partition must be on the disk; the wait is that of one shared sync.
@@ -283,48 +270,23 @@ class ReplicaFetcher:
             high_watermark=partition.high_watermark,
         )
 
-    def _request(self, asked: Asked) -> FetchRequest:
+    def _terms(self) -> FollowerTerms:
         broker = self._configs.broker
-        topics: dict[bytes | str, FetchTopic] = {}
-        for (topic_id, index), wanted in asked.wanted.items():
-            assert isinstance(topic_id, bytes)
-            topic = topics.setdefault(topic_id, FetchTopic(topic_id=topic_id))
-            topic.partitions.append(
-                FetchPartition(
-                    partition=index,
-                    current_leader_epoch=wanted.current_leader_epoch,
-                    fetch_offset=wanted.fetch_offset,
-                    last_fetched_epoch=wanted.last_fetched_epoch,
-                    log_start_offset=wanted.log_start_offset,
-                    partition_max_bytes=wanted.max_bytes,
-                    high_watermark=wanted.high_watermark or 0,
-                )
-            )
-        forgotten: dict[bytes | str, ForgottenTopic] = {}
-        for topic_id, index in asked.forgotten:
-            assert isinstance(topic_id, bytes)
-            forgotten.setdefault(topic_id, ForgottenTopic(topic_id=topic_id)).partitions.append(index)
         registered = self._image.brokers.get(self._node_id)
-        return FetchRequest(
-            replica_state=ReplicaState(
-                replica_id=self._node_id, replica_epoch=-1 if registered is None else registered.epoch
-            ),
+        return FollowerTerms(
+            node_id=self._node_id,
+            broker_epoch=-1 if registered is None else registered.epoch,
             max_wait_ms=broker[REPLICA_FETCH_WAIT_MAX_MS],
             min_bytes=broker[REPLICA_FETCH_MIN_BYTES],
             max_bytes=broker[REPLICA_FETCH_RESPONSE_MAX_BYTES],
-            session_id=asked.session_id,
-            session_epoch=asked.epoch,
-            topics=list(topics.values()),
-            forgotten_topics_data=list(forgotten.values()),
         )
 
     # What is answered.
 
-    async def _apply(self, topic_id: bytes, followed: _Followed, data: PartitionData) -> None:
+    async def _apply(self, followed: _Followed, data: LeaderData) -> None:
         partition = followed.partition
-        key = (topic_id, data.partition_index)
-        is_void = partial(self._is_void, key, followed)
-        error = ErrorCode(data.error_code)
+        is_void = partial(self._is_void, data.key, followed)
+        error = data.error
         try:
             if is_void():
                 self._session.restart()
@@ -371,24 +333,22 @@ class ReplicaFetcher:
 
     async def _leader_offsets(self, partition: Replica) -> LeaderOffsets:
         return LeaderOffsets(
-            start=await self._leader_offset(partition, _EARLIEST),
-            end=await self._leader_offset(partition, _LATEST),
+            start=await self._leader_offset(partition, LOG_START),
+            end=await self._leader_offset(partition, LOG_END),
         )
 
-    async def _leader_offset(self, partition: Replica, timestamp: int) -> int:
-        asked = ListOffsetsPartition(
-            partition_index=partition.index,
-            current_leader_epoch=partition.leader_epoch,
-            timestamp=timestamp,
+    async def _leader_offset(self, partition: Replica, which: int) -> int:
+        offset = await leader_offset(
+            await self._connected(),
+            partition.topic,
+            partition.index,
+            leader_epoch=partition.leader_epoch,
+            which=which,
+            node_id=self._node_id,
         )
-        request = ListOffsetsRequest(
-            replica_id=self._node_id, topics=[ListOffsetsTopic(name=partition.topic, partitions=[asked])]
-        )
-        answer = await (await self._connected()).ask(request, ListOffsetsResponse)
-        told = answer.topics[0].partitions[0]
-        if told.error_code:
-            raise CopyError(f"its leader does not say where its log is: {ErrorCode(told.error_code).name}")
-        return told.offset
+        if isinstance(offset, ErrorCode):
+            raise CopyError(f"its leader does not say where its log is: {offset.name}")
+        return offset
 
     # When there is something new to ask.
 
@@ -409,14 +369,7 @@ class ReplicaFetcher:
         """Have the leader complete the delayed fetch."""
         try:
             if self._connection is not None:
-                if self._connection.versions.offers(ReleaseFetchRequest):
-                    await self._connection.ask(ReleaseFetchRequest(), ReleaseFetchResponse)
-                else:  # a broker before the handshake (`cluster.unproven_peers`), where any request does it
-                    request = ApiVersionsRequest(
-                        client_software_name="penstock", client_software_version=VERSION
-                    )
-                    answer = await self._connection.ask(request, ApiVersionsResponse)
-                    raise_if_refused(answer.error_code, None, f"asking broker {self._leader}")
+                await release_fetch(self._connection, self._leader)
         except ClientError as error:
             log.debug("broker %d: %s", self._leader, error)  # the fetch itself fails, too
 

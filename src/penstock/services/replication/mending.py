@@ -16,6 +16,7 @@ from penstock.base.errors import ErrorCode, PenstockError
 from penstock.client.connection import Connection
 from penstock.client.errors import ClientError
 from penstock.cluster.metadata import MetadataImage
+from penstock.cluster.peer_requests.replica_read import read_records
 from penstock.cluster.peers import Peers
 from penstock.records.batch import crc_holds, headers
 from penstock.records.errors import CorruptBatchError
@@ -25,7 +26,6 @@ from penstock.storage.damage import Damage
 from penstock.storage.damage_handling import examine
 from penstock.storage.segment import Segment
 from penstock.storage.segment_repair import repair_segment
-from penstock.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from penstock.world import World
 from penstock.world.tasks import Tasks
 
@@ -153,23 +153,12 @@ class Mender:
         found = bytearray()
         offset = damage.first_offset
         while offset < damage.next_offset:
-            asked = FetchPartition(
-                partition=partition.index, fetch_offset=offset, partition_max_bytes=_FETCH_BYTES
+            records = await read_records(
+                connection, partition.topic_id, partition.index, offset=offset, max_bytes=_FETCH_BYTES
             )
-            request = FetchRequest(
-                max_wait_ms=0,
-                min_bytes=1,
-                max_bytes=_FETCH_BYTES,
-                topics=[FetchTopic(topic_id=partition.topic_id, partitions=[asked])],
-            )
-            answer = await connection.ask(request, FetchResponse)
-            data = answer.responses[0].partitions[0] if answer.responses else None
-            code = ErrorCode(answer.error_code if data is None else data.error_code)
-            if data is None or code is not ErrorCode.NONE:
-                raise MendingError(f"it answers {code.name} for offset {offset}")
+            if isinstance(records, ErrorCode):
+                raise MendingError(f"it answers {records.name} for offset {offset}")
             before = offset
-            records = data.records or memoryview(b"")
-            assert isinstance(records, memoryview)  # as the codec reads them
             offset = self._take(found, partition, damage, offset, records)
             if offset == before or len(found) > _DAMAGE_BYTES_MAX:
                 raise MendingError(f"it has nothing at offset {offset}")

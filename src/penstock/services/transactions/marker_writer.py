@@ -16,13 +16,14 @@ from typing import Final, TypeAlias
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.base.ids import TopicPartition
 from penstock.cluster.metadata import NO_LEADER, MetadataImage, PartitionState
+from penstock.cluster.peer_requests.markers import RemoteMarker
 from penstock.core.transactions.shard import TransactionShard
 from penstock.core.transactions.states import TransactionState
 from penstock.core.transactions.transaction import ProducerIdAndEpoch, TransactionMetadata
 from penstock.records.control import Marker, MarkerType
 from penstock.services.coordinators.coordinator import AnswerAfterLoading, Coordinator
 from penstock.services.transactions.markers import Markers
-from penstock.services.transactions.remote_markers import RemoteMarker, RemoteMarkers
+from penstock.services.transactions.remote_markers import RemoteMarkers
 from penstock.world import World
 from penstock.world.pacing import Pacer
 from penstock.world.tasks import cancel_and_wait

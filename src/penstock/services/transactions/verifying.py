@@ -17,6 +17,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.base.ids import TopicPartition
+from penstock.cluster.peer_requests.coordinators import Codes, Question
 from penstock.core.transaction_verification import Verification
 from penstock.core.transactions.requests import AddPartitions
 from penstock.core.transactions.shard import TransactionShard
@@ -24,7 +25,7 @@ from penstock.core.transactions.transaction import VERSION_2, ProducerIdAndEpoch
 from penstock.services.coordinators.coordinator import Coordinator
 from penstock.services.replicas.replica import Replica
 from penstock.services.transactions.marker_writer import MarkerWriter
-from penstock.services.transactions.remote_coordinators import Codes, Question, RemoteCoordinators
+from penstock.services.transactions.remote_coordinators import RemoteCoordinators
 from penstock.world import World
 
 # How long a client that begins its next transaction waits here for the last one's markers, before it is sent away.
