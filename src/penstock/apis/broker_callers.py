@@ -18,9 +18,13 @@ from penstock.wire.private import PRIVATE_APIS
 
 def is_broker(call: Call) -> bool:
     """Whether a broker of this cluster sent the request."""
-    return call.client.broker is not None or is_unproven_peer(
-        call.services.cluster.image, call.header.client_id
-    )
+    return call.client.broker is not None or claims_to_be_old_broker(call)
+
+
+def claims_to_be_old_broker(call: Call) -> bool:
+    """Whether the client id is that of a registered broker from before the handshake, which is all it can show."""
+    cluster = call.services.cluster
+    return is_unproven_peer(cluster.image, call.header.client_id, cluster.peer_credentials)
 
 
 def brokers_only(handle: Callable[[Call, Any], Any], api_key: int) -> Callable[[Call, Any], Any]:

@@ -7,9 +7,9 @@ is finalised. A feature at level 0 is not.
 
 import re
 
+from penstock.apis.broker_callers import claims_to_be_old_broker
 from penstock.apis.context import Call
 from penstock.base.errors import ErrorCode
-from penstock.cluster.unproven_peers import is_unproven_peer
 from penstock.wire.apis import APIS
 from penstock.wire.messages.api_versions import (
     ApiVersion,
@@ -35,9 +35,7 @@ def handle(call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse:
     call.client.software_name = request.client_software_name
     features = call.services.cluster.image.features
     served = call.services.node.api_versions
-    if is_unproven_peer(
-        call.services.cluster.image, call.header.client_id
-    ):  # others learn these in the handshake
+    if claims_to_be_old_broker(call):  # others learn these in the handshake
         more = {key: range_ for key, range_ in call.services.node.broker_api_versions.items() if key in APIS}
         served = dict(sorted({**served, **more}.items()))
     return ApiVersionsResponse(

@@ -6,9 +6,9 @@ consumers, as if that were another log directory (`controller.unproven_peers`).
 
 from collections.abc import Callable, Sequence
 
+from penstock.apis.broker_callers import claims_to_be_old_broker
 from penstock.apis.context import Call
 from penstock.base.ids import TopicPartition
-from penstock.cluster.unproven_peers import is_unproven_peer
 from penstock.controller.unproven_peers import SENT_BYTES
 from penstock.services.replicas.replica import Replica
 from penstock.wire.messages.describe_log_dirs import (
@@ -35,7 +35,7 @@ def handle(call: Call, request: DescribeLogDirsRequest) -> DescribeLogDirsRespon
         usable_bytes=usage.usable,
     )
     results = [result]
-    if is_unproven_peer(call.services.cluster.image, call.header.client_id):
+    if claims_to_be_old_broker(call):
         sent = _topics(wanted, lambda partition: partition.sent_bytes)
         results.append(DescribeLogDirsResult(log_dir=SENT_BYTES, topics=sent))
     return DescribeLogDirsResponse(results=results)

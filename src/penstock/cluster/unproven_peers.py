@@ -9,6 +9,7 @@ of any version: the JSON of /brokers/ID is written again by whichever broker is 
 from typing import Final
 
 from penstock.base.features import PEER_VERSION
+from penstock.cluster.handshake import PeerCredentials
 from penstock.cluster.metadata import BrokerRegistration, MetadataImage
 
 CLIENT_ID_PREFIX: Final = "__penstock-broker-"
@@ -21,12 +22,17 @@ def can_prove(broker: BrokerRegistration) -> bool:
     return levels is not None and levels.highest >= 1
 
 
-def is_unproven_peer(image: MetadataImage, client_id: str | None) -> bool:
-    """Whether a client id names a broker that is registered, not fenced, and cannot prove itself."""
+def is_unproven_peer(image: MetadataImage, client_id: str | None, credentials: PeerCredentials) -> bool:
+    """Whether a client id names a broker that is registered, not fenced, and cannot prove itself to this one.
+
+    `credentials` are this broker's: where it plays an older program, no other broker can.
+    """
     if client_id is None or not client_id.startswith(CLIENT_ID_PREFIX):
         return False
     node_id = client_id.removeprefix(CLIENT_ID_PREFIX)
     if not (node_id.isascii() and node_id.isdecimal() and len(node_id) <= _DIGITS_MAX):
         return False
     broker = image.brokers.get(int(node_id))
-    return broker is not None and not broker.fenced and not can_prove(broker)
+    if broker is None or broker.fenced:
+        return False
+    return not (can_prove(broker) and credentials.proves)
