@@ -1,5 +1,5 @@
-"""The features that a cluster has finalised, and what may become of them: a level is raised, or lowered, only to what
-every broker that has registered supports, whether it is there now or not.
+"""The finalised features of a cluster, and the rules of UpdateFeatures: a level is raised or lowered only to one that
+every registered broker supports, alive or not.
 """
 
 import json
@@ -18,7 +18,7 @@ _FORMAT = 1
 
 
 class UpgradeType(IntEnum):
-    """What a client says that it means to do; the numbers are the wire's."""
+    """The upgrade type of an UpdateFeatures request; the numbers are the protocol's."""
 
     UPGRADE = 1
     SAFE_DOWNGRADE = 2
@@ -32,7 +32,7 @@ class FeatureUpdate(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """The finalised levels; one that is not named is 0. The epoch grows with every change, and is 0 in metadata that
+    """The finalised levels; a feature without one is at 0. The epoch grows with every change, and is 0 in metadata that
     say nothing of levels.
     """
 
@@ -43,7 +43,7 @@ class Features:
         return self.levels.get(name, 0)
 
     def document(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """The JSON document."""
         return {"version": _FORMAT, "epoch": self.epoch, "levels": dict(self.levels)}
 
     @classmethod
@@ -65,14 +65,14 @@ class Features:
 
 
 def first_features(supported: Ranges) -> Features:
-    """Those of a new cluster: all that its first broker can do."""
+    """The features of a new cluster: the highest levels that its first broker supports."""
     return Features({name: range_.highest for name, range_ in supported.items()}, epoch=1)
 
 
 def updated(
     current: Features, updates: Mapping[str, FeatureUpdate], brokers: Mapping[int, Ranges]
 ) -> Features | Refusal:
-    """The features with all of the updates, or why one of them cannot be."""
+    """The features with all updates applied, or the Refusal of the first invalid one."""
     levels = dict(current.levels)
     for name, update in updates.items():
         problem = _problem(name, update, current.level(name), brokers)
@@ -113,7 +113,7 @@ def _only_supports(range_: LevelRange | None) -> str:
 
 
 def unsupported(features: Features, supported: Ranges) -> list[str]:
-    """Of each finalised level that a broker does not support, what it is; a level of 0 asks for nothing."""
+    """A description of each finalised level that a broker does not support; level 0 needs no support."""
     return [
         f"{name} is finalised at level {level}, and this broker {_only_supports(supported.get(name))}"
         for name, level in sorted(features.levels.items())
@@ -122,7 +122,7 @@ def unsupported(features: Features, supported: Ranges) -> list[str]:
 
 
 def refusal_to_join(problems: Iterable[str]) -> UserError:
-    """What a broker says that cannot do what its cluster has agreed on."""
+    """The error of a broker that does not support a finalised level."""
     return UserError(
         f"this broker ({VERSION}) cannot be part of its cluster: {'; '.join(problems)}. Install the version that the "
         "other brokers run, or lower the level first (kafka-features downgrade) where all of them support the lower one"

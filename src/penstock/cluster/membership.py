@@ -1,7 +1,7 @@
-"""A broker's place in the cluster: a node that says who it is, and one that lasts as long as its session.
+"""Registering a broker: /brokers/ID says what it is, and the ephemeral /live/ID lasts as long as its session.
 
-Who died and comes back before its session has run out takes its own place: the data directory is the same. Another
-broker with the same id is refused.
+A broker that is restarted before the session of its last process has expired replaces /live/ID, which names its data
+directory. Another broker with the same node id has another data directory and is refused.
 """
 
 from dataclasses import replace
@@ -23,19 +23,20 @@ _ATTEMPTS = 20
 
 
 class DuplicateBrokerError(UserError):
-    """Another broker with this id is in the cluster."""
+    """Another broker with this node id is registered and alive."""
 
 
 async def register(store: Store, broker: BrokerRegistration) -> BrokerRegistration:
-    """Take the broker's place, with the next epoch and fenced: the controller says when it counts.
+    """Register a broker with the next broker epoch, fenced until the controller unfences it.
 
-    `keeps_all` is what this life knows of itself; what the controller had not heard of the last one stays true.
+    `keeps_all` and its like are about this registration alone. Where the controller has not acted on the last one, a
+    False there stays False.
     """
     for _ in range(_ATTEMPTS):
         try:
             return await _try(store, broker)
         except (NodeExistsError, NoNodeError, BadVersionError):
-            continue  # its place was left, or taken, meanwhile
+            continue  # /live/ID or /brokers/ID changed between the read and the write
     raise DuplicateBrokerError(_duplicate(broker))
 
 
@@ -64,7 +65,7 @@ async def _try(store: Store, broker: BrokerRegistration) -> BrokerRegistration:
 
 
 def _after(last: BrokerRegistration, broker: BrokerRegistration) -> BrokerRegistration:
-    """The next life of a broker."""
+    """The next registration of a broker."""
     return replace(
         broker,
         epoch=last.epoch + 1,

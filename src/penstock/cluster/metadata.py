@@ -56,20 +56,20 @@ NO_LEADER = -1
 
 
 class PartitionState(NamedTuple):
-    """Who leads and who follows. `partition_epoch` grows with every change, `leader_epoch` with every leader.
+    """The leader, replicas and ISR. `partition_epoch` grows with every change, `leader_epoch` with every leader.
 
     While replicas are being exchanged, `replicas` are those that are to stay, followed by those that are to go.
     """
 
-    leader: int  # NO_LEADER if nobody may lead now
+    leader: int  # NO_LEADER if no replica may lead now
     leader_epoch: int
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
     partition_epoch: int
     adding: tuple[int, ...] = ()  # replicas that were not there before and have not caught up yet
     removing: tuple[int, ...] = ()  # replicas that go when those have
-    # Replicas that left the in-sync set when it was too small to commit anything, or made it so: they have all that is
-    # committed, as long as it is that small. One of them leads when no member of the set can.
+    # Replicas that left the ISR when it was below min.insync.replicas, or brought it below: they have all committed
+    # records as long as it stays there. One of them is elected when no member of the ISR can be.
     elr: tuple[int, ...] = ()
     doubtful: tuple[
         int, ...
@@ -80,8 +80,8 @@ class PartitionState(NamedTuple):
         return self._replace(partition_epoch=self.partition_epoch + 1, **fields)
 
     def needed_isr(self, min_isr: int) -> int:
-        """How many members the in-sync set has to have for anything to be committed, where the topic's
-        `min.insync.replicas` is so much: no more than there are replicas without those that are being added.
+        """The size that the ISR needs for records to be committed: `min_isr`, the topic's `min.insync.replicas`, but
+        not more than there are replicas without those that are being added.
         """
         return min(min_isr, len(self.replicas) - len(self.adding))
 
@@ -108,7 +108,7 @@ _ALWAYS_WRITTEN = 5
 
 
 def encode_partition(partition: PartitionState) -> list[Any]:
-    """As JSON has it; what is empty at its end is left out."""
+    """A JSON array, without the empty fields at its end."""
     fields = list(partition)
     while len(fields) > _ALWAYS_WRITTEN and not fields[-1]:
         del fields[-1]
@@ -180,10 +180,10 @@ class BrokerAddress(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BrokerRegistration:
-    """A broker as the others know it: its place, and its address by listener name.
+    """A broker as it registered: node id, rack, and its address by listener name.
 
-    `epoch` is that of its registration: whoever comes with an older one has been replaced by a later life. A broker
-    that is fenced is known, and neither leads nor counts as alive.
+    `epoch` is the broker epoch; it grows with every registration, and requests with an older one are stale. A fenced
+    broker is known, and neither leads nor counts as alive.
     """
 
     node_id: int
@@ -195,12 +195,12 @@ class BrokerRegistration:
     peer_listener: str = ""  # the listener that other brokers use
     features: Mapping[str, LevelRange] = field(
         default_factory=lambda: RANGES_BEFORE
-    )  # which levels it supports
-    is_new: bool = False  # it has registered, and the controller has not acted on that
-    # What the controller has to know of a new one; all true once it has acted.
-    keeps_all: bool = True  # it began this life with all that it had acknowledged in the last
-    same_directory: bool = True  # and with the same data directory
-    same_process: bool = True  # and it is still the same process, with what it has in memory
+    )  # the levels that it supports
+    is_new: bool = False  # the controller has not acted on this registration
+    # What the controller has to know of a new registration; all true once it has acted.
+    keeps_all: bool = True  # the broker has all records that it acknowledged under its last registration
+    same_directory: bool = True  # and the same data directory
+    same_process: bool = True  # and it is the same process, with what it has in memory
 
     def document(self) -> dict[str, Any]:
         """As JSON has it."""
@@ -253,7 +253,7 @@ class BrokerRegistration:
 
 
 class MetadataImage:
-    """What one broker knows of the cluster. Only `apply_*` change it."""
+    """The metadata as one broker knows them. Only `apply_*` change them."""
 
     def __init__(self, cluster_id: str) -> None:
         self.cluster_id = cluster_id
@@ -290,16 +290,16 @@ class MetadataImage:
         return [address for address in found if address is not None]
 
     def alive(self) -> list[int]:
-        """The brokers that count, by node id."""
+        """The node ids of the brokers that are not fenced, in order."""
         return [node_id for node_id in sorted(self.brokers) if not self.brokers[node_id].fenced]
 
     def is_draining(self, node_id: int) -> bool:
-        """Whether a broker is being emptied, as its dynamic configs say."""
+        """Whether a broker's dynamic config `penstock.broker.drain` is on."""
         value = self.broker_configs.get(str(node_id), {}).get(PENSTOCK_BROKER_DRAIN.name)
         return value is not None and PENSTOCK_BROKER_DRAIN.parse(value)
 
     def takers(self) -> list[int]:
-        """The brokers that new replicas may go to, by node id."""
+        """The node ids of the brokers that new replicas may be placed on, in order."""
         return [node_id for node_id in self.alive() if not self.is_draining(node_id)]
 
     def topics(self) -> Iterator[Topic]:
@@ -316,7 +316,7 @@ class MetadataImage:
 
     @property
     def replica_count(self) -> int:
-        """Of all partitions; a topic's first one stands for all of the topic."""
+        """The replicas of all partitions; a topic's first partition stands for all of its partitions."""
         return sum(
             len(topic.partitions) * len(topic.partitions[0].replicas)
             for topic in self._topics.values()
@@ -348,7 +348,7 @@ class MetadataImage:
         self.broker_configs[key] = configs
 
     def apply_group_configs(self, group_id: str, configs: Mapping[str, str]) -> None:
-        """What a group has been given; nothing, if that is empty."""
+        """The configs of a group were set; empty ones are removed."""
         if configs:
             self.group_configs[group_id] = configs
         else:

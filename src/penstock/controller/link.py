@@ -1,6 +1,6 @@
-"""The way to the controller from wherever one is: it may be this broker, or another that has to be asked.
+"""This broker's own requests to the controller, which may be this broker or another one.
 
-Used by the broker itself; what clients ask of the controller is forwarded as it came (`apis.forwarding`).
+Requests of clients to the controller are forwarded as they came (`apis.forwarding`).
 """
 
 from typing import TypeVar
@@ -40,7 +40,7 @@ _CREATE_TIMEOUT_MS = 10_000
 
 
 class ControllerLink:
-    """What a broker asks the controller for."""
+    """Requests to the controller, on this broker or over a connection to another."""
 
     def __init__(self, image: MetadataImage, controller: Controller, peers: Peers, *, node_id: int) -> None:
         self._image = image
@@ -54,11 +54,11 @@ class ControllerLink:
 
     @property
     def can_ask(self) -> bool:
-        """Whether there is another broker that seems to be the controller."""
+        """Whether another broker is the controller, as far as this one knows."""
         return self._image.controller_id not in (-1, self._node_id)
 
     async def ask(self, request: Message, response: type[R], *, version_max: int | None = None) -> R:
-        """Another broker's answer; a ClientError if there is none."""
+        """Send a request to the controller on another broker; a ClientError if there is no response."""
         if not self.can_ask:
             raise UnreachableError("there is no controller now; one is being elected")
         return await self._peers.ask(self._image.controller_id, request, response, version_max=version_max)
@@ -85,7 +85,7 @@ class ControllerLink:
         }
 
     async def create_topic(self, new: TopicSpec) -> Topic | Refusal:
-        """A topic for the broker's own use. One that was created elsewhere may not be known here yet: then a Refusal,
+        """Create a topic for the broker's own use. Metadata of a topic created elsewhere may lag here: then a Refusal,
         LEADER_NOT_AVAILABLE, as those who ask for its metadata now are told.
         """
         if self.is_here or not self.can_ask:
@@ -117,7 +117,7 @@ class ControllerLink:
         return Refusal(ErrorCode(answer.error_code), answer.error_message)
 
     async def ask_to_leave(self, broker_epoch: int) -> int:
-        """Have the controller give others what this broker leads; how many partitions are left."""
+        """Ask for a controlled shutdown: 0 when this broker leads no partition that another could lead."""
         request = BrokerHeartbeatRequest(
             broker_id=self._node_id, broker_epoch=broker_epoch, want_shut_down=True
         )
@@ -125,7 +125,7 @@ class ControllerLink:
         return 0 if answer.should_shut_down else 1
 
     async def allocate_producer_ids(self) -> int | Refusal:
-        """The first id of a block nobody else will get."""
+        """Allocate a block of producer ids; returns the first of them."""
         if self.is_here or not self.can_ask:
             return await self._controller.allocate_producer_ids()
         broker = self._image.brokers[self._node_id]

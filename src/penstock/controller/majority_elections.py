@@ -31,12 +31,12 @@ log = logging.getLogger("penstock.controller")
 
 _AGAIN_S: Final = 0.05
 _ELECTIONS: Final = "majority elections"  # the task
-# Where a majority has reported, the others have so much longer: one of them may be preferred.
+# How long the other replicas are waited for once a majority has reported: the preferred leader may be among them.
 _PATIENCE_S: Final = 0.1
 
 
 class _Told(NamedTuple):
-    """A report, of which life of the broker it is, and for which epoch without a leader it was asked."""
+    """A report, the broker epoch of its sender, and the leader epoch without a leader that it was asked for."""
 
     report: Report
     broker_epoch: int
@@ -44,7 +44,7 @@ class _Told(NamedTuple):
 
 
 class _Vacancy(NamedTuple):
-    """A partition without a leader. It goes by its topic's id: one of the same name may have been there before."""
+    """A partition without a leader, keyed by topic id: a deleted topic may have had the same name."""
 
     topic: Topic
     state: PartitionState
@@ -70,7 +70,7 @@ def report_of(
 
 
 class MajorityElections:
-    """Works as long as this broker is the controller."""
+    """Elects leaders while this broker is the controller."""
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class MajorityElections:
             self.look()
 
     def look(self) -> None:
-        """Somebody may have to be appointed, or can be now."""
+        """Start elections, or go on with them: the metadata or the live brokers have changed."""
         self._news.set()
         if not self._stopped and not self._tasks.is_running(_ELECTIONS):
             self._tasks.start(_ELECTIONS, self._run())
@@ -129,7 +129,7 @@ class MajorityElections:
         self._ready_since.clear()
 
     async def _hear(self) -> None:
-        """Return when there is something new, or when it is time to look."""
+        """Return at the next report or change of metadata, or after a short time."""
         timer = self._loop.call_later(_AGAIN_S, self._news.set)
         try:
             await self._news.wait()
@@ -217,7 +217,7 @@ class MajorityElections:
     # Deciding.
 
     def _reports(self, where: TopicPartition, state: PartitionState) -> dict[int, Report]:
-        """What is known of a partition, from brokers that are still in the lives in which they told it."""
+        """The reports on a partition whose senders are not fenced and have not registered again since."""
         found = {}
         for node_id, told in self._told.get(where, {}).items():
             broker = self._image.brokers.get(node_id)
@@ -230,7 +230,7 @@ class MajorityElections:
         return any(self._choice(where, vacancy) != NO_LEADER for where, vacancy in vacancies.items())
 
     def _choice(self, where: TopicPartition, vacancy: _Vacancy) -> int:
-        """Who is to lead, if that can be told, and all have reported that can, or have had the time to."""
+        """The next leader, once all live replicas have reported or had the time to; else NO_LEADER."""
         state, alive = vacancy.state, self._image.alive()
         reports = self._reports(where, state)
         chosen = choose_leader(
