@@ -242,7 +242,7 @@ def test_others_have_their_turns_while_offsets_are_noted_and_a_topic_that_goes_m
         seconds = itertools.count()
         # Whoever looks at the clock has been at work for long.
         broker._shifted.time = lambda: float(next(seconds))
-        writing = asyncio.ensure_future(services.logs.replicas.write_checkpoints())
+        writing = asyncio.ensure_future(services.logs.replicas.checkpoints.write_checkpoints())
         deleting = asyncio.ensure_future(services.cluster.controller.delete_topic("t"))
         while not (writing.done() and deleting.done()):
             turns += 1

@@ -19,8 +19,10 @@ from penstock.services.compactor import Compactor
 from penstock.services.flusher import Flusher
 from penstock.services.other_directories import Others
 from penstock.services.replicas import replica_manager
+from penstock.services.replicas.checkpoint_writer import CheckpointWriter
+from penstock.services.replicas.directory_removal import DirectoryRemoval
 from penstock.services.replicas.replica import Replica
-from penstock.services.replicas.replica_manager import ReplicaManager
+from penstock.services.replicas.replica_opener import ReplicaOpener
 from penstock.sim.entries import (
     AlterTopic,
     CopyForeignDirectory,
@@ -232,11 +234,11 @@ def duplicate_sequence_appended(patch: pytest.MonkeyPatch) -> None:
 def deleted_data_served_to_its_namesake(patch: pytest.MonkeyPatch) -> None:
     """A deleted topic's directories stay, and whoever comes next under that name gets them."""
 
-    async def keep(self: ReplicaManager, partitions: list[TopicPartition], delay_ms: int = 0) -> None:
+    async def keep(self: DirectoryRemoval, partitions: list[TopicPartition], delay_ms: int = 0) -> None:
         pass
 
     async def reuse(
-        self: ReplicaManager, topic: Any, index: int, config: Any, producers: Any, *_: Any, **more: Any
+        self: ReplicaOpener, topic: Any, index: int, config: Any, producers: Any, *_: Any, **more: Any
     ) -> Any:
         partition = TopicPartition(topic.name, index)
         now_ms = self._world.loop.now_ms()
@@ -246,9 +248,9 @@ def deleted_data_served_to_its_namesake(patch: pytest.MonkeyPatch) -> None:
             return found
         return await genuine(self, topic, index, config, producers, *_, **more)
 
-    genuine = ReplicaManager._log
-    patch.setattr(ReplicaManager, "_discard", keep)
-    patch.setattr(ReplicaManager, "_log", reuse)
+    genuine = ReplicaOpener._log
+    patch.setattr(DirectoryRemoval, "discard", keep)
+    patch.setattr(ReplicaOpener, "_log", reuse)
 
 
 @planted_for(loses_power)
@@ -290,7 +292,7 @@ def compaction_leaves_no_mark(patch: pytest.MonkeyPatch) -> None:
 def start_not_written_before_segments_go(patch: pytest.MonkeyPatch) -> None:
     """Retention deletes segments first, and nobody writes down where the log starts instead."""
 
-    async def nothing(self: ReplicaManager) -> None:
+    async def nothing(self: CheckpointWriter) -> None:
         pass
 
     genuine = DataDirectory.note_offsets_stepwise
@@ -303,7 +305,7 @@ def start_not_written_before_segments_go(patch: pytest.MonkeyPatch) -> None:
                 self._start_offsets.pop(partition, None)
 
     patch.setattr(DataDirectory, "note_offsets_stepwise", note_offsets)
-    patch.setattr(ReplicaManager, "write_start_offsets", nothing)
+    patch.setattr(CheckpointWriter, "write_start_offsets", nothing)
 
 
 @planted_for(stops_compacting)
@@ -387,10 +389,10 @@ def unknown_partitions_deleted(patch: pytest.MonkeyPatch) -> None:
 def namesake_deleted_instead_of_set_aside(patch: pytest.MonkeyPatch) -> None:
     """Whatever has the name of a new partition is deleted."""
 
-    async def vacate(self: ReplicaManager, partition: TopicPartition, found: Any, topic: Any) -> None:
-        await self._discard([partition])
+    async def vacate(self: ReplicaOpener, partition: TopicPartition, found: Any, topic: Any) -> None:
+        await self._removal.discard([partition])
 
-    patch.setattr(ReplicaManager, "_vacate", vacate)
+    patch.setattr(ReplicaOpener, "_vacate", vacate)
 
 
 @planted_for(lambda plan: any(isinstance(each, StartWithoutMetadata) for each in plan.faults))

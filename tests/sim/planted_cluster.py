@@ -27,7 +27,7 @@ from penstock.core.replication import Leadership
 from penstock.services.metadata_publisher import BrokerMetadataPublisher
 from penstock.services.replicas.leader import LeaderRole
 from penstock.services.replicas.replica import Replica
-from penstock.services.replicas.replica_manager import ReplicaManager
+from penstock.services.replicas.replica_opener import ReplicaOpener
 from penstock.services.replication.copying import ReplicaAppender
 from penstock.storage.recovery import _Opening
 from penstock.storage.recovery_scan import RecoveryScan
@@ -133,7 +133,7 @@ def divergence_not_cut(patch: pytest.MonkeyPatch) -> None:
 @planted
 def hole_in_a_replica_kept(patch: pytest.MonkeyPatch) -> None:
     """What a power cut tore out of a replica's log stays there as damage, and it counts as in sync."""
-    patch.setattr(ReplicaManager, "_ends_at_damage", lambda *_: False)
+    patch.setattr(ReplicaOpener, "_ends_at_damage", lambda *_: False)
 
 
 @planted

@@ -39,7 +39,7 @@ async def fail_directory(simulation: Simulation, node: Node) -> None:
 
     async def write() -> None:
         with contextlib.suppress(OSError):
-            await broker.services.logs.replicas.write_checkpoints()
+            await broker.services.logs.replicas.checkpoints.write_checkpoints()
 
     node.disk.faults.fail_syncs()
     simulation.loop.spawn(process, write())

@@ -130,7 +130,7 @@ class Background:
     async def _write_down_starts(self, expired: list[tuple[Replica, int]]) -> None:
         partitions = self._services.logs.replicas
         try:
-            await partitions.write_start_offsets()
+            await partitions.checkpoints.write_start_offsets()
         except OSError as error:
             if not found_no_room(error):
                 raise
@@ -139,7 +139,7 @@ class Background:
                 await self._services.node.world.work.run(
                     partial(partition.log.remove_indexes_below, new_start)
                 )
-            await partitions.write_start_offsets()
+            await partitions.checkpoints.write_start_offsets()
 
     async def remove_deleted(self) -> None:
         """Remove the files of deleted segments and topics whose time has come."""
@@ -148,11 +148,11 @@ class Background:
             for partition in some:
                 for deletion in partition.log.due_deletions(now_ms):
                     await self._services.node.world.work.run(partial(deletion.run, partition.disk))
-        await self._services.logs.replicas.remove_doomed()
+        await self._services.logs.replicas.removal.remove_due()
 
     async def write_checkpoints(self) -> None:
         """Write down up to where each log is synced, and where it starts."""
-        await self._services.logs.replicas.write_checkpoints()
+        await self._services.logs.replicas.checkpoints.write_checkpoints()
 
     async def expire_producers(self) -> None:
         limit_ms = self._settings[PRODUCER_ID_EXPIRATION_MS]

@@ -204,7 +204,7 @@ class Broker:
         if problems:
             await world.work.run(self._directory.leave_as_found)
             raise refusal_to_join(problems)
-        await logs.replicas.set_data_version(image.features.level(PENSTOCK_VERSION))
+        await logs.replicas.checkpoints.set_data_version(image.features.level(PENSTOCK_VERSION))
         node.configs.reload()
         cluster = ClusterServices(
             image=image,

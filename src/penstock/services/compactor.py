@@ -143,7 +143,7 @@ class Compactor:
         written = partition.log.segments[0].base_offset
         while partition.log.start_offset > written and not partition.in_memory:
             written = partition.log.start_offset
-            await self._replicas.write_start_offsets()
+            await self._replicas.checkpoints.write_start_offsets()
 
     async def _note(self, partition: Replica, result: CompactionResult) -> None:
         self._removed.add(result.records_removed)
@@ -157,7 +157,7 @@ class Compactor:
         if partition.in_memory:
             self._in_memory[partition] = result.end_offset
         else:
-            await self._replicas.write_cleaner_offset(partition, result.end_offset)
+            await self._replicas.checkpoints.write_cleaner_offset(partition, result.end_offset)
         moved_bytes = result.bytes_before + result.bytes_after
         await self._world.loop.sleep(moved_bytes / self._settings[LOG_CLEANER_IO_MAX_BYTES_PER_SECOND])
 

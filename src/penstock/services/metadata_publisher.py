@@ -123,7 +123,7 @@ class BrokerMetadataPublisher:
     async def _apply_rest(self, change: Change) -> None:
         if change.features is not None:
             # The directory first: nothing is in it yet that only the new level knows.
-            await self._replicas.set_data_version(change.features.level(PENSTOCK_VERSION))
+            await self._replicas.checkpoints.set_data_version(change.features.level(PENSTOCK_VERSION))
             self._image.apply_features(change.features)
             levels = sorted(change.features.levels.items())
             log.info(

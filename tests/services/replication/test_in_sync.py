@@ -363,13 +363,13 @@ def test_an_end_that_cannot_be_cut_off_for_lack_of_room_is_cut_off_later() -> No
         await cluster.until_same(1, 2)
         follower = cluster[2]
         await follower.replication.stop()
-        await follower.replicas.write_checkpoints()
+        await follower.replicas.checkpoints.write_checkpoints()
         follower.disk.is_full = True
         with pytest.raises(NoRoomError):
-            await follower.replicas.cut_end(follower.replica(), 0)
+            await follower.replicas.truncation.truncate_to(follower.replica(), 0)
         assert (follower.replica().log.end_offset, follower.replica().log.failed) == (1, None)
         follower.disk.is_full = False
-        await follower.replicas.cut_end(follower.replica(), 0)
+        await follower.replicas.truncation.truncate_to(follower.replica(), 0)
         assert follower.replica().log.end_offset == 0
 
     tell(story)

@@ -93,7 +93,7 @@ class ReplicaAppender:
         end_offset = partition.log.end_offset
         if partition.log.start_offset < end_offset or next_offset <= end_offset:
             raise CopyError(f"{partition} ends at offset {end_offset}, and was sent a batch from {first} on")
-        await self._replicas.begin_anew(partition, first)
+        await self._replicas.truncation.truncate_fully(partition, first)
 
     async def _cut(self, partition: Replica, diverging: EpochEnd) -> None:
         epochs, end_offset = partition.log.epochs, partition.log.end_offset
@@ -109,9 +109,9 @@ class ReplicaAppender:
             raise CopyError(f"{partition} is being rewritten; its end can be cut off afterwards")
         tell = log.warning if offset < partition.high_watermark else log.info
         if offset < partition.log.start_offset:
-            await self._replicas.begin_anew(partition, offset)
+            await self._replicas.truncation.truncate_fully(partition, offset)
         else:
-            await self._replicas.cut_end(partition, offset)
+            await self._replicas.truncation.truncate_to(partition, offset)
         tell(
             "%s: its log is longer than, or not the same as, that of its leader %d (%s): offsets %d to %d are dropped",
             partition,
@@ -141,7 +141,7 @@ class ReplicaAppender:
                 partition.state.leader,
                 leader.start,
             )
-            await self._replicas.begin_anew(partition, leader.start)
+            await self._replicas.truncation.truncate_fully(partition, leader.start)
 
 
 def _slices(partition: Replica, records: memoryview) -> Iterator[list[PlacedBatch]]:

@@ -62,7 +62,7 @@ class Replication:
         checkpoints = repeat(
             self._world.loop,
             name,
-            self._replicas.write_high_watermarks,
+            self._replicas.checkpoints.write_high_watermarks,
             log=log,
             interval_s=lambda: self._configs.broker[REPLICA_HIGH_WATERMARK_CHECKPOINT_INTERVAL_MS] / 1000,
             passing=NoRoomError,
