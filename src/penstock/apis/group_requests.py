@@ -1,4 +1,4 @@
-"""What the APIs of groups share: who asks, when an answer is there, what a refusal means to a client."""
+"""Helpers of the group APIs: the client of a call, replies of coordinators, and error codes."""
 
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
@@ -11,20 +11,20 @@ from penstock.core.groups.requests import ClientInfo
 Answered = TypeVar("Answered")
 Response = TypeVar("Response")
 
-# What somebody may do with a group, as a set of bits: read, delete, describe, describe and alter its configs.
+# The authorized operations on a group, as a bit set: read, delete, describe, describe and alter its configs.
 GROUP_OPERATIONS: Final = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
 
-# In characters, which have four bytes each at most; and a string has at most 32,767.
+# In characters, of up to four bytes each; a string of the protocol has at most 32,767 bytes.
 MESSAGE_LENGTH_MAX: Final = 8_000
 
 
 def client_of(call: Call) -> ClientInfo:
-    """The client, as people see it who look at a group. The slash is Kafka's."""
+    """The client, as group descriptions show it. The slash is Kafka's."""
     return ClientInfo(call.header.client_id or "", f"/{call.client.host}")
 
 
 def new_uuid(call: Call) -> str:
-    """A random id in the form that Java gives it, which tools print and cut."""
+    """A random UUID in Java's format, which tools parse."""
     digits = call.services.node.world.entropy.random_bytes(16).hex()
     return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 
@@ -44,12 +44,12 @@ async def _respond_later(
 
 
 def code_of(refusal: Refusal) -> ErrorCode:
-    """The error of a group's API; what does not fit into the coordinator's log is nothing a client can understand."""
+    """The error code for clients, which do not expect MESSAGE_TOO_LARGE from a coordinator."""
     if refusal.code is ErrorCode.MESSAGE_TOO_LARGE:
         return ErrorCode.UNKNOWN_SERVER_ERROR
     return refusal.code
 
 
 def message_of(refusal: Refusal) -> str | None:
-    """What the client is told beside the code. It may contain what the client sent, which may be long."""
+    """The error message, cut to size: it may contain what the client sent."""
     return None if refusal.message is None else refusal.message[:MESSAGE_LENGTH_MAX]

@@ -76,7 +76,7 @@ async def _answer(
     asked = several[0]
     code = leader if isinstance(leader, ErrorCode) else leader.replica.epoch_error(asked.current_leader_epoch)
     if len(several) > 1:
-        code = ErrorCode.INVALID_REQUEST  # one answer cannot serve two questions
+        code = ErrorCode.INVALID_REQUEST  # a partition must not be in the request twice
     elif code is ErrorCode.NONE and not _is_known(asked.timestamp, call.version):
         code = ErrorCode.UNSUPPORTED_VERSION
     if code is not ErrorCode.NONE:

@@ -1,4 +1,4 @@
-"""Metadata (key 3), v0-v13: brokers, and topics by name or id, created on the way where that is allowed."""
+"""Metadata (key 3), v0-v13: brokers, and topics by name or id; creates topics if auto.create.topics.enable allows."""
 
 from penstock.apis.context import Call
 from penstock.apis.reply import Reply
@@ -89,7 +89,7 @@ def _answer(call: Call, wanted: MetadataRequestTopic) -> MetadataResponseTopic:
 
 
 def _unknown_id(topic_id: bytes) -> MetadataResponseTopic:
-    """Where there is an id, a name beside it says nothing."""
+    """By id if there is one; the name is ignored then."""
     return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
 
 
@@ -98,7 +98,7 @@ def _refused(wanted: MetadataRequestTopic, code: ErrorCode) -> MetadataResponseT
 
 
 def _refused_before_ids(wanted: MetadataRequestTopic) -> MetadataResponseTopic:
-    """Versions 10 and 11 take an id and a null name, and have no place for a null name in the answer."""
+    """Versions 10 and 11 allow an id with a null name, but no null name in the response."""
     return MetadataResponseTopic(
         error_code=ErrorCode.INVALID_REQUEST, name=wanted.name or "", topic_id=wanted.topic_id
     )
@@ -114,7 +114,7 @@ def _describe(call: Call, topic: Topic) -> MetadataResponseTopic:
 
 
 def _partition(call: Call, index: int, state: PartitionState) -> MetadataResponsePartition:
-    # Who hears of a dead leader as if it were one believes it for a second; who hears of none asks again soon.
+    # A client that gets a dead leader keeps it for 1 s; one that gets LEADER_NOT_AVAILABLE retries soon.
     now = call.services.node.world.loop.time()
     is_led = state.leader != NO_LEADER and not call.services.cluster.broker_view.seems_dead(
         state.leader, now=now
@@ -142,8 +142,8 @@ def _response(call: Call, request: MetadataRequest, topics: list[MetadataRespons
             for b in services.cluster.broker_view.addresses(image, call.client.listener, now=now)
         ],
         cluster_id=image.cluster_id,
-        # Any broker passes on what only the controller may do, and this one answers. Another may be dead before all
-        # have heard of it, and librdkafka waits a minute for a controller that it was told of, and asks no more.
+        # This broker, since any broker forwards requests to the controller, and this one is alive. librdkafka waits a
+        # minute for a controller that is down, without another Metadata request.
         controller_id=services.node.node_id,
         topics=topics,
     )

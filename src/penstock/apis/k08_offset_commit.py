@@ -1,7 +1,7 @@
-"""OffsetCommit (key 8), v2-v10: where the members of a group, or somebody with a group for its offsets only, are.
+"""OffsetCommit (key 8), v2-v10: commits offsets of a group.
 
-Topics are named up to version 9 and known by their ids from version 10 on. Topics and partitions that do not exist
-are refused here; all else is the group's to decide.
+Topics are given by name up to version 9 and by id from version 10 on. Unknown topics and partitions are rejected here;
+the group decides everything else.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ TOPIC_IDS_SINCE = 10
 
 
 class _Asked(NamedTuple):
-    """The answer as far as it is known, and what the coordinator has to say about it."""
+    """The response so far, and the offsets that the coordinator decides about."""
 
     response: OffsetCommitResponse
     offsets: list[OffsetToCommit]
@@ -75,7 +75,7 @@ def _tell(asked: _Asked, codes: tuple[ErrorCode, ...] | Refusal) -> OffsetCommit
 
 
 def _sort_out(call: Call, request: OffsetCommitRequest) -> _Asked:
-    """Which of the offsets are of partitions that exist."""
+    """Split the request into offsets of existing partitions, and errors for the others."""
     asked = _Asked(OffsetCommitResponse(), [], [])
     for topic in request.topics:
         answer = OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id)

@@ -1,7 +1,7 @@
-"""OffsetFetch (key 9), v1-v10: what groups have committed, for some partitions or for all.
+"""OffsetFetch (key 9), v1-v10: the committed offsets of groups, for some partitions or for all.
 
-One group up to version 7, several from version 8 on. Topics are named up to version 9 and known by their ids from
-version 10 on. What was committed for an earlier topic of the same name does not count.
+One group up to version 7, several from version 8 on. Topics are given by name up to version 9 and by id from version 10
+on. Offsets that were committed for an earlier topic of the same name are ignored.
 """
 
 from collections.abc import Sequence
@@ -109,7 +109,7 @@ async def _fetch(
 
 
 def _names(call: Call, group: OffsetFetchRequestGroup) -> list[str | None]:
-    """The names of the topics asked for; None for an id that no topic has."""
+    """The names of the requested topics; None for an unknown id."""
     if call.version >= TOPIC_IDS_SINCE:
         return [call.services.cluster.image.name_of(topic.topic_id) for topic in group.topics or ()]
     return [topic.name for topic in group.topics or ()]
@@ -126,7 +126,7 @@ def _ids(call: Call, names: Sequence[str] | None) -> dict[str, bytes]:
 def _asked_topics(
     topics: Sequence[OffsetFetchRequestTopics], names: Sequence[str | None], found: Sequence[CommittedOffset]
 ) -> list[OffsetFetchResponseTopics]:
-    """As they were asked for; `found` has those of known topics, in the same order."""
+    """In the order of the request; `found` has the offsets of known topics, in the same order."""
     answers = iter(found)
     return [
         OffsetFetchResponseTopics(
@@ -142,7 +142,7 @@ def _asked_topics(
 
 
 def _all_topics(call: Call, found: Sequence[CommittedOffset]) -> list[OffsetFetchResponseTopics]:
-    """All there is; with ids, only what is of topics that there are."""
+    """All committed offsets; by id, only those of existing topics."""
     answers = []
     for name, partitions in groupby(found, key=lambda one: one.topic):
         topic = call.services.cluster.image.topic(name)

@@ -1,6 +1,6 @@
-"""FindCoordinator (key 10), v0-v6: who looks after a group or a transactional id.
+"""FindCoordinator (key 10), v0-v6: the broker that coordinates a group or a transactional id.
 
-The internal topic is created when somebody first asks. Leaves out share groups, which have no coordinator yet.
+The internal topic is created with the first request. Leaves out share groups, which have no coordinator yet.
 """
 
 import re
@@ -26,7 +26,7 @@ GROUP = 0
 TRANSACTION = 1
 SHARE = 2
 
-# What a share group's key looks like: group, topic id, partition.
+# The key of a share group: group, topic id, partition.
 _SHARE_KEY = re.compile(r".+:[A-Za-z0-9_-]{22}:[0-9]+\Z")
 
 

@@ -1,4 +1,4 @@
-"""JoinGroup (key 11), v0-v9: become a member of a classic group, and wait until all are there."""
+"""JoinGroup (key 11), v0-v9: joins a classic group, and waits until all members have joined."""
 
 from penstock.apis.context import Call
 from penstock.apis.group_requests import client_of, code_of, new_uuid, when_answered
@@ -24,7 +24,7 @@ def handle(call: Call, request: JoinGroupRequest) -> JoinGroupResponse | Reply:
         return _response(call, Joined(error=ErrorCode.INVALID_GROUP_ID, member_id=request.member_id))
     join = _join(call, request)
     if _name_bytes(join) + len(join.new_member_suffix) >= STRING_BYTES_MAX:
-        # Nobody could be told its member id.
+        # The response would have no room for the member id.
         return _response(call, Joined(error=ErrorCode.INVALID_REQUEST, member_id=request.member_id))
     joined = call.services.coordinators.groups.ask_at_once(
         request.group_id, lambda shard, now_ms: shard.join_group(join, now_ms)
@@ -52,7 +52,7 @@ def _join(call: Call, request: JoinGroupRequest) -> Join:
 
 
 def _name_bytes(join: Join) -> int:
-    """How long that is with which the id of a new member begins."""
+    """The length of the prefix of a new member's id."""
     name = join.client.client_id if join.instance_id is None else join.instance_id
     return len(name.encode())
 

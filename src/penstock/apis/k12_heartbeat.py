@@ -1,8 +1,8 @@
-"""Heartbeat (key 12), v0-v4: a member of a classic group is alive, and hears whether the group is being rebalanced.
+"""Heartbeat (key 12), v0-v4: extends the session of a member, and tells it whether its classic group rebalances.
 
-Kafka answers at once, so that members hear of a rebalance when their next heartbeat is due. Here the answer is held
-until there is something to tell, for a while (`penstock.group.heartbeat.wait.ms`), if the client can bear it: it must
-send heartbeats beside its other work, on a connection without fetches. Its next request on it lets the answer go.
+Kafka answers at once, so a member learns of a rebalance with its next heartbeat. Here the response is held until the
+group rebalances, for at most `penstock.group.heartbeat.wait.ms`, if the client supports that: it must send heartbeats
+beside its other work, on a connection without fetches. Its next request on that connection releases the response.
 """
 
 import asyncio
@@ -20,9 +20,9 @@ VERSIONS = (0, 4)
 CANCEL_ON_DISCONNECT = True
 LOW_PRIORITY = True
 
-# What clients call themselves that do nothing but send heartbeats while one is under way: Java's consumer, librdkafka
-# under several names, and our own. KafkaJS would wait for it; kafka-python fetches on the same connection; aiokafka
-# does not say its name.
+# The software names of clients that send only heartbeats on the connection while one is in flight: Java's consumer,
+# librdkafka under several names, and our own. KafkaJS would wait for it; kafka-python fetches on the same connection;
+# aiokafka sends no software name.
 CLIENTS_THAT_MAY_WAIT: Final = frozenset(
     {
         "apache-kafka-java",
@@ -51,7 +51,7 @@ def handle(call: Call, request: HeartbeatRequest) -> HeartbeatResponse | Reply:
             heartbeat.group_id, lambda shard, now_ms: shard.await_rebalance(heartbeat, now_ms)
         )
         if isinstance(news, asyncio.Future):
-            return Reply(_when_there_is_news(call, heartbeat, news), release=lambda: _let_go(news))
+            return Reply(_when_there_is_news(call, heartbeat, news), release=lambda: _release(news))
     return when_answered(answer, _respond)
 
 
@@ -60,21 +60,21 @@ async def _when_there_is_news(
 ) -> HeartbeatResponse:
     answer = await news
     if answer is ErrorCode.REQUEST_TIMED_OUT:
-        # Its connection is still there, which is as good as another heartbeat: a full session begins now.
+        # Its connection is still open, which is as good as another heartbeat: its session starts again.
         answer = await call.services.coordinators.groups.ask(
             heartbeat.group_id, lambda shard, now_ms: shard.heartbeat(heartbeat, now_ms)
         )
     return _respond(answer)
 
 
-def _let_go(news: "asyncio.Future[ErrorCode | Refusal]") -> None:
+def _release(news: "asyncio.Future[ErrorCode | Refusal]") -> None:
     if not news.done():
         news.set_result(ErrorCode.NONE)
 
 
 def _respond(answer: ErrorCode | Refusal) -> HeartbeatResponse:
     if isinstance(answer, Refusal):
-        # Loading takes a moment: that is no reason for a member to join again, which is all that clients would do.
+        # While the shard is being loaded, an error would make the member rejoin without need.
         loading = answer.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         return HeartbeatResponse(error_code=ErrorCode.NONE if loading else code_of(answer))
     return HeartbeatResponse(error_code=answer)

@@ -39,7 +39,7 @@ def _respond(
     if isinstance(codes, Refusal):
         if codes.code is not ErrorCode.UNKNOWN_MEMBER_ID:
             return LeaveGroupResponse(error_code=code_of(codes))
-        codes = (ErrorCode.UNKNOWN_MEMBER_ID,) * len(members)  # there is no such group, and so no member
+        codes = (ErrorCode.UNKNOWN_MEMBER_ID,) * len(members)  # an unknown group has no members
     if not several:
         return LeaveGroupResponse(error_code=codes[0])
     return LeaveGroupResponse(

@@ -1,4 +1,4 @@
-"""SyncGroup (key 14), v0-v5: the leader of a classic group hands out assignments, and every member gets its own."""
+"""SyncGroup (key 14), v0-v5: the leader of a classic group sends the assignments, and every member gets its own."""
 
 from penstock.apis.context import Call
 from penstock.apis.group_requests import code_of, when_answered
@@ -37,7 +37,7 @@ def handle(call: Call, request: SyncGroupRequest) -> SyncGroupResponse | Reply:
 
 def _respond(synced: Synced | Refusal) -> SyncGroupResponse:
     if isinstance(synced, Refusal):
-        # As with a group that loads: the member joins again, and finds the group as it is now.
+        # While the shard is being loaded, REBALANCE_IN_PROGRESS makes the member rejoin.
         loading = synced.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         return SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS if loading else code_of(synced))
     return SyncGroupResponse(

@@ -1,6 +1,6 @@
-"""DescribeGroups (key 15), v0-v6: the members of classic groups, what they subscribe to and what they have.
+"""DescribeGroups (key 15), v0-v6: the members of classic groups, their subscriptions and assignments.
 
-Before version 6, a group that does not exist is a dead one.
+Before version 6, an unknown group is described as dead.
 """
 
 from penstock.apis.context import Call

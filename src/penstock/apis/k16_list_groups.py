@@ -1,4 +1,4 @@
-"""ListGroups (key 16), v0-v5: the groups that this broker coordinates, by state (v4) and type (v5) if asked."""
+"""ListGroups (key 16), v0-v5: the groups that this broker coordinates, filtered by state (v4) and type (v5)."""
 
 from penstock.apis.context import Call
 from penstock.apis.group_requests import code_of

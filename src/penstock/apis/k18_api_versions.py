@@ -1,4 +1,4 @@
-"""ApiVersions (key 18), v0-v4: which APIs in which versions, and which features.
+"""ApiVersions (key 18), v0-v4: the supported versions of all APIs, and features.
 
 A request in a version from the future is answered in version 0 with UNSUPPORTED_VERSION and the range of this API,
 so that the client can ask again. Supported features are this broker's, finalised ones the cluster's: clients use what

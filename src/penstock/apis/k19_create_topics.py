@@ -1,4 +1,4 @@
-"""CreateTopics (key 19), v2-v7: create topics, or only say whether they could be."""
+"""CreateTopics (key 19), v2-v7: creates topics, or only validates the request."""
 
 from collections import Counter
 

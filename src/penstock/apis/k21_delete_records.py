@@ -1,4 +1,4 @@
-"""DeleteRecords (key 21), v0-v2: move a partition's log start offset up.
+"""DeleteRecords (key 21), v0-v2: advances the log start offset of partitions.
 
 Answers when the logs of all replicas that are alive start there: whoever leads next shows nothing that was deleted. In
 time or not, the leader has deleted it.
@@ -24,7 +24,7 @@ VERSIONS = (0, 2)
 
 
 class _Waiting(NamedTuple):
-    """A partition whose followers have to hear of its new start."""
+    """A partition whose followers have to replicate its new log start offset."""
 
     replica: Replica
     start_offset: int
@@ -54,7 +54,7 @@ def _delete(
     result = DeleteRecordsPartitionResult(partition_index=asked.partition_index, low_watermark=NO_OFFSET)
     leader = call.services.logs.replicas.find_leader(topic, asked.partition_index)
     if not isinstance(leader, ErrorCode) and leader.replica.is_internal:
-        leader = ErrorCode.INVALID_TOPIC_EXCEPTION  # its coordinator would know what its log does not have
+        leader = ErrorCode.INVALID_TOPIC_EXCEPTION  # its coordinator's state would no longer match its log
     outcome = leader if isinstance(leader, ErrorCode) else leader.delete_records(asked.offset)
     if isinstance(leader, ErrorCode) or isinstance(outcome, ErrorCode):
         result.error_code = outcome

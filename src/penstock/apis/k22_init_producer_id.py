@@ -16,7 +16,7 @@ VERSIONS = (0, 6)
 TWO_PHASE_SINCE = 6
 ADVERTISED_ONLY_WITH = {TWO_PHASE_SINCE: TRANSACTION_TWO_PHASE_COMMIT_ENABLE}
 
-FENCED_SINCE = 4  # before, PRODUCER_FENCED was not known
+FENCED_SINCE = 4  # clients know PRODUCER_FENCED
 
 
 async def handle(call: Call, request: InitProducerIdRequest) -> InitProducerIdResponse:

@@ -1,4 +1,4 @@
-"""AddOffsetsToTxn (key 25), v0-v4: a transaction will commit offsets of a group.
+"""AddOffsetsToTxn (key 25), v0-v4: adds a group's offsets to a transaction.
 
 That is: the partition of __consumer_offsets in which the group lives takes part in the transaction.
 """
@@ -14,7 +14,7 @@ REQUEST = AddOffsetsToTxnRequest
 VERSIONS = (0, 4)
 CANCEL_ON_DISCONNECT = True
 
-FENCED_SINCE = 2  # before, PRODUCER_FENCED was not known
+FENCED_SINCE = 2  # clients know PRODUCER_FENCED
 
 
 async def handle(call: Call, request: AddOffsetsToTxnRequest) -> AddOffsetsToTxnResponse:

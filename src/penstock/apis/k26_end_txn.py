@@ -1,4 +1,4 @@
-"""EndTxn (key 26), v0-v5: commit or abort.
+"""EndTxn (key 26), v0-v5: commits or aborts a transaction.
 
 From v5 on the answer has the epoch, or the producer id, under which the client goes on (transactions version 2). The
 answer comes when the outcome is certain; the markers are written afterwards.
@@ -24,7 +24,7 @@ REQUEST = EndTxnRequest
 VERSIONS = (0, 5)
 CANCEL_ON_DISCONNECT = True
 
-FENCED_SINCE = 2  # before, PRODUCER_FENCED was not known
+FENCED_SINCE = 2  # clients know PRODUCER_FENCED
 EPOCHS_SINCE = 5
 
 

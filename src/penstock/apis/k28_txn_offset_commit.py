@@ -1,4 +1,4 @@
-"""TxnOffsetCommit (key 28), v0-v5: offsets that count when the producer's transaction is committed.
+"""TxnOffsetCommit (key 28), v0-v5: commits offsets with the producer's transaction.
 
 From v5 on the partition of __consumer_offsets is added to the transaction here (transactions version 2); before, it is
 verified that AddOffsetsToTxn did. Leaves out what a group checks of members and generations: `core.groups` does.
@@ -109,7 +109,7 @@ async def _commit(call: Call, request: TxnOffsetCommitRequest, commit: OffsetCom
 async def _verify(
     call: Call, transactional_id: str, identity: ProducerIdAndEpoch, partition: Replica
 ) -> Verification | ErrorCode | None:
-    """What it takes for the transaction to begin in this partition of __consumer_offsets; None: it has begun."""
+    """The verification with which the transaction may begin in this partition; None if it has begun."""
     adds = call.version >= ADDING_SINCE
     if partition.producers.is_in_transaction(*identity):
         return None
@@ -121,7 +121,7 @@ async def _verify(
 
 
 def _is_verified(partition: Replica, identity: ProducerIdAndEpoch, verification: Verification | None) -> bool:
-    """Whether the transaction goes on here, or may begin: no marker has come since the coordinator was asked."""
+    """Whether the transaction is open here, or may begin: no marker was appended since the coordinator was asked."""
     producers = partition.producers
     if producers.is_in_transaction(*identity) or not partition.topic_rules.verifies_transactions:
         return True
@@ -129,5 +129,5 @@ def _is_verified(partition: Replica, identity: ProducerIdAndEpoch, verification:
 
 
 def _told(code: ErrorCode) -> ErrorCode:
-    """What a coordinator's client expects where a partition's would be told to try again."""
+    """The coordinator error that clients retry, in place of a partition's retriable error."""
     return ErrorCode.COORDINATOR_NOT_AVAILABLE if code is ErrorCode.NOT_ENOUGH_REPLICAS else code

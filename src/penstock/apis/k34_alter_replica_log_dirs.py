@@ -1,4 +1,4 @@
-"""AlterReplicaLogDirs (key 34), v1-v2: a broker has one log directory, so replicas are there already or cannot go."""
+"""AlterReplicaLogDirs (key 34), v1-v2: a broker has one log directory, so a replica is there already or cannot move."""
 
 from penstock.apis.context import Call
 from penstock.base.errors import ErrorCode

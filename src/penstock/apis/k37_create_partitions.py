@@ -1,4 +1,4 @@
-"""CreatePartitions (key 37), v0-v3: grow topics."""
+"""CreatePartitions (key 37), v0-v3: adds partitions to topics."""
 
 from collections import Counter
 

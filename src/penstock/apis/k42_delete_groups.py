@@ -1,4 +1,4 @@
-"""DeleteGroups (key 42), v0-v2: groups without members, with all they committed."""
+"""DeleteGroups (key 42), v0-v2: deletes groups without members, with their committed offsets."""
 
 from penstock.apis.context import Call
 from penstock.apis.group_requests import code_of

@@ -1,4 +1,4 @@
-"""ElectLeaders (key 43), v0-v2: have preferred replicas lead, or any at all where nobody does."""
+"""ElectLeaders (key 43), v0-v2: preferred leader election, and unclean election for partitions without a leader."""
 
 from penstock.apis.context import Call
 from penstock.base.errors import Refusal

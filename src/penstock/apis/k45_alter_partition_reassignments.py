@@ -1,4 +1,4 @@
-"""AlterPartitionReassignments (key 45), v0-v1: other replicas for partitions, or giving an exchange up."""
+"""AlterPartitionReassignments (key 45), v0-v1: begins or cancels reassignments of partitions."""
 
 from penstock.apis.context import Call
 from penstock.base.errors import Refusal

@@ -1,4 +1,4 @@
-"""ListPartitionReassignments (key 46), v0: whose replicas are being exchanged."""
+"""ListPartitionReassignments (key 46), v0: the reassignments in progress."""
 
 from penstock.apis.context import Call
 from penstock.controller.controller import NOT_CONTROLLER
@@ -16,9 +16,8 @@ ANSWERED_BY_CONTROLLER = ListPartitionReassignmentsResponse
 
 
 def handle(call: Call, request: ListPartitionReassignmentsRequest) -> ListPartitionReassignmentsResponse:
-    if (
-        not call.services.cluster.controller.is_active
-    ):  # and knows less, perhaps: no answer rather than that all is done
+    if not call.services.cluster.controller.is_active:
+        # Its metadata may be older: an error rather than an empty list.
         return ListPartitionReassignmentsResponse(
             error_code=NOT_CONTROLLER.code, error_message=NOT_CONTROLLER.message, topics=[]
         )

@@ -1,4 +1,4 @@
-"""OffsetDelete (key 47), v0: forget what a group committed for partitions of topics it does not subscribe to."""
+"""OffsetDelete (key 47), v0: deletes committed offsets of topics that the group does not subscribe to."""
 
 from penstock.apis.context import Call
 from penstock.apis.group_requests import code_of

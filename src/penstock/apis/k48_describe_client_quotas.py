@@ -1,4 +1,4 @@
-"""DescribeClientQuotas (key 48), v0-v1: none, since there are none; a filter that makes no sense is refused."""
+"""DescribeClientQuotas (key 48), v0-v1: an empty list, since there are no quotas; an invalid filter is rejected."""
 
 from penstock.apis.context import Call
 from penstock.base.errors import ErrorCode, Refusal

@@ -1,4 +1,4 @@
-"""UpdateFeatures (key 57), v0-v2: raise or lower finalised levels, or only say whether that could be (v1).
+"""UpdateFeatures (key 57), v0-v2: raises or lowers finalised feature levels, or only validates the request (v1).
 
 All updates of a request are made, or none. A safe and an unsafe downgrade are the same here: no level that there is
 takes anything away from the metadata. Version 0 has no type of upgrade, and says whether lowering is allowed; version 2

@@ -1,4 +1,4 @@
-"""DescribeProducers (key 61), v0: who has written to a partition lately, and whose transaction is open there."""
+"""DescribeProducers (key 61), v0: the active producers of partitions, and their open transactions."""
 
 from penstock.apis.context import Call
 from penstock.base.errors import ErrorCode

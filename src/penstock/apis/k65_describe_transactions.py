@@ -1,4 +1,4 @@
-"""DescribeTransactions (key 65), v0: the state of transactional ids, and the partitions of what is open."""
+"""DescribeTransactions (key 65), v0: the state of transactional ids, and the partitions of open transactions."""
 
 from penstock.apis.context import Call
 from penstock.base.errors import ErrorCode, Refusal

@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat (key 68), v0-v1: join, stay in and leave a group of the consumer protocol (KIP-848)."""
+"""ConsumerGroupHeartbeat (key 68), v0-v1: joins, stays in and leaves a consumer group (KIP-848)."""
 
 from penstock.apis.context import Call
 from penstock.apis.group_requests import client_of, code_of, message_of, when_answered

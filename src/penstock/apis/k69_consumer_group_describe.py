@@ -1,4 +1,4 @@
-"""ConsumerGroupDescribe (key 69), v0-v1: groups of the consumer protocol, with what members have and shall have."""
+"""ConsumerGroupDescribe (key 69), v0-v1: consumer groups, with the current and target assignments of members."""
 
 from penstock.apis.context import Call
 from penstock.apis.group_requests import GROUP_OPERATIONS, code_of, message_of
@@ -74,7 +74,7 @@ def _member(call: Call, member: DescribedConsumer) -> Member:
 
 
 def _assignment(call: Call, assignment: assignments.Assignment) -> Assignment:
-    """With the topics' names, and so without those that have been deleted."""
+    """With the topics' names; deleted topics are left out."""
     names = ((topic_id, call.services.cluster.image.name_of(topic_id)) for topic_id in sorted(assignment))
     return Assignment(
         topic_partitions=[

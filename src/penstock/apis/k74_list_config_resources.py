@@ -1,4 +1,4 @@
-"""ListConfigResources (key 74), v0-v1: the names of everything that can have configs.
+"""ListConfigResources (key 74), v0-v1: the names of all resources that can have configs.
 
 Version 0 asks for client metrics subscriptions only. Telemetry is not offered, so there are none. Groups are
 listed that have configs of their own.

@@ -45,7 +45,7 @@ def handle(call: Call, request: DescribeTopicPartitionsRequest) -> DescribeTopic
 
 
 def _cursor_is_valid(request: DescribeTopicPartitionsRequest) -> bool:
-    """The place to go on from has to lie in what is asked for."""
+    """The cursor has to be within the requested topics."""
     cursor = request.cursor
     if cursor is None:
         return True
@@ -58,7 +58,7 @@ def _invalid(name: str) -> DescribeTopicPartitionsResponseTopic:
 
 
 def _names(call: Call, request: DescribeTopicPartitionsRequest) -> list[str]:
-    """The topics still to describe, in the order of their names: what the cursor's order rests on."""
+    """The topics still to describe, sorted by name, which is the cursor's order."""
     if request.topics:
         names = sorted({topic.name for topic in request.topics})
     else:

@@ -1,4 +1,4 @@
-"""Who leads instead (KIP-951): what produce and fetch answers tell a client that came to the wrong broker.
+"""The current leader in Produce and Fetch responses (KIP-951), for clients with outdated metadata.
 
 There is no hint where the client could not follow it: librdkafka does not survive a leader of -1 (its issue 5280), and
 none needs one that seems dead or that its listener does not reach. A client without a hint asks for metadata.
@@ -21,7 +21,7 @@ class Hint(NamedTuple):
 
 
 def hint(call: Call, code: int, topic: bytes | str, index: int) -> Hint | None:
-    """Who leads a partition, where an answer with that error code should say it."""
+    """The current leader of a partition, if a response with that error code should have it."""
     if code not in _HINTED:
         return None
     services = call.services
@@ -30,7 +30,7 @@ def hint(call: Call, code: int, topic: bytes | str, index: int) -> Hint | None:
     if found is None or not 0 <= index < len(found.partitions):
         return None
     state = found.partitions[index]
-    broker = image.brokers.get(state.leader)  # there is none with the id -1
+    broker = image.brokers.get(state.leader)  # None for NO_LEADER
     if broker is None or services.cluster.broker_view.seems_dead(
         state.leader, now=services.node.world.loop.time()
     ):

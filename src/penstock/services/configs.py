@@ -1,7 +1,7 @@
-"""Configs in force: the broker's own, changed while it runs, and each topic's and group's on top of them.
+"""Effective configs: the broker's, static and dynamic, and those of topics and groups on top of them.
 
-Dynamic broker configs are kept in the metadata image under the broker's node id, or under the empty key where they
-are every broker's default. `min.insync.replicas` always has such a default, as in any Kafka with eligible leader
+Dynamic broker configs are kept in the metadata image under the broker's node id, or under the empty key for the
+defaults of all brokers. `min.insync.replicas` always has such a default, as in any Kafka with eligible leader
 replicas (KIP-966).
 """
 
@@ -38,7 +38,7 @@ class ConfigEntry(NamedTuple):
 
 
 class Configs:
-    """What is set, and what may be."""
+    """Looks configs up, validates changes, and describes them."""
 
     def __init__(self, static: Settings, image: MetadataImage, *, node_id: int) -> None:
         self._static = static
@@ -47,7 +47,7 @@ class Configs:
         self.broker = self._with_dynamic({})
 
     def reload(self) -> None:
-        """Dynamic broker configs changed: compute the broker's settings anew."""
+        """Dynamic broker configs changed: compute the broker's settings again."""
         self.broker = self._with_dynamic(self._image.broker_configs)
 
     def _with_dynamic(self, dynamic: Mapping[str, Mapping[str, str]]) -> Settings:
@@ -77,7 +77,7 @@ class Configs:
         return self.of_topic(topic)[MIN_INSYNC_REPLICAS]
 
     def at_creation(self, configs: Mapping[str, str]) -> Mapping[str, str]:
-        """What a new topic keeps: what was asked for, and the broker's choice of what can never change."""
+        """The configs of a new topic: those requested, and the broker's defaults of those that can never change."""
         return configs_at_creation(configs, self.broker)
 
     def topic_refusal(
@@ -106,7 +106,9 @@ class Configs:
                 )
             broker = self._with_dynamic({**self._image.broker_configs, key: configs})
             for topic in self._image.topics():
-                topic_settings(topic.configs, broker)  # whose own configs may not fit a new default
+                topic_settings(
+                    topic.configs, broker
+                )  # raises if a topic's own configs do not fit a new default
         except SettingError as error:
             return Refusal(ErrorCode.INVALID_CONFIG, str(error))
         return None
@@ -123,7 +125,7 @@ class Configs:
         return None
 
     def describe_group(self, group_id: str) -> list[ConfigEntry]:
-        """All of a group's configs, whether there is such a group or not."""
+        """All of a group's configs, whether the group exists or not."""
         settings = self.of_group(group_id)
         return [
             ConfigEntry(
@@ -152,7 +154,7 @@ class Configs:
         ]
 
     def describe_broker(self, key: str) -> list[ConfigEntry]:
-        """All of this broker's configs, or, for the empty key, what is set for all brokers."""
+        """All of this broker's configs, or, for the empty key, the dynamic defaults of all brokers."""
         if key != ALL_BROKERS:
             return [
                 self._describe(self.broker, setting) for setting in BROKER_SETTINGS if not setting.internal

@@ -1,6 +1,6 @@
 """Counters, gauges and histograms, and Prometheus's text format.
 
-A metric is looked up once and then touched without a lock: everything runs on the loop. Label values come from
+A metric is looked up once and then updated without a lock: everything runs on the loop. Label values come from
 fixed lists (API names, error codes), never from clients, so that the number of series is bounded.
 """
 
@@ -57,7 +57,7 @@ class Metrics:
         return self._histograms.setdefault(name, {}).setdefault(tuple(sorted(labels.items())), Histogram())
 
     def gauge(self, name: str, help_text: str, read: Callable[[], float]) -> None:
-        """A value that is asked for when somebody looks."""
+        """A value that is read when the metrics are scraped."""
         self._help[name] = ("gauge", help_text)
         self._gauges[name] = read
 

@@ -1,4 +1,4 @@
-"""Producer ids, taken one by one from blocks that the controller hands out. An id is never given twice."""
+"""Allocates producer ids from blocks that the controller hands out. No id is allocated twice."""
 
 import asyncio
 from typing import Protocol
@@ -9,12 +9,12 @@ from penstock.cluster.metadata import PRODUCER_ID_BLOCK
 
 
 class ProducerIdBlocks(Protocol):
-    """Whoever hands out blocks of ids: the controller, or somebody who asks it on another broker."""
+    """Hands out blocks of ids: the controller, or a link to the controller on another broker."""
 
     async def allocate_producer_ids(self) -> int | Refusal:
-        """The first of PRODUCER_ID_BLOCK ids that nobody else will get.
+        """The first of PRODUCER_ID_BLOCK ids that are handed out once only.
 
-        Raises StorageError where the controller cannot write it down, ClientError where it cannot be asked.
+        Raises StorageError if the controller cannot store the block, ClientError if it cannot be reached.
         """
         ...
 
@@ -29,7 +29,7 @@ class ProducerIds:
         self._refill = asyncio.Lock()
 
     async def take(self) -> int | Refusal:
-        """An id; or what a client is told who is to ask again, where there is none to be had now."""
+        """An id; or a retriable error if none is available now."""
         async with self._refill:
             if self._next == self._end:
                 first = await self._block()
@@ -46,7 +46,7 @@ class ProducerIds:
             return Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
         except ClientError as error:
             first = Refusal(ErrorCode.BROKER_NOT_AVAILABLE, str(error))
-        # Which of the controller's troubles it is does not matter to clients; this one they all try again, as in Kafka.
+        # Clients retry COORDINATOR_LOAD_IN_PROGRESS, whatever the controller's error was; as in Kafka.
         return (
             Refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, first.message)
             if isinstance(first, Refusal)

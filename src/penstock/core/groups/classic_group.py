@@ -1,12 +1,12 @@
-"""A classic group: its members, its state, what of it is written to the log, and what may be done with its offsets.
+"""A classic group: its members, its state, its record, and the rules for its offsets.
 
-    Empty ──join──▶ PreparingRebalance ──all here, or time is up──▶ CompletingRebalance ──leader's assignment──▶ Stable
+    Empty ──join──▶ PreparingRebalance ──all joined or timed out──▶ CompletingRebalance ──leader's assignment──▶ Stable
       ▲                │      ▲  ▲                                           │                                      │
-      └──nobody left───┘      │  └───────somebody joins, leaves or dies──────┴──────────────────────────────────────┘
+      └──no members────┘      │  └───────a member joins, leaves or times out─┴──────────────────────────────────────┘
 
-Durable is the last generation that was written: when its assignments came, or when the group became empty. `replay`
-takes it over. A rebalance begins and ends beside it; if the coordinator fails meanwhile, the next one finds the last
-generation, and members who do not know better join again.
+Durable is the last generation that was written: when the leader sent its assignments, or when the group became empty.
+`replay` applies it. A rebalance in progress is not durable: after a fail-over the new coordinator has the last
+generation, and members with another one rejoin.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -65,16 +65,16 @@ class ClassicGroup:
         self.protocol: str | None = None
         self.leader: str | None = None
         self.members: dict[str, ClassicMember] = {}
-        # Who was given a member id and is expected to join with it.
+        # Member ids that were given out (MEMBER_ID_REQUIRED) and not used to join yet.
         self.expected: set[str] = set()
-        # Whose SyncGroup is missing in this generation.
+        # Members whose SyncGroup is missing in this generation.
         self.unsynced: set[str] = set()
-        # Of a rebalance that began with an empty group: when it is over, however many still come, and whether
-        # somebody came since its delay was last extended.
+        # Of the initial rebalance of an empty group: when it ends at the latest, and whether a member joined since its
+        # delay was last extended.
         self.initial_rebalance_ends_ms: int | None = None
         self.joined_in_delay = False
         self._static: dict[str, str] = {}
-        # What the members subscribed to, once somebody has asked.
+        # The topics that members subscribed to, cached.
         self._subscriptions: Subscriptions | None = None
 
     @property
@@ -87,12 +87,12 @@ class ClassicGroup:
 
     @property
     def is_simple(self) -> bool:
-        """Never had members: it is there for its offsets alone."""
+        """A simple group: it never had members, and exists for its offsets only."""
         return self.is_empty and not self.protocol_type and not self.expected
 
     @property
     def is_of_streams(self) -> bool:
-        """Whether its members are Kafka Streams."""
+        """Whether its members are Kafka Streams applications."""
         return self.protocol == STREAMS_PROTOCOL
 
     @property
@@ -114,7 +114,7 @@ class ClassicGroup:
         self.changed()
 
     def remove(self, member_id: str) -> None:
-        """Forget a member or one that was expected, and its timer; the longest member leads if the leader goes."""
+        """Remove a member or an unused member id, and its timers; if the leader leaves, the oldest member leads."""
         self.expected.discard(member_id)
         self.unsynced.discard(member_id)
         self.deadlines.cancel(self.session_key(member_id))
@@ -136,7 +136,7 @@ class ClassicGroup:
         self.remove(member_id)
 
     def replace(self, old: ClassicMember, new: ClassicMember) -> None:
-        """A static member came back under a new id, in the old one's place."""
+        """A static member rejoined under a new member id: it takes the place of the old one."""
         was_leader = self.leader == old.member_id
         members = list(self.members.values())
         members[members.index(old)] = new
@@ -151,7 +151,7 @@ class ClassicGroup:
         return self._static.get(instance_id)
 
     def check_member(self, member_id: str, instance_id: str | None) -> ErrorCode:
-        """Is this a member, and the one that holds its instance id now?"""
+        """Whether this is a member, and the current one with its instance id."""
         if instance_id is not None:
             holder = self._static.get(instance_id)
             if holder is None:
@@ -170,7 +170,7 @@ class ClassicGroup:
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """How long a rebalance waits: as long as its slowest member asked for."""
+        """The longest rebalance timeout of the members."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def members_for_leader(self) -> tuple[JoinedMember, ...]:
@@ -206,7 +206,7 @@ class ClassicGroup:
         self.deadlines.cancel(self.sync_key)
 
     def release(self, error: ErrorCode) -> tuple[Completion, ...]:
-        """The group goes or changes its protocol: no timer runs on, and nobody is left waiting."""
+        """The group is upgraded to the consumer protocol: cancel its timers, and answer its waiting requests."""
         self.cancel_timers()
         effects = Effects()
         for member in self.members.values():
@@ -221,11 +221,11 @@ class ClassicGroup:
         self.changed()
 
     def changed(self) -> None:
-        """Members came, went, or said something new."""
+        """Members joined, left, or changed their metadata."""
         self._subscriptions = None
 
     def record(self, assignments: Mapping[str, bytes] | None = None) -> InternalRecord:
-        """The group as it is to be written, with these assignments or the ones its members have."""
+        """The record of the group, with these assignments or its members' own."""
         members = [
             member.record(
                 self.protocol,
@@ -244,7 +244,7 @@ class ClassicGroup:
         return InternalRecord(GroupMetadataKey(group=self.group_id), value)
 
     def first_record(self, now_ms: int) -> InternalRecord:
-        """Written when the first member knocks: the group exists from now on."""
+        """The record that creates the group, for its first JoinGroup."""
         value = GroupMetadataValue(
             protocol_type="",
             generation=0,
@@ -259,13 +259,13 @@ class ClassicGroup:
         return (InternalRecord(GroupMetadataKey(group=self.group_id), None),)
 
     def replay(self, value: GroupMetadataValue) -> None:
-        """The log has this generation. It ends the rebalance that led to it, and no other.
+        """Apply a generation from the log. It ends the rebalance that led to it, and no other.
 
-        Members that said just this keep what only we know of them: which other protocols they support, and whether
-        they wait. While loading, a later generation may know better what a member said.
+        Members that the record describes unchanged keep their state that is not durable: other protocols and waiting
+        requests. While loading, a later generation may have newer metadata of a member.
         """
         if self.state is PREPARING_REBALANCE:
-            return  # the group was just created for whoever is joining
+            return  # the group was just created by this JoinGroup
         known = self.members
         self.members = {}
         self._static = {}
@@ -286,7 +286,7 @@ class ClassicGroup:
         self.leader = value.leader
         self.changed()
 
-    # What offsets ask
+    # What offset requests need
 
     def check_commit(
         self,
@@ -299,7 +299,7 @@ class ClassicGroup:
         partitions: Collection[tuple[bytes, int]],  # noqa: ARG002
     ) -> ErrorCode:
         if generation < 0 and self.is_empty:
-            return ErrorCode.NONE  # from outside: an administrator, or a consumer that assigns itself
+            return ErrorCode.NONE  # an admin client, or a consumer with manual assignment
         if generation >= 0 or member_id != NO_MEMBER or instance_id is not None:
             error = self.check_member(member_id, instance_id)
             if error is not ErrorCode.NONE:
@@ -307,10 +307,10 @@ class ClassicGroup:
             if generation != self.generation:
                 return ErrorCode.ILLEGAL_GENERATION
         elif not transactional:
-            # The first versions of TxnOffsetCommit could not name a member; everybody else can.
+            # Only the first versions of TxnOffsetCommit cannot name a member.
             return ErrorCode.UNKNOWN_MEMBER_ID
         if self.state is COMPLETING_REBALANCE and not transactional:
-            # Its partitions may be another's already.
+            # Its partitions may be assigned to another member already.
             return ErrorCode.REBALANCE_IN_PROGRESS
         return ErrorCode.NONE
 
@@ -330,7 +330,7 @@ class ClassicGroup:
     def is_subscribed_to(self, topic: str) -> bool:
         topics = self._subscribed_topics()
         if topics is None:
-            return self.uses_consumer_protocol  # nobody knows: better to keep too much
+            return self.uses_consumer_protocol  # unknown: better to keep too many offsets
         return topic in topics
 
     def offsets_age_from_ms(self, commit_timestamp_ms: int) -> int | None:
@@ -343,7 +343,7 @@ class ClassicGroup:
         return None
 
     def _subscribed_topics(self) -> frozenset[str] | None:
-        """None if nobody can know: the members speak about something else, or one of them unintelligibly."""
+        """None if unknown: the group is not of consumers, or a member's metadata cannot be read."""
         if self._subscriptions is None:
             self._subscriptions = Subscriptions(self._read_subscriptions())
         return self._subscriptions.topics

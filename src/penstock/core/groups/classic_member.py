@@ -1,4 +1,4 @@
-"""A member of a classic group: what it said when it joined, what it was assigned, and which answers it waits for."""
+"""A member of a classic group: its metadata and assignment, and its waiting requests."""
 
 from penstock.base.errors import ErrorCode
 from penstock.core.coordination import Pending
@@ -8,7 +8,7 @@ from penstock.records.internal.group_shapes import MemberMetadata
 
 
 class ClassicMember:
-    """Its identity and assignment are durable once a generation was written; the rest is lost at fail-over."""
+    """Identity and assignment are durable once a generation was written; the rest is lost at fail-over."""
 
     __slots__ = (
         "assignment",
@@ -48,12 +48,12 @@ class ClassicMember:
         self.syncing: Pending[Synced] | None = None
         # A heartbeat whose answer is held until the group rebalances.
         self.held_heartbeat: Pending[ErrorCode] | None = None
-        # Waits for its first JoinGroup answer, so that it cannot have sent a heartbeat.
+        # It waits for its first JoinGroup response, so it cannot have sent a heartbeat.
         self.is_new = False
 
     @classmethod
     def joins(cls, member_id: str, request: Join) -> "ClassicMember":
-        """As it introduces itself."""
+        """A member as its JoinGroup describes it."""
         member = cls(
             member_id=member_id,
             instance_id=request.instance_id,
@@ -67,7 +67,7 @@ class ClassicMember:
 
     @classmethod
     def recorded(cls, metadata: MemberMetadata, protocol: str | None) -> "ClassicMember":
-        """As a record has it: with the one protocol that was chosen."""
+        """A member as a record has it: with the one protocol that was chosen."""
         rebalance_timeout_ms = metadata.rebalance_timeout
         if rebalance_timeout_ms == -1:  # version 0 of the record did not tell the two apart
             rebalance_timeout_ms = metadata.session_timeout
@@ -94,7 +94,7 @@ class ClassicMember:
         )
 
     def agrees_with(self, metadata: MemberMetadata, protocol: str | None) -> bool:
-        """Whether a record says of it what it said itself; who it is never changes under one member id."""
+        """Whether a record has the metadata of its last JoinGroup; its identity never changes under one member id."""
         return (
             self.session_timeout_ms == metadata.session_timeout
             and self.rebalance_timeout_ms == metadata.rebalance_timeout
@@ -102,14 +102,14 @@ class ClassicMember:
         )
 
     def update(self, request: Join) -> None:
-        """It joined again and may have changed its mind."""
+        """Take over the metadata of another JoinGroup."""
         self.protocols = request.protocols
         self.protocol_names = frozenset(name for name, _ in request.protocols)
         self.session_timeout_ms = request.session_timeout_ms
         self.rebalance_timeout_ms = request.rebalance_timeout_ms
 
     def metadata_for(self, protocol: str | None) -> bytes:
-        """What it told the leader for this protocol; nothing if it does not know it."""
+        """Its metadata for this protocol; empty if it does not support it."""
         for supported in self.protocols:
             if supported.name == protocol:
                 return supported.metadata
@@ -121,11 +121,11 @@ class ClassicMember:
 
     @property
     def needs_no_heartbeat(self) -> bool:
-        """A member that waits for us is alive as far as we can know; a new one may just never come back."""
+        """A member that waits for a response sends no heartbeats; a new one may have disconnected, and times out."""
         return not self.is_new and (self.joining is not None or self.syncing is not None)
 
     def answer_join(self, response: Joined, effects: Effects) -> bool:
-        """Whether it waited for one."""
+        """Answer the waiting request; whether there was one."""
         if self.joining is None:
             return False
         effects.complete(self.joining, response)
@@ -133,7 +133,7 @@ class ClassicMember:
         return True
 
     def answer_sync(self, response: Synced, effects: Effects) -> bool:
-        """Whether it waited for one."""
+        """Answer the waiting request; whether there was one."""
         if self.syncing is None:
             return False
         effects.complete(self.syncing, response)
@@ -141,7 +141,7 @@ class ClassicMember:
         return True
 
     def wait_to_join(self, pending: Pending[Joined], effects: Effects) -> None:
-        """A second request of the same member ends the first's wait: its sender has given up, or is another."""
+        """A second JoinGroup of the same member ends the wait of the first: its sender has given up, or is another."""
         self.answer_join(Joined(error=ErrorCode.REBALANCE_IN_PROGRESS, member_id=self.member_id), effects)
         self.joining = pending
 
@@ -162,7 +162,7 @@ class ClassicMember:
         return True
 
     def dismiss(self, error: ErrorCode, effects: Effects, *, member_id: str = "") -> None:
-        """It is no longer a member: whatever it waits for is answered with the error."""
+        """It is no longer a member: answer its waiting requests with the error."""
         self.answer_join(Joined(error=error, member_id=member_id), effects)
         self.answer_sync(Synced(error=error), effects)
         self.answer_heartbeat(error, effects)

@@ -1,9 +1,9 @@
-"""Classic members in a group of the consumer protocol: JoinGroup, SyncGroup, Heartbeat and LeaveGroup.
+"""Members of a consumer group that speak the classic protocol: JoinGroup, SyncGroup, Heartbeat and LeaveGroup.
 
-Such a member does not know that the coordinator assigns. Its JoinGroup is answered at once: it is no leader,
-and the generation is its member epoch. SyncGroup brings what it has. Whenever it should take another step to
-its target, its Heartbeat is answered with REBALANCE_IN_PROGRESS, and its next JoinGroup is that step. What it
-owns stands in its subscription.
+Such a member does not know that the coordinator computes the assignment. Its JoinGroup is answered at once: it is not
+the leader, and the generation is its member epoch. SyncGroup returns its current assignment. Whenever it has another
+step to take to its target assignment, its Heartbeat is answered with REBALANCE_IN_PROGRESS, and its next JoinGroup is
+that step. Its subscription has the partitions it owns.
 """
 
 from dataclasses import replace
@@ -28,7 +28,7 @@ from penstock.records.consumer_protocol import Subscription, read_subscription
 
 
 class ClassicMembers:
-    """Their requests, for all groups of a shard."""
+    """Requests of classic members, for all consumer groups of a shard."""
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ class ClassicMembers:
             self._topics,
         )
         moved = self._rebalancing.reconcile_member(draft, described, owned, now_ms)
-        # It has joined: from here on it is given the same time to ask for its assignment.
+        # It has joined: now it has its rebalance timeout for SyncGroup.
         self._rebalancing.cancel_revocation_timeout(group_id, moved.member_id)
         self._rebalancing.await_revocation(group_id, moved, now_ms)
         self._rebalancing.await_heartbeat(group_id, moved, now_ms)
@@ -194,7 +194,7 @@ def _is_member(group: ConsumerGroup, request: Join) -> bool:
 
 
 def _supports(group: ConsumerGroup, request: Join) -> bool:
-    """Does it speak of consumers, and know a protocol that all other classic members know?"""
+    """Whether it is a consumer, and supports a protocol that all other classic members support."""
     if request.protocol_type != CONSUMER_PROTOCOL_TYPE or not request.protocols:
         return False
     others = [
@@ -243,7 +243,7 @@ def _check_member(
 
 
 def _has_to_join(group: ConsumerGroup, member: ConsumerMember) -> bool:
-    """Is there a step that it could take?"""
+    """Whether it has a step to take to its target assignment."""
     if member.epoch < group.epoch or member.state is MemberState.UNREVOKED:
         return True
     return member.state is MemberState.UNRELEASED and not _waits_for_others(group, member)

@@ -7,7 +7,7 @@ from penstock.core.groups.requests import SupportedProtocol
 
 
 def have_one_in_common(protocols: Iterable[SupportedProtocol], members: Sequence[ClassicMember]) -> bool:
-    """Whether somebody with these protocols can join the members."""
+    """Whether a member with these protocols can join the group."""
     return any(all(name in member.protocol_names for member in members) for name, _ in protocols)
 
 

@@ -1,7 +1,7 @@
-"""How a classic group rebalances: gather the members, begin a generation, wait for the leader's assignment.
+"""The rebalance of a classic group: wait for JoinGroups, begin a generation, wait for the leader's assignment.
 
-The first members of an empty group are given time for others to come (`group.initial.rebalance.delay.ms`): the delay
-begins again whenever somebody joined in it, but ends with the longest rebalance timeout among the members.
+The first rebalance of an empty group waits for more members (`group.initial.rebalance.delay.ms`): the delay starts
+again whenever a member joined in it, and ends at the latest with the longest rebalance timeout of the members.
 """
 
 from penstock.base.errors import ErrorCode
@@ -25,14 +25,14 @@ class ClassicRebalancing:
         self._initial_delay_ms = initial_delay_ms
 
     def begin_or_go_on(self, group: ClassicGroup, now_ms: int, effects: Effects) -> None:
-        """Somebody came, went or changed: a settled group begins to rebalance, one that gathers may be complete."""
+        """A member joined, left or changed: begin a rebalance, or complete the one in progress if all have joined."""
         if group.state is not PREPARING_REBALANCE:
             self.begin(group, now_ms, effects)
         elif group.initial_rebalance_ends_ms is None and group.all_joined:
             self.complete_join(group, now_ms, effects)
 
     def begin(self, group: ClassicGroup, now_ms: int, effects: Effects) -> None:
-        """Ask everybody to join again."""
+        """Begin a rebalance: all members have to join again."""
         for member in group.members.values():
             if member.answer_heartbeat(ErrorCode.REBALANCE_IN_PROGRESS, effects):
                 group.deadlines.cancel(group.hold_key(member.member_id))
@@ -57,7 +57,7 @@ class ClassicRebalancing:
             group.deadlines.set(group.join_key, now_ms + group.rebalance_timeout_ms)
 
     def rebalance_timed_out(self, group: ClassicGroup, now_ms: int, effects: Effects) -> None:
-        """The timer of the gathering: an initial one may be extended."""
+        """The rebalance timeout, or the initial rebalance delay, which may be extended."""
         ends_ms = group.initial_rebalance_ends_ms
         if ends_ms is not None and group.joined_in_delay and now_ms < ends_ms:
             group.joined_in_delay = False
@@ -66,13 +66,13 @@ class ClassicRebalancing:
             self.complete_join(group, now_ms, effects)
 
     def complete_join(self, group: ClassicGroup, now_ms: int, effects: Effects) -> None:
-        """Whoever has not joined by now is out, but for static members: those may be restarting."""
+        """Begin the next generation, without dynamic members that have not joined; static ones may be restarting."""
         group.deadlines.cancel(group.join_key)
         for member in list(group.members.values()):
             if member.joining is None and not member.is_static:
                 group.remove(member.member_id)
         if group.members and not _elect_leader(group):
-            # Static members only, none of which came back yet: they have until their sessions end.
+            # Only static members, none of which rejoined yet: they have until their sessions time out.
             group.deadlines.set(group.join_key, now_ms + group.rebalance_timeout_ms)
             return
         group.initial_rebalance_ends_ms = None
@@ -94,7 +94,7 @@ class ClassicRebalancing:
         group.deadlines.set(group.sync_key, now_ms + group.rebalance_timeout_ms)
 
     def sync_timed_out(self, group: ClassicGroup, now_ms: int, effects: Effects) -> None:
-        """Whoever has not asked for its assignment by now is out, and the others share anew."""
+        """Evict the members without a SyncGroup, and rebalance the others."""
         if group.state not in (COMPLETING_REBALANCE, STABLE) or not group.unsynced:
             return
         for member_id in sorted(group.unsynced):
@@ -103,7 +103,7 @@ class ClassicRebalancing:
 
 
 def joined(group: ClassicGroup, member: ClassicMember) -> Joined:
-    """The current generation, as this member is told of it."""
+    """The JoinGroup response of this member for the current generation."""
     is_leader = group.leader == member.member_id
     return Joined(
         member_id=member.member_id,
@@ -116,7 +116,7 @@ def joined(group: ClassicGroup, member: ClassicMember) -> Joined:
 
 
 def _elect_leader(group: ClassicGroup) -> bool:
-    """Keep the leader if it joined, else take the first who did. False if nobody joined."""
+    """Keep the leader if it joined, else elect the first member that did. False if none joined."""
     leader = None if group.leader is None else group.members.get(group.leader)
     if leader is not None and leader.joining is not None:
         return True

@@ -1,7 +1,7 @@
-"""JoinGroup, SyncGroup, Heartbeat and LeaveGroup to classic groups, and the timers of their members.
+"""JoinGroup, SyncGroup, Heartbeat and LeaveGroup to classic groups.
 
-Which answer follows from which state is Kafka 4.3.1's. One thing is ours: a member that is removed or joins twice
-leaves no request of its own waiting for ever.
+The responses are those of Kafka 4.3.1. One thing is ours: a member that is removed or joins twice leaves no request
+waiting for ever.
 """
 
 from typing import Final
@@ -23,12 +23,12 @@ from penstock.core.groups.group import NO_MEMBER
 from penstock.core.groups.requests import Heartbeat, Join, Joined, Leave, LeavingMember, Sync, Synced
 from penstock.core.groups.settings import GroupSettings
 
-# A client whose next heartbeat has to wait for the answer to the last has time for several before its session ends.
+# Held heartbeats per session timeout: a client that waits for the response sends several before its session times out.
 _WAITS_IN_A_SESSION: Final = 4
 
 
 class ClassicRequests:
-    """What members ask, of a group that is there (a new one is made by the shard before its first join)."""
+    """Requests to an existing group; `ClassicGroups` creates a new one before its first JoinGroup."""
 
     def __init__(self, settings: GroupSettings, rebalancing: ClassicRebalancing) -> None:
         self._settings = settings
@@ -39,7 +39,7 @@ class ClassicRequests:
     def join(
         self, group: ClassicGroup, request: Join, now_ms: int, effects: Effects
     ) -> Joined | Pending[Joined]:
-        """The answer, or what the member has to wait for: that all others have joined too."""
+        """The response, or a `Pending` until all members have joined."""
         if not self._has_room(group, request.member_id):
             if request.member_id in group.members:
                 group.evict(request.member_id, effects)
@@ -58,7 +58,7 @@ class ClassicRequests:
         member_id = f"{request.client.client_id}-{request.new_member_suffix}"
         if not request.requires_known_member_id:
             return self._add(group, member_id, request, now_ms, effects)
-        # A member that gives up and tries again would leave one behind each time, if it did not know its id first.
+        # Without a member id first, each retry of a client would leave another member behind.
         group.expected.add(member_id)
         group.deadlines.set(group.session_key(member_id), now_ms + request.session_timeout_ms)
         return Joined(error=ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id)
@@ -68,7 +68,7 @@ class ClassicRequests:
             return True
         member = group.members.get(member_id)
         if group.state is PREPARING_REBALANCE:
-            # Those who joined count: if the limit was lowered, the last to join again are refused.
+            # Joined members count: if group.max.size was lowered, the last to rejoin are rejected.
             is_joining = member is not None and member.joining is not None
             return is_joining or group.joining_count < self._settings.members_max
         return member is not None or len(group.members) < self._settings.members_max
@@ -81,7 +81,7 @@ class ClassicRequests:
         member.joining = pending
         group.joined_in_delay = True
         group.add(member, request.protocol_type)
-        # It knows no generation yet and cannot send heartbeats, and nothing tells us when its connection breaks.
+        # A new member has no generation and cannot send heartbeats; and a broken connection is not noticed here.
         new_member_ends_ms = now_ms + self._settings.new_member_join_timeout_ms
         group.deadlines.set(group.session_key(member_id), new_member_ends_ms)
         self._rebalancing.begin_or_go_on(group, now_ms, effects)
@@ -97,7 +97,7 @@ class ClassicRequests:
         if error is not ErrorCode.NONE:
             return Joined(error=error, member_id=member_id)
         member = group.members[member_id]
-        if _knows_the_generation_already(group, member, request):
+        if _missed_the_response(group, member, request):
             return joined(group, member) if group.state is COMPLETING_REBALANCE else _follows(group, member)
         return self._update(group, member, request, now_ms, effects)
 
@@ -120,7 +120,7 @@ class ClassicRequests:
         now_ms: int,
         effects: Effects,
     ) -> Joined | Pending[Joined]:
-        """A static member was restarted: it takes its old place, and whoever still uses the old id is fenced."""
+        """A static member was restarted: it takes its old place, and a client with the old member id is fenced."""
         leader_before = group.leader
         member = ClassicMember.joins(member_id, request)
         member.is_new = False
@@ -129,10 +129,10 @@ class ClassicRequests:
         group.replace(old, member)
         group.await_heartbeat(member, now_ms)
         if group.state is STABLE and elect(tuple(group.members.values())) == group.protocol:
-            # Nobody else has to notice: the others go on, and it gets what it had.
+            # No rebalance is needed: the restarted member gets its old assignment.
             effects.records.append(group.record())
             if not request.supports_skipping_assignment:
-                # It must not learn that it leads: it would assign anew, and nobody waits for that.
+                # It must not learn that it leads: it would send an assignment that no member waits for.
                 return _follows(group, member, leader=leader_before)
             return _keeps_its_place(group, member)
         pending: Pending[Joined] = Pending()
@@ -145,7 +145,7 @@ class ClassicRequests:
     def sync(
         self, group: ClassicGroup, request: Sync, now_ms: int, effects: Effects
     ) -> Synced | Pending[Synced]:
-        """The member's assignment, at once if the leader's is there already."""
+        """The member's assignment; a `Pending` until the leader has sent its SyncGroup."""
         error = _check_sync(group, request)
         if error is not ErrorCode.NONE:
             return Synced(error=error)
@@ -164,7 +164,7 @@ class ClassicRequests:
     def _assign(
         self, group: ClassicGroup, assignments: dict[str, bytes], now_ms: int, effects: Effects
     ) -> None:
-        """Write the generation: with its record, the group becomes stable."""
+        """Write the generation with its assignments: replaying the record makes the group stable."""
         effects.records.append(group.record(assignments))
         for member in group.members.values():
             if member.answer_sync(_synced(group, assignments.get(member.member_id, b"")), effects):
@@ -189,8 +189,8 @@ class ClassicRequests:
         """After a heartbeat that was answered with NONE: hold the next answer until the group rebalances."""
         member = group.members[request.member_id]
         wait_ms = min(self._settings.heartbeat_wait_ms, member.session_timeout_ms // _WAITS_IN_A_SESSION)
-        # A Java consumer that is closed waits for all its answers. It leaves by a request, which ends the wait;
-        # but static members and those of Kafka Streams go without one.
+        # A Java consumer that closes waits for all its responses. Its LeaveGroup ends the wait; but static members and
+        # Kafka Streams send none.
         if wait_ms <= 0 or member.is_static or group.is_of_streams or not group.uses_consumer_protocol:
             return ErrorCode.NONE
         pending: Pending[ErrorCode] = Pending()
@@ -209,7 +209,7 @@ class ClassicRequests:
     def _leave(self, group: ClassicGroup, leaving: LeavingMember, effects: Effects) -> ErrorCode:
         member_id = leaving.member_id
         if member_id == NO_MEMBER:
-            # An administrator names the instance only.
+            # An admin client names the instance id only.
             holder = None if leaving.instance_id is None else group.static_member_id(leaving.instance_id)
             if holder is None:
                 return ErrorCode.UNKNOWN_MEMBER_ID
@@ -231,9 +231,9 @@ def _supports(group: ClassicGroup, request: Join) -> bool:
     return request.protocol_type == group.protocol_type and have_one_in_common(request.protocols, members)
 
 
-def _knows_the_generation_already(group: ClassicGroup, member: ClassicMember, request: Join) -> bool:
-    """It says the same as before, so that it has to be told only what it may have missed. A leader that joins a
-    stable group again wants a rebalance: it has seen a change that its own metadata does not show."""
+def _missed_the_response(group: ClassicGroup, member: ClassicMember, request: Join) -> bool:
+    """Its metadata is unchanged: it only missed a response. A leader that rejoins a stable group wants a rebalance: it
+    has seen a change, such as new partitions, that its own metadata does not show."""
     if group.state is PREPARING_REBALANCE or member.protocols != request.protocols:
         return False
     return group.state is COMPLETING_REBALANCE or group.leader != member.member_id
@@ -270,7 +270,7 @@ def _check_sync(group: ClassicGroup, request: Sync) -> ErrorCode:
         return error
     if request.generation != group.generation:
         return ErrorCode.ILLEGAL_GENERATION
-    # Since version 5 a member says which protocol it means.
+    # Since version 5 a member names its protocol.
     if request.protocol_type is not None and request.protocol_type != group.protocol_type:
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     if request.protocol is not None and request.protocol != group.protocol:

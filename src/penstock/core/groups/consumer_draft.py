@@ -30,7 +30,7 @@ class Draft:
 
     @classmethod
     def of_new_group(cls, group_id: str) -> "Draft":
-        """Nobody has an assignment in its first epoch, so that is done."""
+        """A new group, whose first epoch has an empty target assignment."""
         draft = cls(ConsumerGroup(group_id))
         draft._original = None
         draft.write(records.group_epoch(group_id, epoch=FIRST_EPOCH, metadata_hash=0))

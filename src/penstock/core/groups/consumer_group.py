@@ -1,12 +1,12 @@
-"""A group of the consumer protocol: its members, what each shall have, and who holds which partition.
+"""A group of the consumer protocol: its members, the target assignment, and the owner of each partition.
 
-All of it is durable and changed by `replay` alone. The group's epoch grows when members or their topics change; the
-target then follows with that epoch; and each member enters the target's epoch on its own (`reconciliation`).
+All of it is durable and changed by `replay` alone. The group epoch is bumped when members or their topics change; the
+target assignment follows with that epoch; and each member enters the target epoch on its own (`reconciliation`).
 
-    Empty         nobody is a member
-    Assigning     the target is behind the group's epoch
-    Reconciling   members are on their way to the target
-    Stable        all are there
+    Empty         no members
+    Assigning     the target assignment is behind the group epoch
+    Reconciling   members have not reached their target assignment
+    Stable        all members have
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -24,10 +24,10 @@ from penstock.core.groups.subscriptions import NO_TOPICS_HASH, ResolvedRegex
 from penstock.records.internal import group_shapes as shapes
 from penstock.records.internal.record import InternalRecord, RecordKey
 
-# A group begins here: its first members can be given an epoch, even before its first assignment.
+# The first group epoch: so members have an epoch even before the first target assignment.
 FIRST_EPOCH: Final = 1
 
-# The first version of OffsetCommit in which a member can be told that its epoch is stale.
+# The first version of OffsetCommit that knows STALE_MEMBER_EPOCH.
 _FIRST_COMMIT_WITH_EPOCHS: Final = 9
 
 
@@ -98,7 +98,7 @@ class ConsumerGroup:
         return member.state is MemberState.STABLE and member.epoch == self.target_epoch
 
     def free_of(self, topic_id: TopicId, partitions: frozenset[int]) -> frozenset[int]:
-        """Those of the partitions that nobody holds."""
+        """Those of the partitions that no member owns."""
         return self._owners.free_of(topic_id, partitions)
 
     def target_of(self, member_id: str) -> Assignment:
@@ -109,7 +109,7 @@ class ConsumerGroup:
         return None if member_id is None else self.members.get(member_id)
 
     def preferred_assignor(self, default: str) -> str:
-        """What most of those want who want something; between equals, the first asked for."""
+        """The server assignor that most members with a preference name; of equals, the first named."""
         votes: dict[str, int] = {}
         for member in self.members.values():
             if member.server_assignor is not None:
@@ -169,7 +169,7 @@ class ConsumerGroup:
         key: shapes.ConsumerGroupCurrentMemberAssignmentKey,
         value: shapes.ConsumerGroupCurrentMemberAssignmentValue | None,
     ) -> None:
-        # Compaction may have taken the older record that says who this is; it does not take the last one.
+        # Compaction may have removed an older record with the member's metadata; it does not remove the last one.
         old = self.members.get(key.member_id)
         held = NOTHING if old is None else old.held
         if value is not None:
@@ -243,7 +243,7 @@ class ConsumerGroup:
             if not self._regexes_in_use[regex]:
                 del self._regexes_in_use[regex]
 
-    # What offsets, listing and deleting ask
+    # What offset requests, listing and deletion need
 
     def check_commit(
         self,
@@ -256,7 +256,7 @@ class ConsumerGroup:
         partitions: Collection[tuple[bytes, int]],
     ) -> ErrorCode:
         if generation < 0 and self.is_empty:
-            return ErrorCode.NONE  # from outside: an administrator, or a consumer that assigns itself
+            return ErrorCode.NONE  # an admin client, or a consumer with manual assignment
         if transactional and generation < 0 and member_id == NO_MEMBER and instance_id is None:
             return ErrorCode.NONE  # the first versions of TxnOffsetCommit could not name a member
         member = self.members.get(member_id)
@@ -265,11 +265,11 @@ class ConsumerGroup:
         if member.classic is None and not transactional and version < _FIRST_COMMIT_WITH_EPOCHS:
             return ErrorCode.UNSUPPORTED_VERSION
         if member.classic is None and _owned_all(member, partitions, epoch=generation):
-            return ErrorCode.NONE  # the member may not have heard of its new epoch yet
+            return ErrorCode.NONE  # the member may not have its new epoch yet
         return _check_epoch(member, generation)
 
     def committed(self, *, member_id: str, now_ms: int) -> None:
-        """No sign of life: only heartbeats are."""
+        """Only heartbeats extend the session."""
 
     def check_fetch(self, *, member_id: str | None, member_epoch: int) -> ErrorCode:
         if member_id is None and member_epoch < 0:
@@ -304,7 +304,7 @@ def _subscription(member: ConsumerMember) -> tuple[frozenset[str], str | None]:
 
 
 def _owned_all(member: ConsumerMember, partitions: Collection[tuple[bytes, int]], *, epoch: int) -> bool:
-    """Whether these were the member's in that earlier epoch, and have been ever since."""
+    """Whether the member owned these partitions in that earlier epoch, and ever since."""
     return epoch < member.epoch and all(
         member.since.get(TopicId(topic_id), {}).get(partition, member.epoch) <= epoch
         for topic_id, partition in partitions

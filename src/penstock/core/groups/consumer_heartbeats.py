@@ -1,12 +1,12 @@
-"""ConsumerGroupHeartbeat: members join, stay, change their minds, and leave.
+"""ConsumerGroupHeartbeat: members join, stay, change their subscriptions, and leave.
 
-Which answer follows from what is Kafka 4.3.1's, found by asking it:
+The responses are those of Kafka 4.3.1, by member epoch:
 
-    epoch 0        joins, or begins anew if it is a member: it is told its epoch and all it has
-    epoch > 0      stays; the last epoch but one is fine too if the answer with the last may have got lost
-    epoch -1       leaves
-    epoch -2       a static member goes away for a while: its partitions stay its own until its session ends, and
-                   whoever comes with its instance id and epoch 0 gets them
+    0     joins, or rejoins if it is a member: the response has its epoch and its whole assignment
+    > 0   stays; the previous epoch is accepted too if the response with the current one may have got lost
+    -1    leaves
+    -2    a static member leaves temporarily: it owns its partitions until its session times out, and a member that
+          joins with its instance id gets them
 """
 
 from dataclasses import replace
@@ -27,7 +27,7 @@ from penstock.core.groups.regex import ExpressionError, compile_expression
 
 
 class ConsumerHeartbeats:
-    """What a heartbeat comes to, for all groups of a shard."""
+    """ConsumerGroupHeartbeat, for all consumer groups of a shard."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class ConsumerHeartbeats:
         request: ConsumerHeartbeat,
         now_ms: int,
     ) -> Decision[HeartbeatAnswer]:
-        """All is well: take over what the member says, and tell it what to do."""
+        """The request is valid: update the member and its group, and take the member's next step."""
         group_id = draft.group.group_id
         if described != draft.group.members.get(described.member_id):
             draft.write(records.member_description(group_id, described))
@@ -81,7 +81,7 @@ class ConsumerHeartbeats:
         self._rebalancing.update_target_assignment(draft, now_ms)
         moved = self._rebalancing.reconcile_member(draft, described, request.owned, now_ms)
         self._rebalancing.await_heartbeat(group_id, moved, now_ms)
-        # Who owns something else than it should has not got our last answer, or not yet acted on it.
+        # A member that owns other partitions than assigned has not got our last response, or not yet acted on it.
         knows = request.owned is None or request.owned == moved.assigned
         has_news = moved.assigned != member.assigned or request.member_epoch != member.epoch
         tell_all = request.is_full or has_news or not knows
@@ -107,7 +107,7 @@ class ConsumerHeartbeats:
     # Finding the member
 
     def _find(self, draft: Draft, request: ConsumerHeartbeat) -> ConsumerMember | Refusal:
-        """The member that speaks; a new one if it joins."""
+        """The member that sent the request; a new one if it joins."""
         group = draft.group
         static = None if request.instance_id is None else group.static_member(request.instance_id)
         if request.member_epoch == JOINING:
@@ -139,7 +139,7 @@ class ConsumerHeartbeats:
     def _take_over(
         self, draft: Draft, static: ConsumerMember, request: ConsumerHeartbeat
     ) -> ConsumerMember | Refusal:
-        """A static member comes back, under another id: what was its own is so again."""
+        """A static member rejoins under another member id: it gets its partitions back."""
         if not static.is_away and static.classic is None:
             return Refusal(
                 ErrorCode.UNRELEASED_INSTANCE_ID,
@@ -171,7 +171,7 @@ class ConsumerHeartbeats:
 def replace_static(
     draft: Draft, old: ConsumerMember, member_id: str, rebalancing: ConsumerRebalancing
 ) -> ConsumerMember:
-    """Another process with the same instance id: it owns nothing yet, and has a right to all that the old one had."""
+    """A new process with the same instance id: it owns nothing yet, and gets the target assignment of the old one."""
     group_id = draft.group.group_id
     target = draft.group.target_of(old.member_id)
     draft.write(*records.no_member(group_id, old.member_id))
@@ -231,7 +231,7 @@ def _check_epoch(member: ConsumerMember, epoch: int, owned: Assignment | None) -
 
 
 def _described(member: ConsumerMember, request: ConsumerHeartbeat) -> ConsumerMember:
-    """The member with what it says about itself now. Whoever sends this speaks the consumer protocol from now on."""
+    """The member with the metadata of this request; from now on it speaks the consumer protocol."""
     described = replace(
         member,
         instance_id=request.instance_id if request.instance_id is not None else member.instance_id,

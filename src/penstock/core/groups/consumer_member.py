@@ -1,7 +1,7 @@
-"""A member of a group of the consumer protocol: what it told about itself, and how far it has come.
+"""A member of a group of the consumer protocol: its metadata, and its current assignment.
 
-Immutable: a change is another member. Two records hold one: what it told (`ConsumerGroupMemberMetadata`), and
-its epoch and partitions (`ConsumerGroupCurrentMemberAssignment`).
+Immutable: a change makes another member. Two records hold one: its metadata (`ConsumerGroupMemberMetadata`), and its
+epoch and partitions (`ConsumerGroupCurrentMemberAssignment`).
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,10 +19,10 @@ from penstock.records.internal.group_shapes import (
     TopicPartitions,
 )
 
-# What a heartbeat says instead of an epoch.
+# Member epochs with a special meaning in a heartbeat.
 JOINING: Final = 0
 LEAVING: Final = -1
-AWAY: Final = -2  # a static member that means to come back
+AWAY: Final = -2  # a static member that leaves temporarily
 
 NEVER_JOINED: Final = 0
 
@@ -30,16 +30,16 @@ Epochs: TypeAlias = Mapping[TopicId, Mapping[int, int]]
 
 
 class MemberState(IntEnum):
-    """Where a member is on the way to its target; the numbers are those of the record."""
+    """How far a member is with its target assignment; the numbers are those of the record."""
 
-    STABLE = 1  # it has what it shall have in its epoch
-    UNREVOKED = 2  # it has to give up partitions before anything else
-    UNRELEASED = 3  # it waits for partitions that others have not given up yet
+    STABLE = 1  # it has the target assignment of its epoch
+    UNREVOKED = 2  # it has to revoke partitions first
+    UNRELEASED = 3  # it waits for partitions that other members have not revoked yet
     UNKNOWN = 127  # written by a coordinator that knows more states than this one
 
 
 class ClassicMembership(NamedTuple):
-    """What a member brings that speaks the classic protocol."""
+    """The metadata of a member that speaks the classic protocol."""
 
     session_timeout_ms: int
     protocols: tuple[tuple[str, bytes], ...]  # names and what goes with them (its subscription), best first
@@ -60,11 +60,11 @@ class ConsumerMember:
     server_assignor: str | None = None
     classic: ClassicMembership | None = None  # None: it speaks the consumer protocol
     epoch: int = NEVER_JOINED
-    previous_epoch: int = NEVER_JOINED  # what it may still say if the answer with the newer one got lost
+    previous_epoch: int = NEVER_JOINED  # still accepted, if the response with the newer one got lost
     state: MemberState = MemberState.STABLE
     assigned: Assignment = field(default_factory=dict)
     pending_revocation: Assignment = field(default_factory=dict)
-    since: Epochs = field(default_factory=dict)  # in which epoch each of these partitions became its own
+    since: Epochs = field(default_factory=dict)  # the epoch in which each partition was assigned
 
     @property
     def is_away(self) -> bool:
@@ -72,14 +72,14 @@ class ConsumerMember:
 
     @property
     def held(self) -> Assignment:
-        """All partitions that nobody else may get: its own, and those it has not yet given up."""
+        """All partitions that no other member may get: its own, and those it has not revoked yet."""
         return together(self.assigned, self.pending_revocation) if self.pending_revocation else self.assigned
 
     def at_epoch(self, epoch: int) -> "ConsumerMember":
         return replace(self, previous_epoch=self.epoch, epoch=epoch)
 
     def described_by(self, value: ConsumerGroupMemberMetadataValue) -> "ConsumerMember":
-        """As this record says who it is and what it wants."""
+        """The member with the metadata of this record."""
         classic = value.classic_member_metadata
         return replace(
             self,
@@ -108,7 +108,7 @@ class ConsumerMember:
         )
 
     def placed_by(self, value: ConsumerGroupCurrentMemberAssignmentValue) -> "ConsumerMember":
-        """At the epoch and with the partitions that this record says."""
+        """The member with the epoch and partitions of this record."""
         since: dict[TopicId, dict[int, int]] = {}
         for topic in (*value.assigned_partitions, *value.partitions_pending_revocation):
             epochs = topic.assignment_epochs or [value.member_epoch] * len(topic.partitions)
@@ -134,7 +134,7 @@ class ConsumerMember:
         )
 
     def displaced(self) -> "ConsumerMember":
-        """Without epoch and partitions: as it is before any record said where it is."""
+        """The member without epoch and partitions, as before the first record of its assignment."""
         return replace(
             self,
             epoch=NEVER_JOINED,

@@ -1,4 +1,4 @@
-"""What is asked of groups of the consumer protocol, and what they answer; and which questions make no sense."""
+"""Requests and responses of the consumer protocol, and validation of ConsumerGroupHeartbeat."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ UNCHANGED = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerHeartbeat:
-    """ConsumerGroupHeartbeat. None (and -1 as the timeout) says: as before."""
+    """ConsumerGroupHeartbeat. None (and -1 as the timeout) means unchanged."""
 
     group_id: str
     member_id: str
@@ -26,13 +26,13 @@ class ConsumerHeartbeat:
     subscribed_regex: str | None = None
     server_assignor: str | None = None
     owned: Assignment | None = None
-    # Drawn by whoever asks, as the core knows no chance: for a member that has no id yet (version 0 only).
+    # Random, drawn by the caller, since the core is pure: for a member without an id (version 0 only).
     new_member_id: str = ""
     version: int = 1
 
     @property
     def is_full(self) -> bool:
-        """It says all there is to say, so it wants to hear all there is."""
+        """Whether all fields are set, so that the response has the whole assignment."""
         return (
             self.rebalance_timeout_ms != UNCHANGED
             and (self.subscribed_names is not None or self.subscribed_regex is not None)
@@ -42,7 +42,7 @@ class ConsumerHeartbeat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeartbeatAnswer:
-    """The answer to ConsumerGroupHeartbeat; the assignment only when there is news."""
+    """The response to ConsumerGroupHeartbeat; with the assignment only if it changed."""
 
     member_id: str
     member_epoch: int
@@ -52,7 +52,7 @@ class HeartbeatAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedConsumer:
-    """A member as ConsumerGroupDescribe shows it."""
+    """A member in ConsumerGroupDescribe."""
 
     member_id: str
     instance_id: str | None
@@ -69,7 +69,7 @@ class DescribedConsumer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedConsumerGroup:
-    """The answer to ConsumerGroupDescribe for one group."""
+    """The response to ConsumerGroupDescribe for one group."""
 
     group_id: str
     state: str
@@ -80,8 +80,8 @@ class DescribedConsumerGroup:
 
 
 def check(request: ConsumerHeartbeat, assignors: Sequence[str]) -> Refusal | None:
-    """What is wrong with a heartbeat whatever the state of the group; None if nothing is."""
-    reason = _nonsense(request)
+    """Validate a heartbeat, whatever the state of the group; None if it is valid."""
+    reason = _invalid(request)
     if reason is not None:
         return Refusal(ErrorCode.INVALID_REQUEST, reason)
     assignor = request.server_assignor
@@ -94,7 +94,7 @@ def check(request: ConsumerHeartbeat, assignors: Sequence[str]) -> Refusal | Non
     return None
 
 
-def _nonsense(request: ConsumerHeartbeat) -> str | None:
+def _invalid(request: ConsumerHeartbeat) -> str | None:
     joins = request.member_epoch == JOINING
     if not request.group_id.strip():
         return "GroupId can't be empty."
@@ -105,7 +105,7 @@ def _nonsense(request: ConsumerHeartbeat) -> str | None:
     if request.rack_id is not None and not request.rack_id.strip():
         return "RackId can't be empty."
     if joins:
-        return _nonsense_in_joining(request)
+        return _invalid_join(request)
     if request.member_epoch == AWAY and request.instance_id is None:
         return "InstanceId can't be null."
     if request.member_epoch < min(AWAY, LEAVING):
@@ -113,7 +113,7 @@ def _nonsense(request: ConsumerHeartbeat) -> str | None:
     return None
 
 
-def _nonsense_in_joining(request: ConsumerHeartbeat) -> str | None:
+def _invalid_join(request: ConsumerHeartbeat) -> str | None:
     if request.rebalance_timeout_ms == UNCHANGED:
         return "RebalanceTimeoutMs must be provided in first request."
     if request.owned is None or request.owned:

@@ -43,7 +43,7 @@ class ConsumerGroupSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupTimes:
-    """What may differ from group to group: the group's own configs, else the broker's settings."""
+    """The times that a group's own configs can set, else the broker's settings."""
 
     # consumer.session.timeout.ms, group.consumer.session.timeout.ms
     session_timeout_ms: int = 45_000
@@ -54,6 +54,6 @@ class GroupTimes:
 
 
 class TimesOf(Protocol):
-    """Looks up a group's times; asked at every use, as configs may change."""
+    """Looks up a group's times; called at every use, since configs may change."""
 
     def __call__(self, group_id: str) -> GroupTimes: ...

@@ -1,4 +1,4 @@
-"""What a request comes to beside its own answer: records to write, and waiting requests that can be answered."""
+"""Effects: the records and completions of one decision, collected while a request is handled."""
 
 from typing import Any, TypeVar
 
@@ -10,7 +10,7 @@ R = TypeVar("R")
 
 
 class Effects:
-    """Collected on the way through a group, then part of one decision."""
+    """Records to append, and responses to waiting requests."""
 
     def __init__(self) -> None:
         self.records: list[InternalRecord] = []

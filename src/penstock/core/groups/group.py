@@ -9,7 +9,7 @@ from penstock.records.internal.record import InternalRecord
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
 
-# What a request says that names no member, no generation.
+# Requests without a member id or generation.
 NO_MEMBER = ""
 NO_GENERATION = -1
 
@@ -39,7 +39,7 @@ class Group(Protocol):
 
     @property
     def protocol_type(self) -> str:
-        """What its members do together: "consumer", "connect" and so on; empty where nobody ever joined."""
+        """What its members do together: "consumer", "connect" and so on; empty if it never had members."""
         ...
 
     @property
@@ -49,7 +49,7 @@ class Group(Protocol):
 
     @property
     def is_empty(self) -> bool:
-        """Nobody is a member: offsets may be committed from outside, and the group may be deleted."""
+        """No members: offsets may be committed without membership, and the group may be deleted."""
         ...
 
     def check_commit(
@@ -67,7 +67,7 @@ class Group(Protocol):
         ...
 
     def committed(self, *, member_id: str, now_ms: int) -> None:
-        """A commit of this member was accepted: a sign of life in the classic protocol."""
+        """A commit of this member was accepted; in the classic protocol it extends the session like a heartbeat."""
         ...
 
     def check_fetch(self, *, member_id: str | None, member_epoch: int) -> ErrorCode:
@@ -83,9 +83,9 @@ class Group(Protocol):
         ...
 
     def offsets_age_from_ms(self, commit_timestamp_ms: int) -> int | None:
-        """From when on the retention of an offset committed then is counted; None while it is not."""
+        """When the retention of an offset with this commit timestamp starts; None while it does not expire."""
         ...
 
     def tombstones(self) -> Iterable[InternalRecord]:
-        """What deletes the group, but for its offsets."""
+        """The records that delete the group, without its offsets."""
         ...

@@ -1,14 +1,16 @@
-"""Moving a live group between the protocols (group.consumer.migration.policy).
+"""Migration: upgrades and downgrades groups with members between the classic and the consumer protocol.
+
+`group.consumer.migration.policy` says which of the two are allowed.
 
 *Upgrade*: the first member that speaks the consumer protocol joins a classic group of consumers. The group
 becomes one of the consumer protocol: its generation is the epoch, the assignment its leader made is the target,
 and the classic members stay members, who go on with JoinGroup, SyncGroup and Heartbeat
 (`classic_members_of_consumer_groups`).
 
-*Downgrade*: the last member that speaks the consumer protocol goes, and classic members stay. The group becomes
+*Downgrade*: the last member that speaks the consumer protocol leaves, and classic members stay. The group becomes
 classic, with the epoch it had until then as generation, and its members are asked to join again.
 
-A group without members changes its protocol with whoever comes next, whatever the policy.
+A group without members changes its protocol with the next member that joins, whatever the policy.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -33,7 +35,7 @@ from penstock.records.consumer_protocol import read_assignment, read_subscriptio
 from penstock.records.internal.group_shapes import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 from penstock.records.internal.record import InternalRecord
 
-# Begins a rebalance of a classic group that has just been replayed, and says what that came to.
+# Begins the rebalance of a classic group that has just been downgraded.
 BeginRebalance = Callable[[str, int], Decision[None] | None]
 
 

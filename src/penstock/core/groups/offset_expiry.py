@@ -1,13 +1,13 @@
-"""Offsets and groups that nobody needs any more.
+"""Expiry of committed offsets and of empty groups.
 
 An offset expires `offsets.retention.minutes` after
 
     the group became empty                   a group whose members joined it
-    it was committed                         a group that is there for its offsets only (nobody ever joined)
-    it was committed, if nobody subscribes   a stable group of consumers
+    it was committed                         a simple group, which never had members
+    it was committed, if not subscribed to   a stable group of consumers
 
-and never while a transaction may change it. Clients of old could name a time of their own instead. A group without
-members goes with its last offset.
+and never while a transaction may change it. OffsetCommit v2-v4 could set a retention time of its own instead. An empty
+group is deleted with its last offset.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -17,20 +17,20 @@ from penstock.core.groups.group import Group
 from penstock.core.groups.offsets import Offsets, Position, tombstones
 from penstock.core.groups.requests import NO_TOPIC_ID
 
-# Looked at in one go, so that no decision takes long and none grows beyond what a batch may hold.
+# Offsets per decision, so that no decision takes long or exceeds the size of a batch.
 OFFSETS_PER_DECISION = 1_000
-_GROUPS_IN_ONE_GO = 100
+_GROUPS_PER_SLICE = 100
 _BYTES_PER_DECISION = 500_000
 _BYTES_PER_OFFSET = 300  # beside the group's name: the longest name of a topic, and what is around the two
 
 _NO_EXPIRY = -1
 
-# Nothing is to be written, and others may be served.
+# Nothing to append; other requests may be served.
 _PAUSE: Decision[None] = Decision(None)
 
 
 class OffsetExpiry:
-    """Looks through the groups of a shard, one after the other; others may be served between two decisions."""
+    """Scans the groups of a shard, one after the other; requests may be served between two decisions."""
 
     def __init__(self, groups: Mapping[str, Group], offsets: Offsets, *, retention_ms: int) -> None:
         self._groups = groups
@@ -38,9 +38,9 @@ class OffsetExpiry:
         self._retention_ms = retention_ms
 
     def expire(self, now_ms: int) -> Iterator[Decision[None]]:
-        """What is to be written about each group of which something has expired."""
+        """Tombstones for expired offsets, and for empty groups without offsets."""
         for number, group_id in enumerate(list(self._groups), start=1):
-            if number % _GROUPS_IN_ONE_GO == 0:
+            if number % _GROUPS_PER_SLICE == 0:
                 yield _PAUSE
             yield from self._remove(
                 group_id, lambda group, position: self._is_expired(group, position, now_ms)
@@ -53,17 +53,17 @@ class OffsetExpiry:
         """Delete the offsets of deleted topics: a topic created later under the same name begins without offsets.
         `is_deleted` takes the name and the id of a topic; the id is zero where it is not known."""
         for number, group_id in enumerate(list(self._groups), start=1):
-            if number % _GROUPS_IN_ONE_GO == 0:
+            if number % _GROUPS_PER_SLICE == 0:
                 yield _PAUSE
             yield from self._remove(
                 group_id, lambda group, position: is_deleted(position[0], self._topic_id(group, position))
             )
 
     def _remove(
-        self, group_id: str, is_doomed: Callable[[Group, Position], bool]
+        self, group_id: str, is_removable: Callable[[Group, Position], bool]
     ) -> Iterator[Decision[None]]:
-        """Tombstones for the doomed offsets of a group, each judged just before it is decided about: it may have
-        been committed again, or the group deleted, while others were served."""
+        """Tombstones for offsets of a group, each checked just before: it may have been committed again, or the group
+        deleted, while other requests were served."""
         positions = list(self._offsets.positions(group_id))
         room = _BYTES_PER_DECISION // (_BYTES_PER_OFFSET + len(group_id.encode()))
         count = min(OFFSETS_PER_DECISION, room)
@@ -72,9 +72,9 @@ class OffsetExpiry:
             if group is None:
                 return
             slice_ = positions[start : start + count]
-            doomed = [position for position in slice_ if is_doomed(group, position)]
-            if doomed:
-                yield Decision(None, tuple(tombstones(group_id, doomed)))
+            removed = [position for position in slice_ if is_removable(group, position)]
+            if removed:
+                yield Decision(None, tuple(tombstones(group_id, removed)))
             elif len(slice_) == count:
                 yield _PAUSE
 

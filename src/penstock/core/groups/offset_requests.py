@@ -1,6 +1,6 @@
-"""OffsetCommit, TxnOffsetCommit, OffsetFetch and OffsetDelete, to groups of either protocol.
+"""OffsetCommit, TxnOffsetCommit, OffsetFetch, OffsetDelete and DeleteGroups, for groups of all kinds.
 
-That the topics exist is checked by who asks: a shard knows no topics.
+The caller checks that the topics exist: a shard knows no topics.
 """
 
 from collections.abc import Mapping
@@ -23,14 +23,14 @@ from penstock.core.groups.settings import GroupSettings
 from penstock.records.internal.group_shapes import OffsetCommitKey, OffsetCommitValue
 from penstock.records.internal.record import InternalRecord
 
-# Clients know since this version of OffsetCommit that a group may not be there.
+# The first version of OffsetCommit that knows GROUP_ID_NOT_FOUND.
 _KNOWS_MISSING_GROUPS = 9
 _NO_EXPIRY = -1
 _NEVER_MS = 2**63 - 1
 
 
 class OffsetRequests:
-    """Decides about offsets; what was decided comes back through `Offsets.replay`."""
+    """Decides about offsets; the records come back through `Offsets.replay`."""
 
     def __init__(self, groups: Mapping[str, Group], offsets: Offsets, settings: GroupSettings) -> None:
         self._groups = groups
@@ -67,7 +67,7 @@ class OffsetRequests:
                 partitions=[(offset.topic_id, offset.partition) for offset in request.offsets],
             )
         if request.generation < 0:
-            return ErrorCode.NONE  # a group for its offsets only: its first commit makes it
+            return ErrorCode.NONE  # a simple group: its first commit creates it
         if request.version >= _KNOWS_MISSING_GROUPS and not transactional:
             return ErrorCode.GROUP_ID_NOT_FOUND
         return ErrorCode.ILLEGAL_GENERATION
@@ -78,7 +78,7 @@ class OffsetRequests:
         return ErrorCode.NONE
 
     def fetch(self, request: FetchOffsets) -> Decision[tuple[CommittedOffset, ...]]:
-        """What was committed for each partition asked for, in order; for all of them, in the order of their names."""
+        """The committed offset of each partition of the request, in order; or of all, sorted by topic and partition."""
         group = self._groups.get(request.group_id)
         if group is not None:
             error = group.check_fetch(member_id=request.member_id, member_epoch=request.member_epoch)
@@ -107,7 +107,7 @@ class OffsetRequests:
         return CommittedOffset(*position, value.offset, value.leader_epoch, value.metadata)
 
     def delete(self, request: DeleteOffsets) -> Decision[tuple[ErrorCode, ...]]:
-        """One error per partition, in order. What nobody committed is deleted already."""
+        """One error per partition, in order. A partition without a committed offset is no error."""
         group = self._groups.get(request.group_id)
         if group is None:
             return Decision.refused(ErrorCode.GROUP_ID_NOT_FOUND)
@@ -120,15 +120,15 @@ class OffsetRequests:
             for topic, _ in request.partitions
         )
         there = set(self._offsets.positions(request.group_id))
-        doomed = dict.fromkeys(
+        deleted = dict.fromkeys(
             position
             for position, error in zip(request.partitions, errors, strict=True)
             if error is ErrorCode.NONE and position in there
         )
-        return Decision(errors, tuple(tombstones(request.group_id, doomed)))
+        return Decision(errors, tuple(tombstones(request.group_id, deleted)))
 
     def delete_group(self, group_id: str) -> Decision[None]:
-        """The group and all its offsets, if nobody is a member."""
+        """Delete the group and all its offsets, if it has no members."""
         group = self._groups.get(group_id)
         if group is None:
             return Decision.refused(ErrorCode.GROUP_ID_NOT_FOUND)

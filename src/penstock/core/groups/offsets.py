@@ -1,7 +1,7 @@
 """Committed offsets of all groups of a shard, and those that wait for the end of their transaction.
 
-An offset committed in a transaction counts when the transaction's marker says so, unless a later record of the log has
-committed another meanwhile. Until then its partition has no stable offset. Only the `replay` methods change anything.
+An offset committed in a transaction takes effect with the commit marker, unless a later record of the log has committed
+another meanwhile. Until then its partition has no stable offset. Only the `replay` methods change anything.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,14 +15,14 @@ Position: TypeAlias = tuple[str, int]
 
 
 class CommittedRecord(NamedTuple):
-    """What was committed, and where in the log it is written: the later one wins."""
+    """A committed offset, and the log offset of its record: the later record wins."""
 
     value: OffsetCommitValue
     log_offset: int
 
 
 class Offsets:
-    """By group and partition."""
+    """Committed and pending offsets, by group and partition."""
 
     def __init__(self) -> None:
         self._committed: dict[str, dict[Position, CommittedRecord]] = {}
@@ -32,7 +32,7 @@ class Offsets:
         self._open: dict[str, dict[Position, int]] = {}
 
     def of(self, group_id: str) -> Mapping[Position, CommittedRecord]:
-        """What counts now."""
+        """The committed offsets of a group."""
         return self._committed.get(group_id, {})
 
     def is_open(self, group_id: str, position: Position) -> bool:
@@ -43,7 +43,7 @@ class Offsets:
         return group_id in self._open
 
     def positions(self, group_id: str) -> Iterator[Position]:
-        """All partitions with an offset, be it pending only."""
+        """All partitions with a committed or pending offset."""
         committed = self.of(group_id)
         yield from committed
         yield from (position for position in self._open.get(group_id, ()) if position not in committed)
@@ -69,7 +69,7 @@ class Offsets:
             pending[key.group, position] = CommittedRecord(value, log_offset)
 
     def replay_marker(self, producer_id: int, *, committed: bool) -> None:
-        """The producer's transaction is over: what it has pending counts from now on, or never will."""
+        """The producer's transaction ended: its pending offsets are committed, or discarded."""
         for (group_id, position), offset in self._pending.pop(producer_id, {}).items():
             self._close(group_id, position)
             if committed:
@@ -102,7 +102,7 @@ class Offsets:
 
 
 def tombstones(group_id: str, positions: Iterable[Position]) -> list[InternalRecord]:
-    """What deletes these offsets."""
+    """The records that delete these offsets."""
     return [
         InternalRecord(OffsetCommitKey(group=group_id, topic=topic, partition=partition), None)
         for topic, partition in positions

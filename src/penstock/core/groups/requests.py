@@ -1,7 +1,7 @@
-"""What is asked of a group shard, and what it answers: plain data, with the protocol's words.
+"""Requests to a group shard and its responses, as plain data with the protocol's words.
 
-An answer that is nothing but an error is a `Refusal` of `core.coordination`, but for JoinGroup and SyncGroup,
-which fill in fields of a refused answer too.
+A response that is only an error is a `Refusal` of `core.coordination`; except for JoinGroup and SyncGroup, whose error
+responses have other fields too.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,14 +18,14 @@ RETENTION_OF_BROKER = -1
 
 
 class ClientInfo(NamedTuple):
-    """Who sends a request, for people who look at the group."""
+    """The client of a request, as group descriptions show it."""
 
     client_id: str
     host: str
 
 
 class SupportedProtocol(NamedTuple):
-    """A way to assign that a member knows, and what it tells the leader for it (its subscription)."""
+    """A protocol (assignor) that a member supports, and its metadata for it (its subscription)."""
 
     name: str
     metadata: bytes
@@ -41,7 +41,7 @@ class Join:
     rebalance_timeout_ms: int
     protocol_type: str
     protocols: tuple[SupportedProtocol, ...]
-    # Drawn by whoever asks, as the core knows no chance: the end of the id of a member that has none yet.
+    # Random, drawn by the caller, since the core is pure: the end of the id of a new member.
     new_member_suffix: str
     member_id: str = NO_MEMBER
     instance_id: str | None = None
@@ -50,7 +50,7 @@ class Join:
 
 
 class JoinedMember(NamedTuple):
-    """A member as the leader is told of it."""
+    """A member in the leader's JoinGroup response."""
 
     member_id: str
     instance_id: str | None
@@ -59,7 +59,7 @@ class JoinedMember(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Joined:
-    """The answer to JoinGroup; the leader's has all members."""
+    """The response to JoinGroup; the leader's has all members."""
 
     error: ErrorCode = ErrorCode.NONE
     member_id: str = NO_MEMBER
@@ -73,7 +73,7 @@ class Joined:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sync:
-    """SyncGroup; the leader's brings everybody's assignment."""
+    """SyncGroup; the leader's has the assignments of all members."""
 
     group_id: str
     member_id: str
@@ -86,7 +86,7 @@ class Sync:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Synced:
-    """The answer to SyncGroup."""
+    """The response to SyncGroup."""
 
     error: ErrorCode = ErrorCode.NONE
     protocol_type: str | None = None
@@ -105,7 +105,7 @@ class Heartbeat:
 
 
 class LeavingMember(NamedTuple):
-    """A member that goes; an administrator names the instance alone."""
+    """A member that leaves; an admin client names the instance id only."""
 
     member_id: str
     instance_id: str | None = None
@@ -143,7 +143,7 @@ class OffsetCommit(NamedTuple):
 
 
 class CommittedOffset(NamedTuple):
-    """The answer for one partition to OffsetFetch."""
+    """The response to OffsetFetch for one partition."""
 
     topic: str
     partition: int
@@ -159,7 +159,7 @@ class FetchOffsets:
 
     group_id: str
     partitions: Sequence[tuple[str, int]] | None = None
-    # Of topics asked for by id: what was committed for an earlier topic of that name does not count.
+    # By name: offsets that were committed for an earlier topic of that name, with another id, are ignored.
     topic_ids: Mapping[str, bytes] = field(default_factory=dict)
     member_id: str | None = None
     member_epoch: int = NO_GENERATION
@@ -175,7 +175,7 @@ class DeleteOffsets:
 
 
 class ListedGroup(NamedTuple):
-    """One line of ListGroups."""
+    """A group in ListGroups."""
 
     group_id: str
     protocol_type: str
@@ -185,7 +185,7 @@ class ListedGroup(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedClassicMember:
-    """A member as DescribeGroups shows it."""
+    """A member in DescribeGroups."""
 
     member_id: str
     instance_id: str | None
@@ -197,7 +197,7 @@ class DescribedClassicMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedGroup:
-    """A classic group as DescribeGroups shows it; what members said and got only while it is stable."""
+    """A classic group in DescribeGroups; protocol and members' metadata only while it is stable."""
 
     group_id: str
     state: str

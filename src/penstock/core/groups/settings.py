@@ -24,5 +24,5 @@ class GroupSettings:
     offsets_retention_ms: int = 7 * 24 * 60 * _MINUTE_MS
     # offsets.retention.check.interval.ms
     offsets_check_interval_ms: int = 10 * _MINUTE_MS
-    # A new member that waits for a rebalance cannot send heartbeats and may be gone: not a setting in Kafka either.
+    # A new member that waits for a rebalance sends no heartbeats and may have disconnected. No setting in Kafka either.
     new_member_join_timeout_ms: int = 5 * _MINUTE_MS

@@ -1,4 +1,4 @@
-"""Which topics there are, and which of them members subscribe to, by name or by regular expression."""
+"""Topics that members of consumer groups subscribe to, by name or by regular expression."""
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class Topics(Protocol):
 
     @property
     def version(self) -> int:
-        """Grows whenever a topic comes, goes, or changes."""
+        """Grows whenever a topic is created, deleted or changed."""
         ...
 
     def named(self, name: str) -> SubscribableTopic | None: ...
@@ -39,7 +39,7 @@ class Topics(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ResolvedRegex:
-    """The topics that matched a regular expression, and when it was looked."""
+    """The topics that matched a regular expression, and when."""
 
     topics: frozenset[str]
     version: int
