@@ -32,6 +32,7 @@ class ShiftedLoop(RealLoop):
         super().__init__()
         self.ahead_ms = 0
         self.time = lambda: time.monotonic() + self.ahead_ms / 1000
+        self.now_ns = lambda: self.now_ms() * 1_000_000
 
     def now_ms(self) -> int:
         return super().now_ms() + self.ahead_ms

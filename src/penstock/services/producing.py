@@ -148,7 +148,7 @@ class Producing:
         self, batches: Sequence[PartitionRecords], options: ProduceOptions, verified: Verified
     ) -> _Request:
         request = _Request(options, verified, [], [], [])
-        now_ms = self._loop.now_ms()
+        now_ms = self._loop.now_ns() // 1_000_000
         for batch in batches:
             request.outcomes.append(self._append(batch, request, now_ms))
         return request

@@ -43,6 +43,7 @@ from penstock.base.topic_settings import (
 from penstock.core.partition import TimestampRule, timestamp_refusal
 from penstock.records.batch import (
     CODEC_MASK,
+    LOG_APPEND_TIME,
     NO_PRODUCER,
     TRANSACTIONAL,
     BatchHeader,
@@ -145,7 +146,15 @@ class TopicRules:
         assert records is not None
         if header.attributes & TRANSACTIONAL and header.producer_id == NO_PRODUCER:
             return AppendError(ErrorCode.INVALID_RECORD, "a transactional batch has no producer id")
-        refusal = timestamp_refusal(header, self._timestamps, now_ms=now_ms)
+        refusal = None
+        window = self._timestamps
+        earliest, latest = now_ms - window.before_max_ms, now_ms + window.after_max_ms
+        if (
+            header.attributes & LOG_APPEND_TIME
+            or not earliest <= header.base_timestamp <= latest
+            or not earliest <= header.max_timestamp <= latest
+        ):
+            refusal = timestamp_refusal(header, window, now_ms=now_ms)
         if refusal is not None or self._opens_records or self._recompresses(header):
             if not off_loop and _is_laborious(header):
                 return None

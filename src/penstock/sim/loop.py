@@ -31,6 +31,9 @@ class SimLoop:
     def now_ms(self) -> int:
         return self.process.clock.now_ms()
 
+    def now_ns(self) -> int:
+        return self.process.clock.now_ms() * 1_000_000
+
     def call_soon(self, callback: Callable[..., object], *args: Any) -> object:
         return self._loop.kernel.call_soon(self.process, self.process.context.copy(), callback, *args)
 

@@ -51,6 +51,7 @@ class RealLoop:
         self._early_ms_max = 0 if isinstance(loop, asyncio.BaseEventLoop) else _uvloop_early_ms_max()
         # Not the loop's own clock: uvloop's stands still while a callback runs, and slices are measured with it.
         self.time: Callable[[], float] = time.monotonic
+        self.now_ns: Callable[[], int] = time.time_ns
         # Called for every request: bound here to save a second call.
         self.create_future: Callable[[], asyncio.Future[Any]] = loop.create_future
 
