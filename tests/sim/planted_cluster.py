@@ -20,7 +20,7 @@ from penstock.controller.metadata_writer import MetadataWriter
 from penstock.controller.rules import isr, leader_election, majorities, reassignment
 from penstock.controller.rules.balancing import _Planner
 from penstock.controller.rules.majorities import Report
-from penstock.core import producers, replication
+from penstock.core import producer_state, replication
 from penstock.core.isr_proposals import UNKNOWN_EPOCH
 from penstock.core.rejected_sequences import RejectedSequences
 from penstock.core.replication import Leadership
@@ -264,7 +264,7 @@ def deletions_forgotten(patch: pytest.MonkeyPatch) -> None:
 @planted
 def snapshot_knows_one_batch_of_a_producer(patch: pytest.MonkeyPatch) -> None:
     """As Kafka's does: who has several under way may repeat others."""
-    patch.setattr(producers, "_PRODUCERS_WITH_EARLIER", 0)
+    patch.setattr(producer_state, "_PRODUCERS_WITH_EARLIER", 0)
 
 
 @planted
