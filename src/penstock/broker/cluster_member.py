@@ -39,7 +39,7 @@ _SAY_EVERY_S = 5.0
 
 
 class ClusterMember:
-    """One broker of several."""
+    """One broker of a cluster."""
 
     def __init__(
         self,
@@ -68,27 +68,27 @@ class ClusterMember:
         self._node_id = node_id
         self.broker_registry = broker_registry
         self._election = ControllerElection(world, node_id=node_id, on_elected=self._elected)
-        self._suspicions = FailureReports(
+        self._failure_reports = FailureReports(
             world,
             image,
             node_id=node_id,
             is_controller=lambda: controller.is_active,
             fence=broker_registry.fence_unreachable,
         )
-        self._pulse = ConnectionProbe(
-            world, image, peers, node_id=node_id, broker_view=broker_view, report=self._suspicions.report
+        self._probe = ConnectionProbe(
+            world, image, peers, node_id=node_id, broker_view=broker_view, report=self._failure_reports.report
         )
         self._broker: BrokerRegistration | None = None
         self._epoch = 0
         self._admitted: asyncio.Future[None] | None = None
         self._tasks = Tasks(world.loop)
-        self._taking_office: asyncio.Task[None] | None = None
+        self._activation: asyncio.Task[None] | None = None
         self._leaving = False
         self._stopped = False
         self._returning = False
-        self._pulse_begun = False
+        self._is_probing = False
         self.hears_store = True  # as far as its session tells
-        # Told when others may lead in this broker's place, and again before it leads itself.
+        # Called when other brokers may lead in this broker's place, and again before it leads again.
         self.on_doubt: Callable[[], None] = lambda: None
         publisher.on_brokers.append(self._brokers_changed)
         publisher.on_features.append(self._features_changed)
@@ -98,14 +98,14 @@ class ClusterMember:
         self._broker = broker
         await self._register()
         self._store.end_patience()
-        self._store.on_session(self._hear)
+        self._store.on_session(self._session_changed)
         self._loader.follow()
         self._election.stand()
-        self._suspicions.look()
+        self._failure_reports.look()
         assert self._admitted is not None
         await self._wait_for_admission(self._admitted, timeout_ms)
-        self._pulse_begun = True
-        self._pulse.follow()
+        self._is_probing = True
+        self._probe.follow()
 
     async def _wait_for_admission(self, admitted: "asyncio.Future[None]", timeout_ms: int) -> None:
         loop = self._world.loop
@@ -160,8 +160,8 @@ class ClusterMember:
 
     async def stop(self) -> None:
         self.give_up()
-        await self._pulse.stop()
-        await self._suspicions.stop()
+        await self._probe.stop()
+        await self._failure_reports.stop()
         await self._election.stop()
         await self.broker_registry.stop()
         await self._tasks.stop()
@@ -189,14 +189,14 @@ class ClusterMember:
         if not own.fenced:
             if not self._admitted.done():
                 self._admitted.set_result(None)
-            if self._pulse_begun:
-                self._pulse.follow()
+            if self._is_probing:
+                self._probe.follow()
         elif not self._returning and not self._leaving and not self._stopped:
             self._returning = True
             self._tasks.start("registration after fencing", self._return_from_fence(self._epoch))
 
     def _features_changed(self) -> None:
-        """Were levels raised while this broker was on its way in, the controller does not let it."""
+        """Give up joining if feature levels were raised, after this broker registered, beyond what it supports."""
         if self._broker is None or self._admitted is None or self._admitted.done():
             return
         problems = unsupported(self._image.features, self._broker.features)
@@ -204,14 +204,14 @@ class ClusterMember:
             self._admitted.set_exception(refusal_to_join(problems))
 
     async def _return_from_fence(self, epoch: int) -> None:
-        """Others took this broker for dead; it is not."""
+        """Register again after the controller fenced this broker."""
         log.warning("this broker was fenced by the controller; registering again under a new broker epoch")
         await self._world.loop.sleep(_BACK_AFTER_S)
         self._returning = False
         if self._epoch == epoch:
             await self._register_again()
 
-    def _hear(self, state: SessionState) -> None:
+    def _session_changed(self, state: SessionState) -> None:
         self.hears_store = state is SessionState.CONNECTED
         if self._stopped:
             return
@@ -227,7 +227,7 @@ class ClusterMember:
                 self._tasks.start("registration after session expiry", self._return())
 
     async def _return(self) -> None:
-        """Go on with another session."""
+        """Open another session, and register again."""
         try:
             await self._store.renew()
         except SessionExpiredError:
@@ -235,7 +235,7 @@ class ClusterMember:
         await self._register_again()
 
     async def _register_again(self) -> None:
-        """Take the place again; another session may expire over it, which then begins this anew."""
+        """Register until it succeeds. If the session expires meanwhile, the next session registers."""
         while not self._leaving and not self._stopped:
             try:
                 await self._register()
@@ -248,7 +248,7 @@ class ClusterMember:
         self._look_at_everything()
 
     async def confirm_place(self) -> None:
-        """Return when this broker has its place, and knows all that was decided before it was asked."""
+        """Return when this broker's registration holds, and its image has all changes made before the call."""
         assert self._broker is not None
         while True:
             try:
@@ -257,13 +257,13 @@ class ClusterMember:
                     await self._loader.catch_up()
                     return
             except StoreError:
-                pass  # out of reach, or it has lost its place, and registers again
+                pass  # the store does not answer, or this broker is registering again
             await self._world.loop.sleep(_TRY_AGAIN_S)
 
     def _look_at_everything(self) -> None:
         self._loader.follow()
         self._election.stand()
-        self._suspicions.look()
+        self._failure_reports.look()
         self.broker_registry.look()
 
     # Being the controller, or not.
@@ -271,14 +271,14 @@ class ClusterMember:
     def _elected(self, elected: Elected) -> None:
         self._image.controller_id = elected.node_id
         self._controller.resign()
-        if self._taking_office is not None:
-            self._taking_office.cancel()
+        if self._activation is not None:
+            self._activation.cancel()
         if elected.epoch_version is not None:
-            self._taking_office = self._tasks.start(
-                "controller activation", self._take_office(elected.epoch, elected.epoch_version)
+            self._activation = self._tasks.start(
+                "controller activation", self._activate_controller(elected.epoch, elected.epoch_version)
             )
 
-    async def _take_office(self, epoch: int, epoch_version: int) -> None:
+    async def _activate_controller(self, epoch: int, epoch_version: int) -> None:
         while True:
             try:
                 await self._loader.catch_up()
@@ -292,10 +292,10 @@ class ClusterMember:
             )
         )
         self.broker_registry.look()
-        self._suspicions.look()
+        self._failure_reports.look()
 
     async def _hand_over(self) -> int:
-        """How many partitions are still led here that others could lead."""
+        """Ask the controller to move the leaders away; how many partitions are left."""
         if self._link.is_here or not self._link.can_ask:
             return await self.broker_registry.controlled_shutdown(self._node_id)
         return await self._link.ask_to_leave(self._epoch)

@@ -1,7 +1,8 @@
-"""The controller's watch over the brokers: who has registered is made part of the cluster, who is gone is fenced.
+"""Fences and unfences brokers: the controller unfences those that have registered, and fences those whose session is
+over.
 
-There is one watch, on the list of the living. Whoever may have lost something leaves the in-sync sets before those
-that are gone do: the other way round it could be left as the last member, and lead without what the others have.
+It watches the list of live brokers. A broker that may have lost records leaves the ISRs before brokers that are gone
+do: in the other order it could become the last member of an ISR, and lead without records that the others have.
 """
 
 import logging
@@ -51,18 +52,18 @@ class BrokerRegistry:
         self._min_in_sync = min_isr
         self.allows_unclean = allows_unclean
         self._is_in_memory = is_in_memory
-        self.leaving: dict[int, int] = {}  # brokers that are about to stop, and their epochs
-        self._watcher = StoreWatcher(world, self._look, name="keep the brokers")
+        self.leaving: dict[int, int] = {}  # brokers in controlled shutdown, and their broker epochs
+        self._watcher = StoreWatcher(world, self._look, name="broker registry")
 
     def look(self) -> None:
-        """Somebody may have come or gone."""
+        """Look for brokers that have registered, or whose session is over."""
         self._watcher.ask()
 
     async def stop(self) -> None:
         await self._watcher.stop()
 
     async def _look(self) -> bool:
-        """False if something was left undone."""
+        """Fence and unfence; False if a change failed and has to be tried again."""
         if not self._controller.is_active:
             return True
         living = {int(name) for name in await self._world.store.children(LIVE, watch=self.look)}
@@ -81,12 +82,12 @@ class BrokerRegistry:
             if node_id not in living and not broker.fenced
         ]
         done = True
-        # Those first that may have lost something.
+        # Brokers that may have lost records come first.
         for node_id in sorted(come, key=lambda each: (come[each].keeps_all, each)):
             done &= await self._unfence(*registered[node_id])
         for node_id in sorted(gone):
             done &= await self.fence(registered[node_id][0], version=registered[node_id][1])
-        await self._controller.clear_needless_elrs()  # which the last controller may have left
+        await self._controller.clear_needless_elrs()  # the last controller may have stopped before it did
         return done
 
     async def _unfence(self, broker: BrokerRegistration, version: int) -> bool:
@@ -95,7 +96,7 @@ class BrokerRegistry:
         def decide() -> Change:
             problems = unsupported(self._image.features, broker.features)
             if problems:
-                # Its program looks before it registers; levels were raised since. It hears of them, and ends.
+                # It checked before it registered, and levels were raised since: it reads them, and ends.
                 log.error(
                     "broker %d: registration rejected, unsupported features: %s", node_id, "; ".join(problems)
                 )
@@ -130,9 +131,9 @@ class BrokerRegistry:
         return refusal is None
 
     async def fence_unreachable(self, node_id: int, epoch: int) -> None:
-        """Several brokers have found nobody where that one should be: do not wait for the end of its session.
+        """Fence a broker that refuses the connections of several others, before its session ends.
 
-        If it lives after all, it hears of it, and registers again.
+        If its process still runs, it reads that it is fenced, and registers again.
         """
         node = await self._world.store.get(f"{BROKERS}/{node_id}")
         broker = BrokerRegistration.decode(node.data)
@@ -140,7 +141,7 @@ class BrokerRegistry:
             await self.fence(broker, version=node.version)
 
     async def fence(self, broker: BrokerRegistration, *, version: int) -> bool:
-        """A broker does not count any more: others lead what it led."""
+        """Fence a broker: remove it from the ISRs, and elect other leaders in its place."""
         node_id = broker.node_id
 
         def decide() -> Change:
@@ -168,9 +169,10 @@ class BrokerRegistry:
         return refusal is None
 
     async def controlled_shutdown(self, node_id: int) -> int:
-        """Have others lead what a broker leads that is about to stop. How many partitions it is left with of which
-        others that are alive have a replica: those may still catch up. And of how many others are still to be
-        appointed.
+        """Elect other leaders for the partitions of a broker that is about to stop.
+
+        Returns how many partitions still wait: those it leads and of which a live broker has a replica that may catch
+        up, and those whose majority election is not over.
         """
         broker = self._image.brokers.get(node_id)
         self.leaving[node_id] = -1 if broker is None else broker.epoch
@@ -196,7 +198,7 @@ class BrokerRegistry:
         )
 
     async def _decide(self, decide: Callable[[], Change], node_id: int, version: int) -> Refusal | None:
-        """Carry out what was decided of a broker, if it has not registered again meanwhile."""
+        """Write a decision about a broker, unless it has registered again meanwhile."""
         refusal = await self._controller.decide(
             decide, checks=lambda: (Check(f"{BROKERS}/{node_id}", version),)
         )
@@ -205,7 +207,7 @@ class BrokerRegistry:
         return refusal
 
     def _changed(self, rule: Rule) -> Mapping[str, Topic]:
-        """The topics of which a rule makes something else."""
+        """The topics that a rule changes."""
         changed = {}
         for topic in self._image.topics():
             partitions = tuple(rule(topic, state) for state in topic.partitions)

@@ -1,9 +1,9 @@
 """The controller: the only writer of cluster metadata.
 
-A change is decided against the image, written to the store in one `multi`, made true by the metadata publisher (which
-makes room for the data), and only then in the image, where clients can see it. If that fails on this broker, the change
-is taken back. Changes run one after the other. A broker that is not the controller has one of these too, which refuses
-before it decides anything: its image may be behind, and what it says of that would be no reason to give up.
+A change is decided against the image (`rules`), written to the store in one `multi` (`metadata_writer`), applied by the
+metadata publisher, which creates the replicas' directories, and only then put into the image, where clients can see it.
+If that fails on a broker that is alone, the change is taken back. Changes run one after the other. A broker that is not
+the controller has a `Controller` too: it answers NOT_CONTROLLER before it decides anything, since its image may be old.
 """
 
 import asyncio
@@ -29,7 +29,8 @@ from penstock.cluster.metadata import (
     encode_number,
 )
 from penstock.cluster.new_topic import TopicSpec
-from penstock.controller.metadata_writer import MetadataWriter, NotControllerError
+from penstock.controller.controller_fencing import NotControllerError
+from penstock.controller.metadata_writer import MetadataWriter
 from penstock.controller.rules.admin_requests import (
     PartitionDecisions,
     RequestedReplicas,
@@ -51,7 +52,7 @@ NOT_CONTROLLER = Refusal(
     "this broker is not the controller, and the one that is cannot be asked now; try again",
 )
 
-# What becomes of configs; called with those there are when no other change is under way.
+# Returns the new configs; called with the present ones while no other change runs.
 ConfigChange: TypeAlias = Callable[[Mapping[str, str]], Mapping[str, str] | Refusal]
 
 
@@ -80,7 +81,7 @@ class Controller:
         )
         self._one_at_a_time = asyncio.Lock()
         self._writer: MetadataWriter | None = None
-        self.on_active: Callable[[], None] | None = None  # told when this broker has become the controller
+        self.on_active: Callable[[], None] | None = None  # called when this broker has become the controller
 
     # Being the controller, or not.
 
@@ -89,20 +90,21 @@ class Controller:
         return self._writer is not None and not self._writer.is_deposed
 
     def activate(self, writer: MetadataWriter) -> None:
-        """This broker has been elected, and its image holds all that was written before."""
+        """Act as the controller: this broker has been elected, and its image holds all that was written before."""
         self._writer = writer
         if self.on_active is not None:
             self.on_active()
 
     def resign(self) -> None:
+        """Stop acting as the controller: another one is elected, or this broker's session is over."""
         if self._writer is not None:
-            self._writer.is_deposed = True
+            self._writer.depose()
         self._writer = None
 
     async def decide(
         self, decide: Callable[[], Change], *, checks: Callable[[], tuple[Check, ...]] = tuple
     ) -> Refusal | None:
-        """Carry out what `decide` makes of the image, when no other change is under way."""
+        """Write the change that `decide` returns; it is called while no other change runs."""
         async with self._one_at_a_time:
             change = decide()
             return None if change.is_empty else await self._publish(change, checks=checks())
@@ -110,7 +112,7 @@ class Controller:
     async def _publish(
         self, change: Change, *, undo: Change | None = None, checks: tuple[Check, ...] = ()
     ) -> Refusal | None:
-        """Make a change; None if that worked. If it cannot be made true here, `undo` takes it back."""
+        """Write and apply a change; None if that worked. If it cannot be applied here, `undo` takes it back."""
         writer = self._writer
         if writer is None or writer.is_deposed:  # since it was decided
             return NOT_CONTROLLER
@@ -160,7 +162,7 @@ class Controller:
             return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
 
     async def _trim_deletions(self) -> None:
-        """Keep no more records of deletions than are promised. Nothing depends on it."""
+        """Delete the oldest deletion records beyond the number that is kept."""
         if self._writer is None:
             return
         try:
@@ -190,9 +192,9 @@ class Controller:
             return await self._change_topic(topic, grown) or grown
 
     async def begin_new_leader_epochs(self) -> None:
-        """After a start that was not clean: what is written now must not pass for what may have been lost.
+        """Raise all leader epochs after an unclean shutdown, so that new records cannot pass for lost ones.
 
-        For a broker that is alone, before its partitions are opened.
+        For a broker that is alone, before its replicas are opened.
         """
         assert self._writer is not None
         change = Change(topics={topic.name: topic.with_new_leader_epochs() for topic in self._image.topics()})
@@ -205,7 +207,7 @@ class Controller:
     async def alter_topic_configs(
         self, name: str, change: ConfigChange, *, validate_only: bool
     ) -> Topic | Refusal:
-        """Replace a topic's configs by what `change` makes of them."""
+        """Replace a topic's configs by those that `change` returns."""
         async with self._one_at_a_time:
             if not self.is_active:
                 return NOT_CONTROLLER
@@ -231,7 +233,7 @@ class Controller:
     async def alter_broker_configs(
         self, key: str, change: ConfigChange, *, validate_only: bool
     ) -> Refusal | None:
-        """Replace the dynamic configs of one broker, or of all (the empty key), by what `change` makes of them."""
+        """Replace the dynamic configs of one broker, or of all (the empty key), by those that `change` returns."""
         async with self._one_at_a_time:
             if not self.is_active:
                 return NOT_CONTROLLER
@@ -246,8 +248,8 @@ class Controller:
         return refusal
 
     async def clear_needless_elrs(self) -> None:
-        """Brokers' configs, which are topics' defaults, may ask for fewer in-sync replicas than they did, and a leader
-        commits nothing while anybody is eligible.
+        """Clear the ELRs of partitions whose ISR is large enough: a lower `min.insync.replicas` of the brokers is the
+        topics' default, and a leader's high watermark does not move while its ELR has members.
         """
 
         def decide() -> Change:
@@ -266,7 +268,7 @@ class Controller:
     async def alter_group_configs(
         self, group_id: str, change: ConfigChange, *, validate_only: bool
     ) -> Refusal | None:
-        """Replace the configs of one group, which need not exist, by what `change` makes of them."""
+        """Replace the configs of one group, which need not exist, by those that `change` returns."""
         async with self._one_at_a_time:
             if not self.is_active:
                 return NOT_CONTROLLER
@@ -281,7 +283,7 @@ class Controller:
     async def update_features(
         self, updates: Mapping[str, FeatureUpdate], *, validate_only: bool
     ) -> Features | Refusal:
-        """Raise or lower levels, all of them or none; what is finalised then."""
+        """Finalise other feature levels, all of them or none; returns all finalised levels."""
         async with self._one_at_a_time:
             if not self.is_active:
                 return NOT_CONTROLLER
@@ -309,18 +311,18 @@ class Controller:
             )
             if change.is_empty:
                 return verdicts
-            return await self._publish_of(change, joining) or verdicts
+            return await self._publish_if_registered(change, joining) or verdicts
 
     async def elect_majority_leaders(self, decide: Callable[[], tuple[Change, set[int]]]) -> Refusal | None:
-        """Carry out what `decide` makes of the image, if those whom it names are still in the lives they were in."""
+        """Write the elections that `decide` returns, unless one of the elected brokers has registered again."""
         async with self._one_at_a_time:
-            change, appointed = decide()
-            return None if change.is_empty else await self._publish_of(change, appointed)
+            change, elected = decide()
+            return None if change.is_empty else await self._publish_if_registered(change, elected)
 
-    async def _publish_of(self, change: Change, brokers: set[int]) -> Refusal | None:
-        """Make a change that depends on brokers' having begun no other life."""
+    async def _publish_if_registered(self, change: Change, brokers: set[int]) -> Refusal | None:
+        """Write a change, unless one of the brokers has registered again meanwhile."""
         try:
-            checks = tuple([await self._check_unchanged(node_id) for node_id in sorted(brokers)])
+            checks = tuple([await self._registration_check(node_id) for node_id in sorted(brokers)])
         except StoreError as error:
             return Refusal(ErrorCode.NOT_CONTROLLER, f"the metadata store cannot be asked: {error!r}")
         return await self._publish(change, checks=checks)
@@ -329,33 +331,35 @@ class Controller:
         self, partitions: Sequence[TopicPartition] | None, *, unclean: bool
     ) -> dict[TopicPartition, Refusal] | Refusal:
         """Elect preferred or `unclean` leaders; the outcome of each, NONE for those that have another leader now."""
-        return await self._move(lambda: decide_elections(self._image, partitions, unclean=unclean))
+        return await self._decide_partitions(
+            lambda: decide_elections(self._image, partitions, unclean=unclean)
+        )
 
     async def reassign_replicas(
         self, asked_for: Sequence[RequestedReplicas], *, keeps_factor: bool
     ) -> dict[TopicPartition, Refusal] | Refusal:
         """Begin, change or cancel reassignments; the outcome of each, NONE for those that have begun."""
-        return await self._move(
+        return await self._decide_partitions(
             lambda: decide_reassignments(self._image, asked_for, keeps_factor=keeps_factor)
         )
 
-    async def _move(
+    async def _decide_partitions(
         self, decide: Callable[[], PartitionDecisions]
     ) -> dict[TopicPartition, Refusal] | Refusal:
         async with self._one_at_a_time:
             if not self.is_active:
                 return NOT_CONTROLLER
-            moves = decide()
-            refusal = None if moves.change.is_empty else await self._publish(moves.change)
+            decisions = decide()
+            refusal = None if decisions.change.is_empty else await self._publish(decisions.change)
             if refusal is None:
-                return moves.outcomes
+                return decisions.outcomes
             return {
                 where: refusal if outcome.code is ErrorCode.NONE else outcome
-                for where, outcome in moves.outcomes.items()
+                for where, outcome in decisions.outcomes.items()
             }
 
-    async def _check_unchanged(self, node_id: int) -> Check:
-        """That a broker has not begun another life since the image heard of it."""
+    async def _registration_check(self, node_id: int) -> Check:
+        """A check that a broker has not registered again since the image was updated."""
         path = f"{BROKERS}/{node_id}"
         node = await self._world.store.get(path)
         if BrokerRegistration.decode(node.data) != self._image.brokers.get(node_id):
@@ -368,7 +372,7 @@ class Controller:
             return
 
     async def allocate_producer_ids(self) -> int | Refusal:
-        """The first id of a block nobody else will get."""
+        """The first producer id of a new block."""
         async with self._one_at_a_time:
             writer = self._writer
             if writer is None or writer.is_deposed:

@@ -1,7 +1,7 @@
-"""Who is the controller: whoever creates the ephemeral node `/controller`, raising the controller's epoch in the same
-step.
+"""Election of the controller: the broker that creates the ephemeral node `/controller`, and raises the controller epoch
+in the same step, is the controller.
 
-One that lost its session, or is told by the epoch that it has a successor, can write nothing more.
+A deposed controller can write nothing more: `controller_fencing`.
 """
 
 import json
@@ -18,7 +18,7 @@ log = logging.getLogger("penstock.cluster")
 
 
 class Elected(NamedTuple):
-    """The outcome of an election. `epoch_version` is of the node of the epoch, for whoever won."""
+    """The outcome of an election. `epoch_version` is the version of `/controller-epoch` if this broker won."""
 
     node_id: int
     epoch: int
@@ -26,17 +26,17 @@ class Elected(NamedTuple):
 
 
 class ControllerElection:
-    """Stands for election whenever there is no controller. `on_elected` hears of every outcome, one after the other."""
+    """Stands for election whenever there is no controller. `on_elected` is called with every outcome, in order."""
 
     def __init__(self, world: World, *, node_id: int, on_elected: Callable[[Elected], None]) -> None:
         self._world = world
         self._node_id = node_id
         self._on_elected = on_elected
-        self._watcher = StoreWatcher(world, self._elect, name="election of the controller")
+        self._watcher = StoreWatcher(world, self._elect, name="controller election")
         self._known: Elected | None = None
 
     def stand(self) -> None:
-        """Begin, or look again: there may be no controller. After a new session, call it again."""
+        """Stand for election if there is no controller. To be called again after a new session."""
         self._watcher.ask()
 
     async def stop(self) -> None:
@@ -51,7 +51,7 @@ class ControllerElection:
         return elected is not None
 
     async def _look(self) -> Elected | None:
-        """The controller that there is; whoever looked hears when it is gone."""
+        """The present controller, if there is one; a watch tells when its node is gone."""
         try:
             node = await self._world.store.get(CONTROLLER, watch=self.stand)
         except NoNodeError:
@@ -66,7 +66,7 @@ class ControllerElection:
         return Elected(node_id, epoch)
 
     async def _own(self, epoch: int) -> Elected | None:
-        """This broker was elected and has not heard of it: the answer was lost."""
+        """This broker was elected, and the answer was lost."""
         node = await self._world.store.get(CONTROLLER_EPOCH)
         return Elected(self._node_id, epoch, node.version) if decode_number(node.data) == epoch else None
 
@@ -82,6 +82,6 @@ class ControllerElection:
                 ]
             )
         except (NodeExistsError, BadVersionError):
-            return None  # somebody else was faster
-        self.stand()  # to hear when the node is gone
+            return None  # another broker was faster
+        self.stand()  # sets the watch on the node
         return Elected(self._node_id, epoch, node.version + 1)

@@ -18,7 +18,7 @@ _TRY_AGAIN_S = 0.1
 
 
 class ConnectionProbe:
-    """Holds connections to all brokers that count, and reports those that refuse them."""
+    """Holds a connection to every unfenced broker, and reports those that refuse it."""
 
     def __init__(
         self,
@@ -40,28 +40,28 @@ class ConnectionProbe:
         self._stopped = False
 
     def follow(self) -> None:
-        """The brokers may be others."""
+        """Begin to probe brokers that are new or unfenced."""
         for broker in self._image.brokers.values():
             name = f"probe of broker {broker.node_id}"
-            if self._counts(broker) and not self._tasks.is_running(name) and not self._stopped:
+            if self._is_probed(broker) and not self._tasks.is_running(name) and not self._stopped:
                 self._tasks.start(name, self._hold(broker.node_id))
 
     async def stop(self) -> None:
         self._stopped = True
         await self._tasks.stop()
 
-    def _counts(self, broker: BrokerRegistration | None) -> bool:
+    def _is_probed(self, broker: BrokerRegistration | None) -> bool:
         return broker is not None and not broker.fenced and broker.node_id != self._node_id
 
-    def _is_in_life(self, broker: BrokerRegistration) -> bool:
-        """Whether nothing is known of another life since: that ends connections to the one before (`Peers`)."""
+    def _is_same_registration(self, broker: BrokerRegistration) -> bool:
+        """Whether the broker has not registered again: `Peers` closes the connections to its last registration."""
         known = self._image.brokers.get(broker.node_id)
         return known is not None and known.epoch == broker.epoch
 
     async def _hold(self, node_id: int) -> None:
-        """Be connected to a broker, as long as it counts."""
+        """Hold a connection to a broker, as long as it is not fenced."""
         try:
-            while self._counts(broker := self._image.brokers.get(node_id)):
+            while self._is_probed(broker := self._image.brokers.get(node_id)):
                 assert broker is not None
                 try:
                     connection = await self._peers.connect(node_id)
@@ -75,8 +75,8 @@ class ConnectionProbe:
                     self._broker_view.answers(node_id)
                     try:
                         await connection.ended()
-                        if self._is_in_life(broker):
-                            # Clients ask at once who leads now: no later than this is it known.
+                        if self._is_same_registration(broker):
+                            # Clients whose connections broke as well ask for the new leader at once.
                             self._doubt(node_id)
                         continue
                     finally:

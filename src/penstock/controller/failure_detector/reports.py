@@ -1,9 +1,9 @@
-"""Brokers that seem to be dead, though their sessions last: several others have found that nobody listens there.
+"""Failure reports: brokers that refuse connections of several others are fenced before their sessions end.
 
-A process that dies is noticed by whoever is connected to it, at once; ZooKeeper waits as long as a session may be
-silent. So each broker that finds a connection refused writes that down, and where two have (or all others, if there
-are fewer) the controller fences that broker's epoch. If it is the controller that seems dead, its node is taken away,
-and another one is elected: whatever the old one still does, its epoch is over.
+A process that dies closes its connections at once; ZooKeeper waits for the session timeout. So each broker whose
+connection is refused writes a report to the metadata store. Where two brokers have (or all others, if there are fewer)
+the controller fences that broker epoch. If it is the controller that refuses connections, the reporting brokers delete
+its node, and another one is elected: the new controller epoch fences the old one if its process still runs.
 """
 
 import json
@@ -27,7 +27,7 @@ WITNESSES = 2
 
 
 class FailureReports:
-    """What this broker has to say of others, and what it does when enough say the same."""
+    """Writes this broker's reports, and acts on those of all brokers."""
 
     def __init__(
         self,
@@ -43,10 +43,10 @@ class FailureReports:
         self._node_id = node_id
         self._is_controller = is_controller
         self._fence = fence
-        self._watcher = StoreWatcher(world, self._look, name="look at suspicions")
+        self._watcher = StoreWatcher(world, self._look, name="failure reports")
 
     async def report(self, node_id: int, epoch: int) -> None:
-        """Nobody listens where that broker should."""
+        """Report that a broker refuses connections."""
         try:
             await self._world.store.multi([Create(f"{SUSPECTS}/{node_id}.{epoch}.{self._node_id}")])
         except NodeExistsError:
@@ -55,7 +55,7 @@ class FailureReports:
             log.debug("failure report could not be written to ZooKeeper: %s", error)
 
     def look(self) -> None:
-        """Somebody may have something to say; after a new session, call it again."""
+        """Look for new reports. To be called again after a new session."""
         self._watcher.ask()
 
     async def stop(self) -> None:
@@ -79,13 +79,13 @@ class FailureReports:
                 if self._is_controller():
                     await self._fence(node_id, epoch)
                 elif node_id == self._image.controller_id:
-                    await self._depose(node_id)
+                    await self._depose_controller(node_id)
                     continue
             if self._is_controller():
-                await self._forget(found)
+                await self._delete_reports(found)
 
-    async def _depose(self, node_id: int) -> None:
-        """Have another controller elected. Its election fences the old one, should it live."""
+    async def _depose_controller(self, node_id: int) -> None:
+        """Delete the controller's node, so that another one is elected: that fences the old one."""
         try:
             node = await self._world.store.get(CONTROLLER)
             if json.loads(node.data)["node_id"] == node_id:
@@ -97,7 +97,7 @@ class FailureReports:
         except NoNodeError:
             return
 
-    async def _forget(self, names: list[str]) -> None:
+    async def _delete_reports(self, names: list[str]) -> None:
         for name in names:
             try:
                 await self._world.store.multi([Delete(f"{SUSPECTS}/{name}")])

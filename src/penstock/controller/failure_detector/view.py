@@ -1,4 +1,4 @@
-"""Brokers that are away, as clients are told of them: those nobody should be sent to, those nobody should miss yet."""
+"""Which brokers Metadata answers name: not those that seem dead, and for a while those that have just been fenced."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ _DOUBTED_S = 15.0
 
 
 class BrokerView:
-    """What this broker knows of the others beyond the metadata."""
+    """What this broker's own connections tell about the others, beyond the metadata."""
 
     def __init__(self) -> None:
         self._doubted_since: dict[int, float] = {}
@@ -20,7 +20,7 @@ class BrokerView:
         self._left_at: dict[int, float] = {}
 
     def doubt(self, node_id: int, *, now: float) -> None:
-        """That broker hung up, or nobody listens where it should: if it is dead, the metadata will soon say so."""
+        """A broker closed or refused a connection: if it is dead, the metadata will soon say so."""
         self._doubted_since.setdefault(node_id, now)
 
     def answers(self, node_id: int) -> None:
@@ -34,11 +34,11 @@ class BrokerView:
         alive = frozenset(image.alive())
         for node_id in sorted(self._alive - alive):
             self._left_at[node_id] = now
-            self.answers(node_id)  # the metadata say that it is away: nothing is to be added
+            self.answers(node_id)  # fenced in the metadata: no doubt is needed beyond that
         self._alive = alive
 
     def addresses(self, image: MetadataImage, listener: str, *, now: float) -> Iterator[BrokerAddress]:
-        """The brokers that a client of that listener is told of, by node id."""
+        """The brokers that a client of that listener may be sent to, by node id."""
         told = {node_id for node_id, left_at in self._left_at.items() if now - left_at < _MISSED_AFTER_S}
         for node_id in sorted(told.union(image.alive())):
             broker = image.brokers.get(node_id)

@@ -37,21 +37,21 @@ class Report(NamedTuple):
 
 
 def remove_leader(state: PartitionState) -> PartitionState:
-    """Nobody leads, under an epoch in which nobody will have written."""
+    """The partition without a leader, in a new leader epoch in which no record is written."""
     if state.leader == NO_LEADER:
         return state
     return state.changed(leader=NO_LEADER, leader_epoch=state.leader_epoch + 1)
 
 
 def elect_preferred(state: PartitionState, alive: Collection[int]) -> PartitionState:
-    """No leader, if the first replica could be appointed instead."""
+    """Remove the leader if the preferred one could be elected instead: an election follows."""
     preferred = state.replicas[0]
     able = preferred in alive and preferred in state.isr and preferred not in state.adding
     return remove_leader(state) if able and state.leader not in (preferred, NO_LEADER) else state
 
 
 def elect_unclean(state: PartitionState, alive: Collection[int]) -> PartitionState:
-    """Any leader, where nobody leads, whatever the others have."""
+    """Elect any replica that is alive where there is no leader: records that only the others have are lost."""
     able = [each for each in state.present_replicas if each in alive]
     if state.leader != NO_LEADER or not able:
         return state
@@ -59,21 +59,21 @@ def elect_unclean(state: PartitionState, alive: Collection[int]) -> PartitionSta
 
 
 def elect_for_shutdown(state: PartitionState, leaving: int, alive: Collection[int]) -> PartitionState:
-    """No leader, if that one leads, and there are enough others to appoint one of."""
+    """Remove a leader that is shutting down, if enough other voters are alive for an election."""
     voters = state.present_replicas
     others = sum(each in alive and each != leaving for each in voters)
     return remove_leader(state) if state.leader == leaving and others >= majority_of(len(voters)) else state
 
 
 def fence_replica(state: PartitionState, gone: int) -> PartitionState:
-    """A partition one of whose replicas is gone."""
+    """Shrink the ISR by a fenced broker, and remove it as leader."""
     if gone in state.isr:
         state = state.changed(isr=_without(state.isr, gone))
     return remove_leader(state) if state.leader == gone else state
 
 
 def unfence_replica(state: PartitionState, come: int, *, keeps_all: bool) -> PartitionState:
-    """A partition one of whose replicas has registered. `keeps_all`: it has everything it ever acknowledged."""
+    """A replica's broker has registered. `keeps_all`: it has everything it ever acknowledged."""
     if come not in state.replicas:
         return state
     if not keeps_all and (come in state.isr or come not in state.doubtful):
@@ -92,9 +92,9 @@ def choose_leader(
     avoided: Collection[int] = (),
     unclean: bool = False,
 ) -> int:
-    """Who is to lead, of those who have reported; NO_LEADER if that cannot be told yet.
+    """The replica to elect, of those that have reported; NO_LEADER if there are too few reports yet.
 
-    `avoided` lead only if nobody else can. With `unclean`, those that are alive suffice, whatever the others have.
+    `avoided` lead only if no other can. With `unclean`, the reports of those that are alive suffice.
     """
     voters = state.present_replicas
     needed = majority_of(len(voters))
@@ -110,7 +110,7 @@ def choose_leader(
     ):
         greatest = max(told.values())
         able = [each for each in told if told[each] == greatest]
-    # A leader that gave up, since it cannot write, is not in sync any more.
+    # A leader that resigned because it cannot write is not in the ISR any more.
     return min(
         able,
         key=lambda each: (each in avoided, each not in state.isr, voters.index(each)),
@@ -119,7 +119,7 @@ def choose_leader(
 
 
 def elect_leader(state: PartitionState, leader: int) -> PartitionState:
-    """A leader. Who is in sync with it, it will tell."""
+    """The partition with that leader, in a new leader epoch; the leader proposes the rest of the ISR."""
     return state.changed(
         leader=leader,
         leader_epoch=state.leader_epoch + 1,
@@ -129,8 +129,8 @@ def elect_leader(state: PartitionState, leader: int) -> PartitionState:
 
 
 def accept_isr(state: PartitionState, isr: tuple[int, ...]) -> PartitionState:
-    """What a leader asks for, and the next step of an exchange, if it can be taken; else the same state. A leader that
-    does not name itself cannot write, and gives up."""
+    """Accept the ISR that a leader proposes, and take the next step of a reassignment if it can be taken; the same
+    state if neither changes anything. A leader that proposes an ISR without itself cannot write: it is removed."""
     if state.leader not in isr:
         return remove_leader(state._replace(isr=isr))
     after = state
@@ -142,7 +142,7 @@ def accept_isr(state: PartitionState, isr: tuple[int, ...]) -> PartitionState:
 
 
 def _step(state: PartitionState) -> PartitionState:
-    """One voter more, or one less."""
+    """The next step of a reassignment: one voter more, or one less."""
     step = next_step(state, state.isr, leader=state.leader)
     if step is None:
         return state
@@ -160,13 +160,13 @@ def _step(state: PartitionState) -> PartitionState:
 
 
 def _in_next_epoch(state: PartitionState) -> PartitionState:
-    """The same leader in another epoch, for a partition that has a replica less: `leadership` says why."""
+    """The same leader in a new leader epoch, for a partition that has lost a replica: `leader_election` says why."""
     return state if state.leader == NO_LEADER else state._replace(leader_epoch=state.leader_epoch + 1)
 
 
 def begin_reassignment(state: PartitionState, wanted: tuple[int, ...]) -> PartitionState:
-    """Begin to have other replicas, or another order of them. Whoever was being added and is not wanted goes at once;
-    the others go one by one, when those that are wanted count."""
+    """Add the replicas that are wanted, or put them into another order. Replicas that were being added and are not
+    wanted go at once; others that are not wanted go one by one, when all that are wanted are voters."""
     voters = state.present_replicas
     leaving = tuple(each for each in voters if each not in wanted)
     return _of_replicas(
@@ -178,7 +178,7 @@ def begin_reassignment(state: PartitionState, wanted: tuple[int, ...]) -> Partit
 
 
 def cancel_reassignment(state: PartitionState) -> PartitionState:
-    """Go no further: who is being added goes, and everybody else stays, those included that were added already."""
+    """Stop a reassignment: replicas that are being added go, and all others stay, added ones included."""
     return _of_replicas(state, replicas=state.present_replicas, adding=(), removing=())
 
 
