@@ -87,7 +87,7 @@ def client() -> Iterator[RawClient]:
         RawClient(broker.bootstrap_servers) as client,
     ):
         patched.setattr(
-            import_module("penstock.apis.forwarding"), "PATIENCE_S", 0.0
+            import_module("penstock.apis.forwarding"), "FORWARDING_TIMEOUT_S", 0.0
         )  # nobody will ever be elected
         client.create_topic("t")
         broker.broker.services.cluster.controller.resign()

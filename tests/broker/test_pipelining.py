@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from penstock.broker.arrivals import TURN_READ_BYTES_MAX
-from penstock.broker.connection import REQUESTS_PER_TURN_MAX
+from penstock.broker.channel import READ_BYTES_PER_TURN_MAX, REQUESTS_PER_TURN_MAX
+from penstock.broker.channel_states import ChannelState
 from penstock.wire.messages.produce import ProduceResponse
 from tests.broker.controlled import ControlledBroker
 from tests.broker.test_turns import Wire, count_looks_at_the_clock, ping, wires
@@ -137,7 +137,7 @@ def test_a_large_request_is_read_a_part_at_a_time(controlled: ControlledBroker) 
         connections = controlled.broker._connections
         assert connections is not None
         wire = PausableWire(connections.make("PLAINTEXT"))
-        size = 20 * TURN_READ_BYTES_MAX
+        size = 20 * READ_BYTES_PER_TURN_MAX
         wire.connection.data_received(size.to_bytes(4, "big") + bytes(60_000))
         missing, turns = size - 60_000, 0
         while missing:
@@ -147,11 +147,11 @@ def test_a_large_request_is_read_a_part_at_a_time(controlled: ControlledBroker) 
                 wire.connection.buffer_updated(count)
                 missing -= count
                 read_in_turn += count
-            assert read_in_turn <= TURN_READ_BYTES_MAX + 100_000
+            assert read_in_turn <= READ_BYTES_PER_TURN_MAX + 100_000
             turns += 1
-            while not wire.is_read and not wire.connection._closing:
+            while not wire.is_read and wire.connection.channel.state is not ChannelState.CLOSED:
                 await asyncio.sleep(0)
-        assert turns >= size // (TURN_READ_BYTES_MAX + 100_000)
+        assert turns >= size // (READ_BYTES_PER_TURN_MAX + 100_000)
 
     controlled.run(story)
 
@@ -164,7 +164,7 @@ def test_large_requests_of_several_connections_are_read_one_after_the_other(
         assert connections is not None
         wires = [PausableWire(connections.make("PLAINTEXT")) for _ in range(5)]
         for wire in wires:
-            wire.connection.data_received((64 * TURN_READ_BYTES_MAX).to_bytes(4, "big") + bytes(60_000))
+            wire.connection.data_received((64 * READ_BYTES_PER_TURN_MAX).to_bytes(4, "big") + bytes(60_000))
         turns_of: dict[int, int] = dict.fromkeys(range(5), 0)
         for wire in wires:
             read_for_one_turn(wire)

@@ -12,7 +12,7 @@ from penstock.client.retries import Backoff
 from penstock.schema.codec import decode, encode
 from penstock.schema.words import Message
 from penstock.wire.apis import APIS
-from penstock.wire.headers import RequestHeader, frame_response, read_request_header
+from penstock.wire.headers import RequestHeader, frame_response
 from penstock.wire.messages import request_type
 from penstock.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from penstock.wire.messages.metadata import (
@@ -22,6 +22,7 @@ from penstock.wire.messages.metadata import (
     MetadataResponseTopic,
 )
 from penstock.world.real_loop import RealLoop
+from tests.request_headers import read_request_header
 
 # A message to answer, bytes to send instead of a frame, None to stay silent, or HANG_UP.
 Answer = Message | bytes | str | None

@@ -3,9 +3,10 @@ import pytest
 from penstock.base.errors import PeerError
 from penstock.client.conversation import Conversation
 from penstock.schema.codec import encode
-from penstock.wire.headers import frame_response, read_request_header
+from penstock.wire.headers import frame_response
 from penstock.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from penstock.wire.messages.metadata import MetadataRequest, MetadataResponse
+from tests.request_headers import read_request_header
 
 
 def new_conversation() -> Conversation:

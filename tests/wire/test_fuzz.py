@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from penstock.base.errors import PeerError
 from penstock.schema.codec import decode, encode
 from penstock.schema.words import Message
-from penstock.wire.headers import read_request_header, read_response_header
+from penstock.wire.headers import read_response_header
+from tests.request_headers import read_request_header
 from tests.wire.shapes import any_of, filled, messages, requests, versions
 
 LARGE_NUMBERS = [

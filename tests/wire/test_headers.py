@@ -12,9 +12,9 @@ from penstock.wire.headers import (
     frame_request,
     frame_response,
     is_known,
-    read_request_header,
     read_response_header,
 )
+from tests.request_headers import read_request_header
 
 METADATA, API_VERSIONS, SASL_HANDSHAKE = 3, 18, 17
 

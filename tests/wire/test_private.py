@@ -14,7 +14,6 @@ from penstock.wire.headers import (
     frame_request,
     frame_response,
     is_known,
-    read_request_header,
     read_response_header,
 )
 from penstock.wire.private import PRIVATE_APIS, api_name
@@ -38,6 +37,7 @@ from penstock.wire.private.partition_loads import (
     PartitionLoadsTopic,
 )
 from penstock.wire.private.release_fetch import ReleaseFetchRequest, ReleaseFetchResponse
+from tests.request_headers import read_request_header
 
 TOPIC_ID = bytes(range(16))
 MESSAGES: list[Message] = [

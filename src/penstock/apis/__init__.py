@@ -30,15 +30,16 @@ from typing import Any, NamedTuple
 from penstock.apis import unserved
 from penstock.apis.broker_callers import brokers_only
 from penstock.apis.context import Call
+from penstock.apis.error_logging import logging_errors
 from penstock.apis.forwarding import forwarding
 from penstock.apis.reply import Reply
-from penstock.apis.telling import telling
 from penstock.base.errors import PeerError
 from penstock.base.settings import Setting, Settings
+from penstock.schema.codec import reader_of, writer_of
 from penstock.services.metrics import Histogram, Metrics
 from penstock.wire.apis import APIS
-from penstock.wire.headers import RequestHeader, is_known
-from penstock.wire.messages import request_type
+from penstock.wire.headers import is_known, response_header
+from penstock.wire.messages import request_type, response_type
 
 _MODULE_NAME = re.compile(r"k(\d+)_(\w+)\Z")
 
@@ -62,10 +63,51 @@ class ServedApi(NamedTuple):
     seconds: Histogram
     needs: Mapping[int, Setting[bool]]  # versions that are advertised only where a setting is on
 
+    def answers(self, version: int) -> bool:
+        """Whether a request of this version gets more than UNSUPPORTED_VERSION."""
+        lowest, highest = self.versions
+        return lowest <= version <= highest or self.handle_unsupported is not None
+
     def highest_advertised(self, settings: Settings) -> int:
         """The highest version that ApiVersions lists."""
         missing = [version for version, setting in self.needs.items() if not settings[setting]]
         return min([self.versions[1], *(version - 1 for version in missing)])
+
+
+def _no_handler(call: Call) -> Any:
+    raise AssertionError(f"version {call.version} has no handler")
+
+
+class ServedVersion:
+    """One version of an API, with all that a connection needs for each of its requests.
+
+    `read` is None where the request's version is outside the API's range and `handle_unsupported` answers it.
+    """
+
+    __slots__ = (
+        "api",
+        "handle",
+        "handle_unsupported",
+        "low_priority",
+        "observe_seconds",
+        "read",
+        "response_header",
+        "version",
+        "write",
+    )
+
+    def __init__(self, api: ServedApi, version: int) -> None:
+        lowest, highest = api.versions
+        is_supported = lowest <= version <= highest
+        self.api = api
+        self.version = version if is_supported else 0  # of the response
+        self.low_priority = api.low_priority
+        self.handle = api.handle
+        self.handle_unsupported = api.handle_unsupported or _no_handler
+        self.read = reader_of(api.request, version) if is_supported else None
+        self.write = writer_of(response_type(api.key), self.version)
+        self.response_header = response_header(api.key, self.version)
+        self.observe_seconds = api.seconds.observe
 
 
 class ApiTable:
@@ -73,6 +115,8 @@ class ApiTable:
 
     def __init__(self, metrics: Metrics) -> None:
         self._apis = {api.key: api for api in _discover(metrics)}
+        # What `find` has found, for the connections to look at first.
+        self.by_key_and_version: dict[tuple[int, int], ServedVersion] = {}
         self._unserved: dict[int, ServedApi] = {}  # made at the first request
         self._unserved_seconds = _seconds(metrics, "unserved")
 
@@ -94,22 +138,22 @@ class ApiTable:
         """The version ranges of the APIs that only brokers may ask, by key."""
         return {key: api.versions for key, api in sorted(self._apis.items()) if api.brokers_only}
 
-    def find(self, header: RequestHeader) -> ServedApi:
-        """The API that serves a request, or one that answers UNSUPPORTED_VERSION.
+    def find(self, api_key: int, api_version: int) -> ServedVersion:
+        """The version of an API that serves a request, or one that answers UNSUPPORTED_VERSION.
 
         Raises PeerError for a key or version that is not in the protocol: Kafka closes the connection, too.
         """
-        key, version = header.api_key, header.api_version
-        api = self._apis.get(key)
-        if api is not None:
-            lowest, highest = api.versions
-            if lowest <= version <= highest or api.handle_unsupported is not None:
-                return api
-        if is_known(key, version):
-            return self._refusing(key)
-        if key in APIS:
-            raise PeerError(f"{APIS[key].name} has no version {version}")
-        raise PeerError(f"there is no API key {key}")
+        api = self._apis.get(api_key)
+        if api is None or not api.answers(api_version):
+            if not is_known(api_key, api_version):
+                if api_key in APIS:
+                    raise PeerError(f"{APIS[api_key].name} has no version {api_version}")
+                raise PeerError(f"there is no API key {api_key}")
+            api = self._refusing(api_key)
+        served = ServedVersion(api, api_version)
+        if served.read is not None:  # any other version a client may make up
+            self.by_key_and_version[api_key, api_version] = served
+        return served
 
     def _refusing(self, key: int) -> ServedApi:
         if key not in self._unserved:
@@ -147,7 +191,7 @@ def _discover(metrics: Metrics) -> list[ServedApi]:
                 versions=module.VERSIONS,
                 advertised_from=getattr(module, "ADVERTISED_FROM", module.VERSIONS[0]),
                 request=module.REQUEST,
-                handle=telling(name, _handler(int(match[1]), module)),
+                handle=logging_errors(name, _handler(int(match[1]), module)),
                 handle_unsupported=getattr(module, "handle_unsupported", None),
                 cancel_on_disconnect=getattr(module, "CANCEL_ON_DISCONNECT", False),
                 low_priority=getattr(module, "LOW_PRIORITY", False),

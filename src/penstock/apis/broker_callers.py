@@ -24,7 +24,7 @@ def is_broker(call: Call) -> bool:
 def claims_to_be_old_broker(call: Call) -> bool:
     """Whether the client id is that of a registered broker from before the handshake, which is all it can show."""
     cluster = call.services.cluster
-    return is_unproven_peer(cluster.image, call.header.client_id, cluster.peer_credentials)
+    return is_unproven_peer(cluster.image, call.client_id, cluster.peer_credentials)
 
 
 def brokers_only(handle: Callable[[Call, Any], Any], api_key: int) -> Callable[[Call, Any], Any]:

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 
 from penstock.controller.failure_detector.view import BrokerView
 from penstock.services.metrics import Counter, Metrics
-from penstock.wire.headers import RequestHeader
 from penstock.world import World
 
 if TYPE_CHECKING:
@@ -92,12 +91,14 @@ class ConnectedClient:
 
 
 class Call:
-    """One request: its header, the client that sent it, and the services to answer with."""
+    """One request as its handler sees it: its version, the client that sent it, and the services to answer with."""
 
-    __slots__ = ("client", "header", "services", "version")
+    __slots__ = ("client", "client_id", "services", "version")
 
-    def __init__(self, services: Services, header: RequestHeader, client: ConnectedClient) -> None:
+    def __init__(
+        self, services: Services, client: ConnectedClient, client_id: str | None, version: int
+    ) -> None:
         self.services = services
-        self.header = header
         self.client = client
-        self.version = header.api_version
+        self.client_id = client_id
+        self.version = version

@@ -1,8 +1,8 @@
-"""What only the controller may answer goes there, whichever broker a client asks.
+"""Forwards requests that only the controller may answer, from whichever broker a client has sent them to.
 
-The request is sent on as it was understood, and the answer comes back the same way. While there is no controller, or
-none that can be reached, the request waits for the next one: few clients would try again by themselves. Where none
-comes this broker answers: its own controller refuses everything, with an error after which clients may try again.
+The decoded request is sent to the controller, and its response is returned to the client. While there is no
+controller, or it cannot be reached, the request waits for the next one: few clients would retry by themselves. After
+`FORWARDING_TIMEOUT_S` this broker answers: its own controller is not active, and returns a retriable error.
 """
 
 from collections.abc import Callable
@@ -14,13 +14,13 @@ from penstock.apis.reply import Reply
 from penstock.client.errors import ClientError, NoAnswerError
 from penstock.schema.words import Message
 
-# Longer than a session that expires and an election; shorter than clients wait for an answer.
-PATIENCE_S = 20.0
-_AGAIN_S = 0.1
+# Longer than a session's expiry and an election; shorter than the request timeout of clients.
+FORWARDING_TIMEOUT_S = 20.0
+_RETRY_S = 0.1
 
 
 def forwarding(handle: Callable[[Call, Any], Any], response: type[Message]) -> Callable[[Call, Any], Any]:
-    """A handler that has the controller answer."""
+    """A handler that forwards its requests unless this broker is the controller."""
 
     def handle_or_forward(call: Call, request: Any) -> Any:
         if call.services.cluster.controller_link.is_here:
@@ -29,21 +29,21 @@ def forwarding(handle: Callable[[Call, Any], Any], response: type[Message]) -> C
 
     async def forward(call: Call, request: Any) -> Any:
         link, loop = call.services.cluster.controller_link, call.services.node.world.loop
-        deadline_s = loop.time() + PATIENCE_S
+        deadline_s = loop.time() + FORWARDING_TIMEOUT_S
         while not link.is_here and loop.time() < deadline_s:
             if link.can_ask:
-                # What a broker forwarded goes no further: two that each take the other for the controller would never
-                # end. It waits where this broker is to be the controller, and has yet to take office.
+                # A forwarded request is not forwarded again: two brokers that each take the other for the controller
+                # would send it back and forth. It waits if this broker is about to become the controller.
                 if is_broker(call):
                     break
                 try:
-                    # In no other version than it came: what one says in one field another may say elsewhere.
+                    # In the version of the client: versions may say the same in different fields.
                     return await link.ask(request, response, version_max=call.version)
                 except NoAnswerError:
                     break
                 except ClientError:
                     pass
-            await loop.sleep(_AGAIN_S)
+            await loop.sleep(_RETRY_S)
         answer = handle(call, request)
         return await answer.response() if isinstance(answer, Reply) else answer
 

@@ -20,7 +20,7 @@ MESSAGE_LENGTH_MAX: Final = 8_000
 
 def client_of(call: Call) -> ClientInfo:
     """The client, as group descriptions show it. The slash is Kafka's."""
-    return ClientInfo(call.header.client_id or "", f"/{call.client.host}")
+    return ClientInfo(call.client_id or "", f"/{call.client.host}")
 
 
 def new_uuid(call: Call) -> str:

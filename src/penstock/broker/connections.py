@@ -1,4 +1,4 @@
-"""All connections of a broker: how many there may be, which have been idle too long, and their common end."""
+"""All connections of a broker: limits their number, closes those that are idle, and drains them at shutdown."""
 
 import asyncio
 import logging
@@ -22,21 +22,22 @@ from penstock.base.broker_settings import (
 )
 from penstock.base.errors import PeerError
 from penstock.base.settings import Settings
-from penstock.broker.connection import TURN_MS_MAX, ServerConnection
+from penstock.broker.channel import TURN_MS_MAX, ChannelLimits, KafkaChannel
+from penstock.broker.connection import ServerConnection, Shared, SharedTurns
 from penstock.broker.lease_guard import LeaseGuard
+from penstock.broker.rate_limited_log import RateLimitedLog
 from penstock.broker.request_memory import RequestMemory
-from penstock.broker.scarce_lines import ScarceLines
 from penstock.broker.turns import Turns
 from penstock.world.large_buffers import LargeBuffers
 from penstock.world.loop import Timer
 
 log = logging.getLogger("penstock.connection")
 
-_PROGRESS_LOOK_S = 0.25  # how often progress is judged while requests wait for memory
+_PROGRESS_LOOK_S = 0.25  # how often progress is checked while requests wait for memory
 
 
 class Connections:
-    """Makes connections, counts them, and lets them go."""
+    """Makes connections, counts them, and closes them."""
 
     def __init__(self, services: Services, apis: ApiTable) -> None:
         self._services = services
@@ -48,27 +49,30 @@ class Connections:
             settings[QUEUED_MAX_REQUEST_BYTES],
             progress_timeout_s=settings[PENSTOCK_REQUEST_PROGRESS_TIMEOUT_MS] / 1000,
         )
-        self._unsent: dict[
-            ServerConnection, None
-        ] = {}  # whose clients do not take their answers, for longest first
+        # Those whose clients do not read their responses, the longest first.
+        self._unsent: dict[ServerConnection, None] = {}
         self._progress_timer: Timer | None = None  # while requests wait for memory
-        self._lines = ScarceLines(log, services.node.world.loop.time)
-        self.lease_guard = LeaseGuard(services.node.world.loop, end_connections=self.abort_all)
-        self._buffers = LargeBuffers(services.node.world.loop)
-        self._turns = Turns(services.node.world.loop, slice_ms=settings[PENSTOCK_LOOP_SLICE_MS])
-        self._pipelined = Turns(services.node.world.loop, slice_ms=TURN_MS_MAX)
-        self._reading = Turns(services.node.world.loop, slice_ms=0.0)  # one connection per turn of the loop
+        loop = services.node.world.loop
+        self._warnings = RateLimitedLog(log, loop.time)
+        self.lease_guard = LeaseGuard(loop, end_connections=self.abort_all)
+        self._turns = SharedTurns(
+            low_priority=Turns(loop, slice_ms=settings[PENSTOCK_LOOP_SLICE_MS]),
+            pipelined=Turns(loop, slice_ms=TURN_MS_MAX),
+            reading=Turns(loop, slice_ms=0.0),  # one connection per iteration of the event loop
+        )
+        self._buffers = LargeBuffers(loop)
+        self._shared = Shared(self._memory, self._turns, self.lease_guard, self._warnings)
         services.node.metrics.gauge(
             "penstock_patient_requests",
-            "Requests and answers that wait for their turn.",
-            lambda: len(self._turns),
+            "Requests and responses of low priority that wait for their turn.",
+            lambda: len(self._turns.low_priority),
         )
         services.node.metrics.gauge(
             "penstock_request_bytes", "Bytes of requests that arrive or wait.", lambda: self._memory.held
         )
         services.node.metrics.gauge(
             "penstock_requests_waiting_for_memory",
-            "Requests that are not read on before others have given back their memory.",
+            "Requests that are not read on before memory is given back by others.",
             lambda: self._memory.waiting_count,
         )
         self._ended_without_progress = services.node.metrics.counter(
@@ -86,28 +90,16 @@ class Connections:
     def make(self, listener: str) -> ServerConnection:
         """A protocol for one more connection; whether it may stay is decided when its address is known."""
         settings = self._settings
-        return ServerConnection(
-            self._services,
-            self._apis,
-            listener=listener,
+        limits = ChannelLimits(
             request_bytes_max=settings[SOCKET_REQUEST_MAX_BYTES],
             in_flight_max=settings[PENSTOCK_CONNECTION_INFLIGHT_REQUESTS_MAX],
             unsent_bytes_max=settings[PENSTOCK_CONNECTION_UNSENT_BYTES_MAX],
             elements_max=settings[PENSTOCK_REQUEST_ELEMENTS_MAX],
-            memory=self._memory,
-            buffers=self._buffers,
-            turns=self._turns,
-            pipelined=self._pipelined,
-            reading=self._reading,
-            lease_guard=self.lease_guard,
-            lines=self._lines,
-            on_made=self._admit,
-            on_waiting=self._judge_progress_soon,
-            on_unsent=self._bound_unsent,
-            on_lost=self._forget,
         )
+        channel = KafkaChannel(limits, self._memory, self._apis, allocate=self._buffers.allocate)
+        return ServerConnection(channel, self._services, self._shared, self, listener=listener, limits=limits)
 
-    def _admit(self, connection: ServerConnection) -> bool:
+    def admit(self, connection: ServerConnection) -> bool:
         host = connection.client.host
         reason = None
         if len(self._open) >= self._settings[MAX_CONNECTIONS]:
@@ -115,7 +107,7 @@ class Connections:
         elif self._per_address[host] >= self._settings[MAX_CONNECTIONS_PER_IP]:
             reason = f"max.connections.per.ip={self._settings[MAX_CONNECTIONS_PER_IP]} is reached"
         if reason is not None:
-            self._lines.warn(
+            self._warnings.warn(
                 "connection from %s:%s refused: %s", connection.client.host, connection.client.port, reason
             )
             self._services.node.refused_connections.add()
@@ -131,8 +123,8 @@ class Connections:
         )
         return True
 
-    def _bound_unsent(self, connection: ServerConnection) -> None:
-        """A client takes its answers no longer, or again. Where all of them leave too much, the longest go."""
+    def unsent_changed(self, connection: ServerConnection) -> None:
+        """A client stopped reading its responses, or reads again. Above the common limit, the longest are closed."""
         self._unsent.pop(connection, None)
         if not connection.unsent_bytes:
             return
@@ -150,7 +142,7 @@ class Connections:
                 )
             )
 
-    def _forget(self, connection: ServerConnection) -> None:
+    def forget(self, connection: ServerConnection) -> None:
         self._unsent.pop(connection, None)
         if connection not in self._open:
             return
@@ -161,28 +153,28 @@ class Connections:
         if not self._per_address[host]:
             del self._per_address[host]
 
-    def _judge_progress_soon(self) -> None:
+    def memory_awaited(self) -> None:
         if self._progress_timer is None:
             loop = self._services.node.world.loop
             self._progress_timer = loop.call_later(_PROGRESS_LOOK_S, self._judge_progress)
 
     def _judge_progress(self) -> None:
-        """While requests wait for memory: close connections that have some and make too little progress."""
+        """While requests wait for memory: close connections that hold some and make too little progress."""
         self._progress_timer = None
-        guilty = set(self._memory.without_progress(self._services.node.world.loop.time()))
-        for connection in [each for each in self._open if each.arrivals.memory in guilty]:
+        too_slow = set(self._memory.without_progress(self._services.node.world.loop.time()))
+        for connection in [each for each in self._open if each.channel.memory in too_slow]:
             self._ended_without_progress.add()
             connection.give_up(
                 PeerError(
                     f"too little progress while {self._memory.waiting_count} others wait for its memory "
-                    f"(queued.max.request.bytes): {connection.arrivals.progress}"
+                    f"(queued.max.request.bytes): {connection.channel.progress}"
                 )
             )
         if self._memory.waiting_count:
-            self._judge_progress_soon()
+            self.memory_awaited()
 
     def close_idle(self) -> None:
-        """Close connections that have asked for nothing for too long, or stopped in the middle of asking."""
+        """Close connections without a request for too long, and those whose request has stopped in the middle."""
         now = self._services.node.world.loop.time()
         idle_ms = self._settings[CONNECTIONS_MAX_IDLE_MS]
         arrival_ms = self._settings[PENSTOCK_REQUEST_ARRIVAL_TIMEOUT_MS]
@@ -194,7 +186,7 @@ class Connections:
                 connection.close_when_idle()
 
     async def drain(self, *, timeout_ms: int) -> None:
-        """Answer what is under way, for at most `timeout_ms`, then close everything."""
+        """Answer the requests in flight, for at most `timeout_ms`, then close all connections."""
         loop = self._services.node.world.loop
         timer = loop.call_later(timeout_ms / 1000, self.abort_all)
         drains = [loop.create_task(connection.drain()) for connection in list(self._open)]
@@ -206,7 +198,6 @@ class Connections:
         self.abort_all()
 
     def abort_all(self) -> None:
-        """Close everything at once, and with it what clients have sent and given up, and a network still has on its
-        way."""
+        """Close all connections at once. Requests that are still in the network are lost with them."""
         for connection in list(self._open):
             connection.abort()

@@ -1,10 +1,10 @@
-"""A process that has stood still may have been replaced meanwhile, and does not know it yet.
+"""Stops a broker from serving clients while its ZooKeeper session may have expired.
 
-A broker that is paused for longer than its session, by whoever runs its machine, goes on where it was: what clients
-have sent to it lies in its sockets, and is read before anything is heard of the cluster. It would tell a group's
-offsets as they were before another broker became the coordinator. So it looks at the clock first: who has not run for
-half a session serves nobody until the store has said what became of its place. The same holds when it hears that its
-session is over.
+A process that is paused for longer than its session (a stopped container, a migrated machine) goes on where it was:
+the requests in its sockets are read before it learns that other brokers have taken over its partitions. It would
+answer with a group's offsets as they were before another broker became the coordinator. So each connection looks at
+the clock first. A broker that has not run for half a session closes all connections, and rejects new ones until the
+store has confirmed its registration; so does one that learns that its session has expired.
 """
 
 import asyncio
@@ -16,29 +16,29 @@ from penstock.world.loop import Loop, Timer
 
 log = logging.getLogger("penstock.cluster")
 
-_LOOKS = 4  # within the time that a broker may stand still
+_LOOKS = 4  # within the longest pause that is allowed
 
 
 class LeaseGuard:
-    """Whether what this broker knows of its place can be trusted; that of a broker that is alone, always."""
+    """Until when this broker may serve clients. Without `watch` (a broker without a cluster), always."""
 
     def __init__(self, loop: Loop, *, end_connections: Callable[[], None]) -> None:
         self._loop = loop
         self._end_connections = end_connections
-        self.trusted_until = math.inf  # of the loop's time
+        self.trusted_until = math.inf  # by the loop's clock
         self._limit_s = math.inf
         self._confirm: Callable[[], Awaitable[None]] | None = None
         self._confirming: asyncio.Task[None] | None = None
         self._timer: Timer | None = None
 
     def watch(self, limit_s: float, confirm: Callable[[], Awaitable[None]]) -> None:
-        """`confirm` returns when what this broker knows of its place is what the store says."""
+        """Guard from now on. `confirm` returns when the store has confirmed this broker's registration."""
         self._limit_s = limit_s
         self._confirm = confirm
         self._look_again()
 
     def stop(self) -> None:
-        """Serve whatever still comes: the broker ends."""
+        """Stop guarding: the broker shuts down, and answers the requests that still arrive."""
         if self._timer is not None:
             self._timer.cancel()
         if self._confirming is not None:
@@ -47,7 +47,7 @@ class LeaseGuard:
         self.trusted_until = math.inf
 
     def look(self) -> None:
-        """Doubt if the clock says so."""
+        """Doubt the lease if the clock says that this process was paused."""
         if self._confirming is None and self._loop.time() > self.trusted_until:
             log.warning(
                 "this process was paused for more than half a ZooKeeper session; closing all connections and rejecting"
@@ -56,7 +56,7 @@ class LeaseGuard:
             self.doubt()
 
     def doubt(self) -> None:
-        """Others may have taken this broker's place: nothing from before is served, and nothing new for now."""
+        """Close all connections, and reject new ones until the registration is confirmed."""
         self._end_connections()
         if self._confirm is None:
             return

@@ -1,4 +1,4 @@
-"""Why a broker cannot listen where it should, and what to do about it."""
+"""Error messages for a broker that cannot listen on its address."""
 
 import errno
 
@@ -9,11 +9,11 @@ _PRIVILEGED_PORTS_BELOW = 1024
 
 
 class AddressInUseError(UserError):
-    """Another program listens where this broker should."""
+    """Another program listens on the address."""
 
 
 def listen_error(error: OSError, host: str, port: int, *, option: str) -> UserError:
-    """`option` is what sets the address."""
+    """What to tell the user; `option` is the command line's option that sets the address."""
     problem = f"cannot listen on {render_address(host, port)}"
     if error.errno == errno.EADDRINUSE:
         return AddressInUseError(

@@ -1,23 +1,22 @@
-"""How many bytes of requests the broker holds, never more than `queued.max.request.bytes`; which requests wait for
-memory, and which lose it.
+"""Limits the bytes of requests in memory to `queued.max.request.bytes`, over all connections.
 
-Memory is given before it is used. A request that comes in several pieces asks for all of its size when its length is
-known, and is not read further before it has that: so whatever has begun can be finished. What one read brought, and
-could not be served at once, is kept without asking: no more is read than there is room for.
+Memory is granted before it is used. A request that arrives in several pieces asks for all of its size when its length
+is known, and is not read further before that is granted: so every request that was begun can be finished. What one
+read brought, and could not be served at once, is kept without asking: no more is read than there is room for.
 
 Small requests always have room:
 
-- Each connection has `OWN_BYTES` to itself, set aside when it comes. An eighth of the limit is set aside at most; the
-  connections beyond that share the rest.
+- Each connection has `OWN_BYTES` of its own, reserved when it is made. At most an eighth of the limit is reserved;
+  further connections share the rest.
 - Requests of more than `SMALL_BYTES_MAX` get no more than three quarters of the rest.
-- While one of those waits, small ones take no more than the quarter that is theirs alone.
+- While one of those waits, small ones take no more than the remaining quarter.
 
-Otherwise requests get their memory in the order in which they asked. While any waits, connections are ended that have
+Otherwise requests get their memory in the order in which they asked. While any waits, connections are closed that hold
 memory and make too little progress: with a request that would take longer than the timeout to arrive at its present
-pace, or with requests that waited as long for a reason of their client's (a long poll before them, answers that are
-not taken). What the broker itself is busy with is not judged.
+rate, or with requests that waited as long for a reason that is the client's (a long poll before them, responses that
+it does not read). Time in which the broker itself is busy does not count.
 
-Pure: time is an argument, and a holder's `wake` is the only way out.
+Pure: time is an argument, and a holder's `wake` is the only call out.
 """
 
 from collections import deque
@@ -26,38 +25,38 @@ from typing import Final
 
 OWN_BYTES: Final = 4 << 10
 SMALL_BYTES_MAX: Final = 2 << 20
-# What may be read from a connection that has used up its own, if memory has run out since it was last looked at.
+# What may be read from a connection that has used up its own, if memory has run out since the last check.
 READ_BYTES_MIN: Final = 512
-# A request is judged by its pace since it was last looked at, at least so long ago.
+# A request's rate is measured since the last check, at least so long ago.
 PACE_SEEN_S: Final = 1.0
 
 _SET_ASIDE: Final = OWN_BYTES + READ_BYTES_MIN
-# With so much left, and nothing waiting, no read is too large.
+# With so much left, and no request waiting, no read is too large.
 _PLENTY: Final = 128 << 10
 
 
 class RequestMemory:
-    """All that the requests of all connections have, and which of them wait for more."""
+    """The memory of all connections' requests, and the queues of those that wait for more."""
 
     def __init__(self, limit: int, *, progress_timeout_s: float = 10.0) -> None:
         self.is_limited = limit >= 0  # -1: no limit
-        self.held = 0  # bytes of requests, all in all
-        self.is_tight = self.is_limited  # else nothing has to be looked at before a read
+        self.held = 0  # bytes of all requests
+        self.is_tight = self.is_limited  # else a read needs no check
         self._progress_timeout_s = progress_timeout_s
         self._limit = limit
         self._set_aside_max = limit // 8
         self._small_max = min(SMALL_BYTES_MAX, limit // 16)
         self._large_limit = (limit - self._set_aside_max) * 3 // 4
-        self._set_aside = 0  # for connections
-        self._given = 0  # beyond that, for requests of any size
-        self._large = 0  # of that, for large ones
+        self._set_aside = 0  # reserved for connections
+        self._given = 0  # granted beyond that, to requests of any size
+        self._large = 0  # of that, to large ones
         self._small_waiting: deque[Holder] = deque()
         self._large_waiting: deque[Holder] = deque()
         self._holders: dict[Holder, None] = {}
 
     @property
     def size_max(self) -> int | None:
-        """The largest request that can ever have its memory; None: any."""
+        """The largest request that can ever get its memory; None: any."""
         return self._large_limit if self.is_limited else None
 
     @property
@@ -65,7 +64,7 @@ class RequestMemory:
         return len(self._small_waiting) + len(self._large_waiting)
 
     def join(self, wake: Callable[[], None]) -> "Holder":
-        """One more connection; `wake` is called when it has got what it waited for."""
+        """The share of a new connection; `wake` is called when it gets what it waited for."""
         holder = Holder(self, wake)
         if self._set_aside + _SET_ASIDE <= self._set_aside_max and self.room >= _SET_ASIDE:
             self._set_aside += _SET_ASIDE
@@ -75,7 +74,7 @@ class RequestMemory:
         return holder
 
     def without_progress(self, now_s: float) -> "list[Holder]":
-        """Those whose connections are to be ended, since others wait for what they have."""
+        """The connections to close: others wait for the memory they hold, and they make too little progress."""
         timeout_s = self._progress_timeout_s
         if self.waiting_count:
             return [holder for holder in self._holders if holder.is_without_progress(now_s, timeout_s)]
@@ -97,11 +96,11 @@ class RequestMemory:
         return room
 
     def room_for_reading(self) -> int:
-        """What may be read without asking: nothing that others have asked for before."""
+        """What may be read without asking; 0 while others wait."""
         return 0 if self._small_waiting else max(0, self.room_for_small())
 
     def count(self, size: int) -> None:
-        """So much is given without having been asked for; if negative, given back."""
+        """So much is kept without having been asked for; if negative, it is given back."""
         self._given += size
         self._look()
         if size < 0:
@@ -159,7 +158,7 @@ class RequestMemory:
 
 
 class Holder:
-    """What the requests of one connection have."""
+    """The memory of one connection's requests."""
 
     __slots__ = (
         "_asks_to_read",
@@ -182,18 +181,18 @@ class Holder:
     def __init__(self, memory: RequestMemory, wake: Callable[[], None]) -> None:
         self._memory = memory
         self.wake = wake
-        self.own = 0  # what the connection has to itself
-        self._kept = 0  # what did not have to be asked for
-        self._lent = 0  # what was asked for to read on, when its own was used up
-        self._counted = 0  # what is kept beyond both
+        self.own = 0  # reserved for the connection
+        self._kept = 0  # kept without asking
+        self._lent = 0  # granted to read on, when its own was used up
+        self._counted = 0  # kept beyond both
         self._asks_to_read = False
-        self.asked = 0  # what is waited for
-        self.granted = 0  # what requests have asked for and been given
-        self.arriving = 0  # of that, the size of the one that is not complete
-        self.arrived = 0  # of that
-        self.holds_back = False  # complete requests are held back, for a reason that is its client's
-        self.is_excused = False  # it is not read, for a reason that is the broker's
-        self.seen_s: float | None = None  # when its progress was looked at
+        self.asked = 0  # what the connection waits for
+        self.granted = 0  # granted to requests
+        self.arriving = 0  # of that, the size of the request that is still arriving
+        self.arrived = 0  # bytes of it
+        self.holds_back = False  # whole requests are held back for a reason that is the client's
+        self.is_excused = False  # reading is paused for a reason that is the broker's
+        self.seen_s: float | None = None  # when its progress was checked
         self.seen_arrived = 0
 
     # What is kept of one read.
@@ -212,7 +211,7 @@ class Holder:
         return max(READ_BYTES_MIN, min(most, room))
 
     def keep(self, count: int) -> None:
-        """So many bytes more are kept, or, if negative, fewer. No more may come than there was `room` for."""
+        """So many bytes more are kept, or, if negative, fewer. A read must not bring more than there was `room` for."""
         memory = self._memory
         self._kept += count
         memory.held += count
@@ -225,26 +224,26 @@ class Holder:
             memory.give_back(lent)
 
     def keep_own(self, count: int) -> bool:
-        """Keep so many bytes more if that is its own: if not, a request has to ask."""
+        """Keep so many bytes more if they fit into its own; if not, the request has to ask."""
         if self._kept + count > self.own:
             return False
         self.keep(count)
         return True
 
     def ask_to_read(self) -> bool:
-        """Whether it may be read on, now that its own is used up; if not, it is woken when it may."""
+        """Whether the connection may be read on, now that its own is used up; if not, `wake` is called when it may."""
         self._asks_to_read, self.asked = True, OWN_BYTES
         return self._memory.ask(self)
 
-    # Requests that come in several pieces.
+    # Requests that arrive in several pieces.
 
     def ask(self, size: int) -> bool:
-        """Whether a request of this size may be read on; if not, its connection is woken when it may."""
+        """Whether a request of this size may be read on; if not, `wake` is called when it may."""
         self._asks_to_read, self.asked = False, size
         return self._memory.ask(self)
 
     def get(self) -> None:
-        """What was asked for is given."""
+        """What was asked for is granted."""
         size, self.asked = self.asked, 0
         if self._asks_to_read:
             self._lent += size
@@ -254,19 +253,19 @@ class Holder:
         self.arriving, self.arrived, self.seen_s = size, 0, None
 
     def give_back(self, size: int) -> None:
-        """A request is done that had asked for its memory."""
+        """A request is done whose memory was granted."""
         self.granted -= size
         self._memory.held -= size
         self._memory.give_back(size)
 
     def give_up(self) -> None:
-        """What was given is not needed: nothing arrives."""
+        """The request that was arriving will not arrive."""
         arriving, self.arriving = self.arriving, 0
         if arriving:
             self.give_back(arriving)
 
     def leave(self) -> None:
-        """The connection is gone. What is still being handled is given back when that is done."""
+        """The connection is gone. Requests in flight give back their memory when they are done."""
         had_own, self.own = bool(self.own), 0
         self.keep(0)
         self._memory.leave(self, was_set_aside=had_own)

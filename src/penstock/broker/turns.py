@@ -1,8 +1,8 @@
-"""Turns: requests that are in no hurry share a few milliseconds of each turn of the loop.
+"""A queue of work that gets a slice of each iteration of the event loop.
 
-A rebalance brings hundreds of requests at the same moment, and so do dashboards. Each is short, but the loop would
-answer all that have arrived before it looks at a socket again. Here they wait in one line for the whole broker; when
-the slice of this turn of the loop is used up, whoever else has something to do goes first.
+A rebalance brings hundreds of requests at the same moment, and so do dashboards. Each is short, but the event loop
+would answer all that have arrived before it reads a socket again. Here they wait in one queue for the whole broker;
+when the slice is used up, the loop does everything else first, and goes on with the queue in its next iteration.
 """
 
 from collections import deque
@@ -13,29 +13,28 @@ from penstock.world.pacing import SLICE_MS
 
 
 class Turns:
-    """The line. Work is done in the order in which it came; what one connection may put here is the connection's to
-    bound."""
+    """The queue, first in, first out. How much a connection may put into it is limited by its channel."""
 
     def __init__(self, loop: Loop, *, slice_ms: float = SLICE_MS) -> None:
         self._loop = loop
         self._slice_s = slice_ms / 1000
         self._waiting: deque[Callable[[], None]] = deque()
-        self._is_next = False  # in the loop's next turn, or in this one
+        self._is_next = False  # the queue runs in this iteration of the loop, or in the next
 
     def __len__(self) -> int:
         return len(self._waiting)
 
     def wait(self, work: Callable[[], None]) -> None:
-        """Have `work` done when it is its turn, which is never at once."""
+        """Call `work` when it is its turn, which is never at once."""
         self._waiting.append(work)
         if not self._is_next:
-            self._ask_for_a_turn()
+            self._run_next()
 
-    def _ask_for_a_turn(self) -> None:
+    def _run_next(self) -> None:
         self._is_next = True
-        self._loop.call_soon(self._take_turn)
+        self._loop.call_soon(self._run)
 
-    def _take_turn(self) -> None:
+    def _run(self) -> None:
         waiting = self._waiting
         ends = self._loop.time() + self._slice_s
         try:
@@ -46,4 +45,4 @@ class Turns:
         finally:
             self._is_next = False
             if waiting:
-                self._ask_for_a_turn()
+                self._run_next()

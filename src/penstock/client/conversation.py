@@ -57,13 +57,11 @@ class Conversation:
 
     def feed(self, data: bytes) -> list[Message]:
         """The answers that `data` completes, in the order of their requests; PeerError on nonsense."""
-        self._reader.put(data)
-        return [self._read(frame) for frame in self._reader.take_all()]
+        return [self._read(frame) for frame in self._reader.put(data)]
 
     def filled(self, count: int) -> list[Message]:
         """The same, of so many bytes that were written to `room`."""
-        self._reader.filled(count)
-        return [self._read(frame) for frame in self._reader.take_all()]
+        return [self._read(frame) for frame in self._reader.filled(count)]
 
     def _read(self, frame: Buffer) -> Message:
         if not self._pending:

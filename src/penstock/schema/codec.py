@@ -18,13 +18,16 @@ from penstock.schema.writing import make_writer
 
 M = TypeVar("M", bound=Versioned)
 
-_Reader: TypeAlias = Callable[[Buffer, int, int], Any]
+Reader: TypeAlias = Callable[[Buffer, int, int], Any]
+Writer: TypeAlias = Callable[[Any], list[Buffer]]
+
+UNREADABLE: Final = (StructError, IndexError, UnicodeDecodeError)
 
 # Array elements and tagged fields in one message. The metadata of a hundred thousand partitions has 700,000.
 ELEMENTS_MAX: Final = 1_000_000
 
-_readers: dict[tuple[type[Versioned], int], _Reader] = {}
-_writers: dict[tuple[type[Versioned], int], Callable[[Any], list[Buffer]]] = {}
+_readers: dict[tuple[type[Versioned], int], Reader] = {}
+_writers: dict[tuple[type[Versioned], int], Writer] = {}
 
 
 def decode(
@@ -34,12 +37,8 @@ def decode(
     reader = _readers.get((shape, version)) or _new_reader(shape, version)
     try:
         message: M = reader(buffer, position, elements_max)
-    except (StructError, IndexError):
-        raise PeerError(f"{shape.__name__} v{version} ends early") from None
-    except UnicodeDecodeError as error:
-        raise PeerError(
-            f"{shape.__name__} v{version} has a string that is not UTF-8: {error.reason}"
-        ) from None
+    except UNREADABLE as error:
+        raise unreadable(shape, version, error) from None
     return message
 
 
@@ -53,14 +52,34 @@ def encode(message: Versioned, version: int) -> list[Buffer]:
         raise ValueError(f"{shape.__name__} v{version}: {error}") from error
 
 
-def _new_reader(shape: type[Versioned], version: int) -> _Reader:
+def reader_of(shape: type[Versioned], version: int) -> Reader:
+    """The function that `decode` calls, for those who decode so often that they keep it.
+
+    It may raise any of `UNREADABLE` beside PeerError: `unreadable` makes the PeerError of it.
+    """
+    return _readers.get((shape, version)) or _new_reader(shape, version)
+
+
+def writer_of(shape: type[Versioned], version: int) -> Writer:
+    """The function that `encode` calls; where a value does not fit, it raises struct.error."""
+    return _writers.get((shape, version)) or _new_writer(shape, version)
+
+
+def unreadable(shape: type[Versioned], version: int, error: Exception) -> PeerError:
+    """What to raise when a reader fails with one of `UNREADABLE`."""
+    if isinstance(error, UnicodeDecodeError):
+        return PeerError(f"{shape.__name__} v{version} has a string that is not UTF-8: {error.reason}")
+    return PeerError(f"{shape.__name__} v{version} ends early")
+
+
+def _new_reader(shape: type[Versioned], version: int) -> Reader:
     if not shape.has_version(version):
         raise PeerError(f"{shape.__name__} has no version {version}")
     reader = _readers[shape, version] = make_reader(shape, version)
     return reader
 
 
-def _new_writer(shape: type[Versioned], version: int) -> Callable[[Any], list[Buffer]]:
+def _new_writer(shape: type[Versioned], version: int) -> Writer:
     if not shape.has_version(version):
         raise ValueError(f"{shape.__name__} has no version {version}")
     writer = _writers[shape, version] = make_writer(shape, version)

@@ -7,6 +7,7 @@ from importlib import import_module
 
 from penstock.schema.words import Message
 from penstock.wire.apis import APIS
+from penstock.wire.private import PRIVATE_APIS
 
 
 def request_type(api_key: int) -> type[Message]:
@@ -20,9 +21,10 @@ def response_type(api_key: int) -> type[Message]:
 
 
 def _message_type(api_key: int, suffix: str) -> type[Message]:
-    api = APIS[api_key]
+    package, apis = ("private", PRIVATE_APIS) if api_key in PRIVATE_APIS else ("messages", APIS)
+    api = apis[api_key]
     if api.module is None:
         raise KeyError(api_key)
-    module = import_module(f"penstock.wire.messages.{api.module}")
+    module = import_module(f"penstock.wire.{package}.{api.module}")
     shape: type[Message] = getattr(module, api.name + suffix)
     return shape

@@ -2,12 +2,12 @@ import logging
 
 import pytest
 
-from penstock.broker.scarce_lines import LINES_MAX, WITHIN_S, ScarceLines
+from penstock.broker.rate_limited_log import LINES_MAX, WITHIN_S, RateLimitedLog
 
 
 def test_a_flood_of_warnings_is_cut_and_counted(caplog: pytest.LogCaptureFixture):
     now = 50.0
-    lines = ScarceLines(logging.getLogger("test"), lambda: now)
+    lines = RateLimitedLog(logging.getLogger("test"), lambda: now)
     for number in range(LINES_MAX + 7):
         lines.warn("connection %d closed", number)
     assert len(caplog.records) == LINES_MAX
@@ -21,7 +21,7 @@ def test_a_flood_of_warnings_is_cut_and_counted(caplog: pytest.LogCaptureFixture
 
 def test_few_warnings_are_all_logged(caplog: pytest.LogCaptureFixture):
     now = 50.0
-    lines = ScarceLines(logging.getLogger("test"), lambda: now)
+    lines = RateLimitedLog(logging.getLogger("test"), lambda: now)
     for _ in range(5):
         now += WITHIN_S
         lines.warn("once")

@@ -1,4 +1,4 @@
-"""Log lines that peers cause: as many as help, never as many as an attacker wants."""
+"""Limits how many log lines peers can cause."""
 
 import logging
 from collections.abc import Callable
@@ -7,8 +7,8 @@ LINES_MAX = 100
 WITHIN_S = 10.0
 
 
-class ScarceLines:
-    """Logs up to `LINES_MAX` warnings in `WITHIN_S`, and before the next one how many more there were."""
+class RateLimitedLog:
+    """Logs up to `LINES_MAX` warnings in `WITHIN_S`, and then how many were left out."""
 
     def __init__(self, log: logging.Logger, time: Callable[[], float]) -> None:
         self._log = log
@@ -19,13 +19,13 @@ class ScarceLines:
     def warn(self, message: str, *details: object) -> None:
         now = self._time()
         if now >= self._until:
-            self._tell_of_the_rest()
+            self._log_suppressed_count()
             self._count, self._until = 0, now + WITHIN_S
         self._count += 1
         if self._count <= LINES_MAX:
             self._log.warning(message, *details)
 
-    def _tell_of_the_rest(self) -> None:
+    def _log_suppressed_count(self) -> None:
         if self._count > LINES_MAX:
             self._log.warning(
                 "%d more connections were refused or closed; only %d lines are logged in %d s",
