@@ -13,6 +13,7 @@ from penstock.apis import ApiTable
 from penstock.base.errors import ErrorCode
 from penstock.base.secret import Secret
 from penstock.cluster.handshake import InitiatorHandshake, PeerCredentials
+from penstock.core.access import AllowAll
 from penstock.schema.codec import encode
 from penstock.schema.words import Struct
 from penstock.services.metrics import Metrics
@@ -157,7 +158,7 @@ def error_codes(answer: Any) -> set[int]:
 
 def test_every_api_for_brokers_only_is_tried_here() -> None:
     tried = {guarded.request.API_KEY for guarded in GUARDED} | {request.API_KEY for request, _ in PRIVATE}
-    table = ApiTable(Metrics())
+    table = ApiTable(Metrics(), AllowAll())
     assert set(table.between_brokers) <= tried
     assert set(table.between_brokers) >= set(PRIVATE_APIS) - {10000}
 

@@ -6,6 +6,7 @@ import pytest
 
 from penstock.apis import ApiTable
 from penstock.base.errors import ErrorCode
+from penstock.core.access import AllowAll
 from penstock.schema.codec import encode
 from penstock.schema.words import Struct
 from penstock.services.metrics import Metrics
@@ -227,7 +228,7 @@ def last_version(api_key: int) -> int:
 
 
 def test_the_table_is_what_apache_kafka_has_for_these_apis():
-    assert ApiTable(Metrics()).versions == dict(sorted((EVERYTHING | PRIVATE).items()))
+    assert ApiTable(Metrics(), AllowAll()).versions == dict(sorted((EVERYTHING | PRIVATE).items()))
     assert sorted(request.API_KEY for request in REQUESTS) == sorted(EVERYTHING)
 
 
@@ -306,6 +307,6 @@ def test_a_request_that_ends_early_closes_the_connection(client: RawClient, requ
 
 
 def test_what_waits_for_records_or_replicas_ends_with_its_connection():
-    table = ApiTable(Metrics())
+    table = ApiTable(Metrics(), AllowAll())
     for key in (0, 1):  # Produce, Fetch
         assert table._apis[key].cancel_on_disconnect

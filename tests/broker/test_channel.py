@@ -18,12 +18,13 @@ from penstock.broker.channel import (
 from penstock.broker.channel_states import TRANSITIONS, ChannelEvent, ChannelState
 from penstock.broker.request import Request
 from penstock.broker.request_memory import OWN_BYTES, RequestMemory
+from penstock.core.access import AllowAll
 from penstock.services.metrics import Metrics
 from penstock.wire.headers import RequestHeader, frame_request
 from penstock.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
 MIB = 1 << 20
-APIS = ApiTable(Metrics())
+APIS = ApiTable(Metrics(), AllowAll())
 
 
 def frame(number: int, body: bytes = b"") -> bytes:

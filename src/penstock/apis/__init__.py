@@ -14,6 +14,7 @@ A module in this directory is found by its name; there is nothing to register. I
   share a few milliseconds of each iteration of the event loop (`broker.turns`).
 - `BROKERS_ONLY = True`: not listed by ApiVersions, and answered with CLUSTER_AUTHORIZATION_FAILED unless a broker of
   this cluster asks (`apis.broker_callers`).
+- `NEEDS`: the access rights that a request needs (`apis.needs`); empty only where no client needs any.
 - `ANSWERED_BY_CONTROLLER`: the response's message class; the request is forwarded to the controller.
 
 A request that is in the protocol and has no module here is answered by `unserved`. Keys from 10000 on are our own
@@ -32,9 +33,11 @@ from penstock.apis.broker_callers import brokers_only
 from penstock.apis.context import Call
 from penstock.apis.error_logging import logging_errors
 from penstock.apis.forwarding import forwarding
+from penstock.apis.needs import authorizing
 from penstock.apis.reply import Reply
 from penstock.base.errors import PeerError
 from penstock.base.settings import Setting, Settings
+from penstock.core.access import Authorizer
 from penstock.schema.codec import reader_of, writer_of
 from penstock.services.metrics import Histogram, Metrics
 from penstock.wire.apis import APIS
@@ -113,8 +116,8 @@ class ServedVersion:
 class ApiTable:
     """The APIs this broker answers."""
 
-    def __init__(self, metrics: Metrics) -> None:
-        self._apis = {api.key: api for api in _discover(metrics)}
+    def __init__(self, metrics: Metrics, authorizer: Authorizer) -> None:
+        self._apis = {api.key: api for api in _discover(metrics, authorizer)}
         # What `find` has found, for the connections to look at first.
         self.by_key_and_version: dict[tuple[int, int], ServedVersion] = {}
         self._unserved: dict[int, ServedApi] = {}  # made at the first request
@@ -176,7 +179,7 @@ class ApiTable:
         return self._unserved[key]
 
 
-def _discover(metrics: Metrics) -> list[ServedApi]:
+def _discover(metrics: Metrics, authorizer: Authorizer) -> list[ServedApi]:
     apis = []
     for module_info in pkgutil.iter_modules(__path__):
         match = _MODULE_NAME.match(module_info.name)
@@ -191,7 +194,7 @@ def _discover(metrics: Metrics) -> list[ServedApi]:
                 versions=module.VERSIONS,
                 advertised_from=getattr(module, "ADVERTISED_FROM", module.VERSIONS[0]),
                 request=module.REQUEST,
-                handle=logging_errors(name, _handler(int(match[1]), module)),
+                handle=logging_errors(name, _handler(int(match[1]), module, authorizer)),
                 handle_unsupported=getattr(module, "handle_unsupported", None),
                 cancel_on_disconnect=getattr(module, "CANCEL_ON_DISCONNECT", False),
                 low_priority=getattr(module, "LOW_PRIORITY", False),
@@ -209,8 +212,9 @@ def _seconds(metrics: Metrics, api: str) -> Histogram:
     )
 
 
-def _handler(key: int, module: Any) -> Handler:
+def _handler(key: int, module: Any, authorizer: Authorizer) -> Handler:
     handle: Handler = _replying(module.handle) if iscoroutinefunction(module.handle) else module.handle
+    handle = authorizing(handle, module.NEEDS, authorizer)
     if getattr(module, "BROKERS_ONLY", False):
         handle = brokers_only(handle, key)
     response = getattr(module, "ANSWERED_BY_CONTROLLER", None)

@@ -3,9 +3,11 @@
 from collections.abc import Mapping
 
 from penstock.apis.context import Call
+from penstock.apis.needs import Need
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.base.ids import topic_name_problem
 from penstock.controller.controller import ConfigChange
+from penstock.core.access import AclOperation, AclResourceType
 from penstock.services.configs import ALL_BROKERS
 
 UNKNOWN = 0
@@ -14,6 +16,23 @@ BROKER = 4
 BROKER_LOGGER = 8
 CLIENT_METRICS = 16
 GROUP = 32
+
+# The resource type whose rights a config resource needs, by its type: a broker's are the cluster's.
+_AUTHORIZED_AS = {
+    TOPIC: AclResourceType.TOPIC,
+    BROKER: AclResourceType.CLUSTER,
+    BROKER_LOGGER: AclResourceType.CLUSTER,
+    CLIENT_METRICS: AclResourceType.CLUSTER,
+    GROUP: AclResourceType.GROUP,
+}
+
+
+def config_needs(operation: AclOperation) -> tuple[Need, ...]:
+    """The access rights that a request about configs needs."""
+    return tuple(
+        Need(operation, resource, "resources.resource_name", where=("resource_type", resource_type))
+        for resource_type, resource in _AUTHORIZED_AS.items()
+    )
 
 
 async def change_configs(

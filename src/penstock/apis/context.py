@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from penstock.controller.failure_detector.view import BrokerView
+from penstock.core.access import ANONYMOUS, Access, AclOperation, AclResourceType, Authorizer, Principal
 from penstock.services.metrics import Counter, Metrics
 from penstock.world import World
 
@@ -34,6 +35,7 @@ class NodeServices:
     log_dir: str
     configs: "Configs"
     metrics: Metrics
+    authorizer: Authorizer
     api_versions: dict[int, tuple[int, int]] = field(default_factory=dict)  # as ApiVersions lists them
     broker_api_versions: dict[int, tuple[int, int]] = field(default_factory=dict)  # those for brokers only
     bytes_out: Counter = field(default_factory=Counter)
@@ -79,12 +81,13 @@ class Services:
 class ConnectedClient:
     """The client at the other end of a connection."""
 
-    __slots__ = ("broker", "handshake", "host", "listener", "port", "software_name")
+    __slots__ = ("broker", "handshake", "host", "listener", "port", "principal", "software_name")
 
     def __init__(self, listener: str) -> None:
         self.listener = listener  # the listener it connected to
         self.host = ""
         self.port = 0
+        self.principal = ANONYMOUS  # until there is a way to log in
         self.broker: BrokerIdentity | None = None  # once it has proven to be a broker of this cluster
         self.handshake: AcceptorHandshake | None = None  # begun, or over
         self.software_name = ""  # client_software_name of its ApiVersions request, if it sent one
@@ -102,3 +105,14 @@ class Call:
         self.client = client
         self.client_id = client_id
         self.version = version
+
+    @property
+    def principal(self) -> Principal:
+        """Who sent the request."""
+        return self.client.principal
+
+    def allows(self, operation: AclOperation, resource: AclResourceType, name: str) -> bool:
+        """Whether its principal may do this to a resource that the request did not name."""
+        return self.services.node.authorizer.allows(
+            self.client.principal, self.client.host, Access(operation, resource, name)
+        )

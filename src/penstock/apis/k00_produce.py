@@ -7,7 +7,9 @@ is not told.
 
 from penstock.apis.context import Call
 from penstock.apis.leader_hints import Hint, endpoints, hint
+from penstock.apis.needs import Need
 from penstock.apis.reply import Reply
+from penstock.apis.rights import TOPIC, TRANSACTIONAL_ID, WRITE
 from penstock.base.errors import ErrorCode, PeerError
 from penstock.services.producing import (
     ACKS_NONE,
@@ -30,6 +32,10 @@ from penstock.wire.messages.produce import (
 
 REQUEST = ProduceRequest
 VERSIONS = (3, 13)
+NEEDS = (
+    Need(WRITE, TRANSACTIONAL_ID, "transactional_id"),
+    Need(WRITE, TOPIC, "topic_data.name", ids="topic_data.topic_id"),
+)
 ADVERTISED_FROM = 0
 CANCEL_ON_DISCONNECT = True
 

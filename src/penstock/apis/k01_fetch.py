@@ -8,7 +8,9 @@ response; topic ids since v13; leader hints (KIP-951). A request with a replica 
 from penstock.apis.broker_callers import is_broker
 from penstock.apis.context import Call
 from penstock.apis.leader_hints import Hint, endpoints, hint
+from penstock.apis.needs import Need
 from penstock.apis.reply import Reply
+from penstock.apis.rights import READ, TOPIC
 from penstock.base.errors import ErrorCode
 from penstock.core.fetch_sessions import Answer, Fetch, FetchTarget, PartitionKey
 from penstock.services.fetching.consumer_fetches import ConsumerFetch, ConsumerOptions
@@ -27,6 +29,7 @@ from penstock.wire.messages.fetch import (
 
 REQUEST = FetchRequest
 VERSIONS = (4, 18)
+NEEDS = (Need(READ, TOPIC, "topics.topic", ids="topics.topic_id"),)
 CANCEL_ON_DISCONNECT = True
 
 FOLLOWERS_SERVE_SINCE = 11  # consumers know of other replicas than the leader

@@ -8,6 +8,8 @@ Leaves out tiered storage: there is none, so the latest tiered offset is unknown
 
 from penstock.apis.broker_callers import is_broker
 from penstock.apis.context import Call
+from penstock.apis.needs import Need
+from penstock.apis.rights import DESCRIBE, TOPIC
 from penstock.base.errors import ErrorCode
 from penstock.services.replicas.leader import LeaderRole
 from penstock.services.replicas.replica import NOT_FOUND, TimestampedOffset
@@ -21,6 +23,7 @@ from penstock.wire.messages.list_offsets import (
 
 REQUEST = ListOffsetsRequest
 VERSIONS = (1, 11)
+NEEDS = (Need(DESCRIBE, TOPIC, "topics.name"),)
 
 LATEST = -1
 EARLIEST = -2

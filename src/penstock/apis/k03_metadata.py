@@ -1,7 +1,9 @@
 """Metadata (key 3), v0-v13: brokers, and topics by name or id; creates topics if auto.create.topics.enable allows."""
 
 from penstock.apis.context import Call
+from penstock.apis.needs import ListedOnly, Need
 from penstock.apis.reply import Reply
+from penstock.apis.rights import DESCRIBE, TOPIC
 from penstock.base.broker_settings import AUTO_CREATE_TOPICS_ENABLE
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.base.ids import ZERO_ID, TopicId, topic_name_problem
@@ -19,6 +21,10 @@ from penstock.wire.messages.metadata import (
 
 REQUEST = MetadataRequest
 VERSIONS = (0, 13)
+NEEDS = (
+    Need(DESCRIBE, TOPIC, "topics.name", ids="topics.topic_id"),
+    ListedOnly(DESCRIBE, TOPIC),
+)
 
 TOPIC_IDS_SINCE = 12  # version 10 and 11 carry the field, but ids were only looked up later
 NULL_MEANS_ALL_SINCE = 1

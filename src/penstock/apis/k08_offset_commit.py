@@ -11,7 +11,9 @@ from typing import NamedTuple
 
 from penstock.apis.context import Call
 from penstock.apis.group_requests import code_of
+from penstock.apis.needs import Need
 from penstock.apis.reply import Reply
+from penstock.apis.rights import GROUP, READ, TOPIC
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.cluster.metadata import Topic
 from penstock.core.groups.requests import OffsetCommit, OffsetToCommit
@@ -25,6 +27,10 @@ from penstock.wire.messages.offset_commit import (
 
 REQUEST = OffsetCommitRequest
 VERSIONS = (2, 10)
+NEEDS = (
+    Need(READ, GROUP, "group_id"),
+    Need(READ, TOPIC, "topics.name", ids="topics.topic_id"),
+)
 
 TOPIC_IDS_SINCE = 10
 

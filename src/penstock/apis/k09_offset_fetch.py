@@ -9,6 +9,8 @@ from itertools import groupby
 
 from penstock.apis.context import Call
 from penstock.apis.group_requests import code_of
+from penstock.apis.needs import Need
+from penstock.apis.rights import DESCRIBE, GROUP, TOPIC
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.core.groups.requests import NO_LEADER_EPOCH, NO_OFFSET, CommittedOffset, FetchOffsets
 from penstock.wire.messages.offset_fetch import (
@@ -25,6 +27,12 @@ from penstock.wire.messages.offset_fetch import (
 
 REQUEST = OffsetFetchRequest
 VERSIONS = (1, 10)
+NEEDS = (
+    Need(DESCRIBE, GROUP, "group_id"),
+    Need(DESCRIBE, GROUP, "groups.group_id"),
+    Need(DESCRIBE, TOPIC, "topics.name"),
+    Need(DESCRIBE, TOPIC, "groups.topics.name", ids="groups.topics.topic_id"),
+)
 CANCEL_ON_DISCONNECT = True
 
 GROUP_ERROR_SINCE = 2

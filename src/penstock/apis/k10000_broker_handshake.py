@@ -4,11 +4,13 @@ Any failure closes the connection: whoever cannot prove itself learns no more th
 """
 
 from penstock.apis.context import Call
+from penstock.apis.needs import Needs
 from penstock.cluster.handshake import AcceptorHandshake
 from penstock.wire.private.broker_handshake import BrokerHandshakeRequest, BrokerHandshakeResponse
 
 REQUEST = BrokerHandshakeRequest
 VERSIONS = (0, 0)
+NEEDS: Needs = ()  # the handshake proves that the caller is a broker
 
 
 def handle(call: Call, request: BrokerHandshakeRequest) -> BrokerHandshakeResponse:

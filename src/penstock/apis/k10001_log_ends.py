@@ -1,6 +1,8 @@
 """LogEnds (key 10001), v0: where the logs of this broker's replicas end, for a majority election. Private."""
 
 from penstock.apis.context import Call
+from penstock.apis.needs import Need
+from penstock.apis.rights import CLUSTER, CLUSTER_ACTION
 from penstock.base.errors import ErrorCode
 from penstock.controller.majority_elections import report_of
 from penstock.wire.private.log_ends import (
@@ -13,6 +15,7 @@ from penstock.wire.private.log_ends import (
 
 REQUEST = LogEndsRequest
 VERSIONS = (0, 0)
+NEEDS = (Need(CLUSTER_ACTION, CLUSTER),)
 BROKERS_ONLY = True
 
 

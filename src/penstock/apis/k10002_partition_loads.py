@@ -1,6 +1,8 @@
 """PartitionLoads (key 10002), v0: sizes and sent bytes of this broker's partitions, for the balancer. Private."""
 
 from penstock.apis.context import Call
+from penstock.apis.needs import Need
+from penstock.apis.rights import CLUSTER, CLUSTER_ACTION
 from penstock.wire.private.partition_loads import (
     PartitionLoad,
     PartitionLoadsRequest,
@@ -10,6 +12,7 @@ from penstock.wire.private.partition_loads import (
 
 REQUEST = PartitionLoadsRequest
 VERSIONS = (0, 0)
+NEEDS = (Need(CLUSTER_ACTION, CLUSTER),)
 BROKERS_ONLY = True
 LOW_PRIORITY = True
 

@@ -4,10 +4,13 @@ There is nothing to do here: any request completes a delayed fetch that came bef
 """
 
 from penstock.apis.context import Call
+from penstock.apis.needs import Need
+from penstock.apis.rights import CLUSTER, CLUSTER_ACTION
 from penstock.wire.private.release_fetch import ReleaseFetchRequest, ReleaseFetchResponse
 
 REQUEST = ReleaseFetchRequest
 VERSIONS = (0, 0)
+NEEDS = (Need(CLUSTER_ACTION, CLUSTER),)
 BROKERS_ONLY = True
 
 

@@ -6,6 +6,8 @@ The internal topic is created with the first request. Leaves out share groups, w
 import re
 
 from penstock.apis.context import Call
+from penstock.apis.needs import Need
+from penstock.apis.rights import DESCRIBE, GROUP, TRANSACTIONAL_ID
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.cluster.metadata import BrokerAddress
 from penstock.services.coordinators.coordinator import Coordinator
@@ -20,11 +22,18 @@ from penstock.wire.messages.find_coordinator import (
 REQUEST = FindCoordinatorRequest
 VERSIONS = (0, 6)
 
-SEVERAL_KEYS_SINCE = 4
+GROUP_KEY = 0
+TRANSACTION_KEY = 1
+SHARE_KEY = 2
 
-GROUP = 0
-TRANSACTION = 1
-SHARE = 2
+NEEDS = (
+    Need(DESCRIBE, GROUP, "key", where=("key_type", GROUP_KEY)),
+    Need(DESCRIBE, GROUP, "coordinator_keys", where=("key_type", GROUP_KEY)),
+    Need(DESCRIBE, TRANSACTIONAL_ID, "key", where=("key_type", TRANSACTION_KEY)),
+    Need(DESCRIBE, TRANSACTIONAL_ID, "coordinator_keys", where=("key_type", TRANSACTION_KEY)),
+)
+
+SEVERAL_KEYS_SINCE = 4
 
 # The key of a share group: group, topic id, partition.
 _SHARE_KEY = re.compile(r".+:[A-Za-z0-9_-]{22}:[0-9]+\Z")
@@ -56,11 +65,11 @@ async def _find(call: Call, key_type: int, key: str) -> Found:
 
 async def _address(call: Call, key_type: int, key: str) -> BrokerAddress | Refusal:
     coordinators = call.services.coordinators
-    if key_type == GROUP:
+    if key_type == GROUP_KEY:
         return await _leader(call, coordinators.groups, key)
-    if key_type == TRANSACTION:
+    if key_type == TRANSACTION_KEY:
         return await _leader(call, coordinators.transactions, key)
-    if key_type != SHARE:
+    if key_type != SHARE_KEY:
         return Refusal(ErrorCode.INVALID_REQUEST, f"key type {key_type} is not known")
     if not _SHARE_KEY.match(key):
         return Refusal(ErrorCode.INVALID_REQUEST, f"{key!r} is not group:topic-id:partition")

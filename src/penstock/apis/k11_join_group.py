@@ -2,7 +2,9 @@
 
 from penstock.apis.context import Call
 from penstock.apis.group_requests import client_of, code_of, new_uuid, when_answered
+from penstock.apis.needs import Need
 from penstock.apis.reply import Reply
+from penstock.apis.rights import GROUP, READ
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.core.groups.requests import Join, Joined, SupportedProtocol
 from penstock.schema.words import STRING_BYTES_MAX
@@ -10,6 +12,7 @@ from penstock.wire.messages.join_group import JoinGroupRequest, JoinGroupRespons
 
 REQUEST = JoinGroupRequest
 VERSIONS = (0, 9)
+NEEDS = (Need(READ, GROUP, "group_id"),)
 CANCEL_ON_DISCONNECT = True
 LOW_PRIORITY = True
 

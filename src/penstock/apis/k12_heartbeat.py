@@ -10,13 +10,16 @@ from typing import Final
 
 from penstock.apis.context import Call
 from penstock.apis.group_requests import code_of, when_answered
+from penstock.apis.needs import Need
 from penstock.apis.reply import Reply
+from penstock.apis.rights import GROUP, READ
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.core.groups.requests import Heartbeat
 from penstock.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 REQUEST = HeartbeatRequest
 VERSIONS = (0, 4)
+NEEDS = (Need(READ, GROUP, "group_id"),)
 CANCEL_ON_DISCONNECT = True
 LOW_PRIORITY = True
 

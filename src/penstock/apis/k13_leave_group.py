@@ -4,13 +4,16 @@ from collections.abc import Sequence
 
 from penstock.apis.context import Call
 from penstock.apis.group_requests import code_of, when_answered
+from penstock.apis.needs import Need
 from penstock.apis.reply import Reply
+from penstock.apis.rights import GROUP, READ
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.core.groups.requests import Leave, LeavingMember
 from penstock.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
 
 REQUEST = LeaveGroupRequest
 VERSIONS = (0, 5)
+NEEDS = (Need(READ, GROUP, "group_id"),)
 CANCEL_ON_DISCONNECT = True
 LOW_PRIORITY = True
 

@@ -2,13 +2,16 @@
 
 from penstock.apis.context import Call
 from penstock.apis.group_requests import code_of, when_answered
+from penstock.apis.needs import Need
 from penstock.apis.reply import Reply
+from penstock.apis.rights import GROUP, READ
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.core.groups.requests import Sync, Synced
 from penstock.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 REQUEST = SyncGroupRequest
 VERSIONS = (0, 5)
+NEEDS = (Need(READ, GROUP, "group_id"),)
 CANCEL_ON_DISCONNECT = True
 LOW_PRIORITY = True
 

@@ -5,6 +5,8 @@ Before version 6, an unknown group is described as dead.
 
 from penstock.apis.context import Call
 from penstock.apis.group_requests import GROUP_OPERATIONS, code_of, message_of
+from penstock.apis.needs import Need
+from penstock.apis.rights import DESCRIBE, GROUP
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.wire.messages.describe_groups import (
     DescribedGroup,
@@ -15,6 +17,7 @@ from penstock.wire.messages.describe_groups import (
 
 REQUEST = DescribeGroupsRequest
 VERSIONS = (0, 6)
+NEEDS = (Need(DESCRIBE, GROUP, "groups"),)
 CANCEL_ON_DISCONNECT = True
 LOW_PRIORITY = True
 

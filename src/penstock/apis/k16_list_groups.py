@@ -2,11 +2,14 @@
 
 from penstock.apis.context import Call
 from penstock.apis.group_requests import code_of
+from penstock.apis.needs import ListedOnly
+from penstock.apis.rights import DESCRIBE, GROUP
 from penstock.base.errors import Refusal
 from penstock.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
 REQUEST = ListGroupsRequest
 VERSIONS = (0, 5)
+NEEDS = (ListedOnly(DESCRIBE, GROUP),)
 CANCEL_ON_DISCONNECT = True
 LOW_PRIORITY = True
 

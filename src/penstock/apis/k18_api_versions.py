@@ -9,6 +9,7 @@ import re
 
 from penstock.apis.broker_callers import claims_to_be_old_broker
 from penstock.apis.context import Call
+from penstock.apis.needs import Needs
 from penstock.base.errors import ErrorCode
 from penstock.wire.apis import APIS
 from penstock.wire.messages.api_versions import (
@@ -21,6 +22,7 @@ from penstock.wire.messages.api_versions import (
 
 REQUEST = ApiVersionsRequest
 VERSIONS = (0, 4)
+NEEDS: Needs = ()  # every client may ask which versions there are
 KEY = 18
 
 SOFTWARE_NAME_SINCE = 3

@@ -3,6 +3,8 @@
 from collections import Counter
 
 from penstock.apis.context import Call
+from penstock.apis.needs import Need
+from penstock.apis.rights import CREATE, TOPIC
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.cluster.metadata import Topic
 from penstock.cluster.new_topic import TopicSpec
@@ -16,6 +18,7 @@ from penstock.wire.messages.create_topics import (
 
 REQUEST = CreateTopicsRequest
 VERSIONS = (2, 7)
+NEEDS = (Need(CREATE, TOPIC, "topics.name", or_cluster=CREATE),)
 ANSWERED_BY_CONTROLLER = CreateTopicsResponse
 
 

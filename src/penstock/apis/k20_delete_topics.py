@@ -3,6 +3,8 @@
 from collections import Counter
 
 from penstock.apis.context import Call
+from penstock.apis.needs import Need
+from penstock.apis.rights import DELETE, TOPIC
 from penstock.base.broker_settings import DELETE_TOPIC_ENABLE
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.base.ids import ZERO_ID
@@ -15,6 +17,10 @@ from penstock.wire.messages.delete_topics import (
 
 REQUEST = DeleteTopicsRequest
 VERSIONS = (1, 6)
+NEEDS = (
+    Need(DELETE, TOPIC, "topic_names"),
+    Need(DELETE, TOPIC, "topics.name", ids="topics.topic_id"),
+)
 ANSWERED_BY_CONTROLLER = DeleteTopicsResponse
 
 TOPIC_IDS_SINCE = 6

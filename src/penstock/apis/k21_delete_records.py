@@ -7,7 +7,9 @@ time or not, the leader has deleted it.
 from typing import NamedTuple
 
 from penstock.apis.context import Call
+from penstock.apis.needs import Need
 from penstock.apis.reply import Reply
+from penstock.apis.rights import DELETE, TOPIC
 from penstock.base.errors import ErrorCode
 from penstock.services.replicas.leader import NO_OFFSET
 from penstock.services.replicas.replica import Replica
@@ -21,6 +23,7 @@ from penstock.wire.messages.delete_records import (
 
 REQUEST = DeleteRecordsRequest
 VERSIONS = (0, 2)
+NEEDS = (Need(DELETE, TOPIC, "topics.name"),)
 
 
 class _Waiting(NamedTuple):

@@ -4,6 +4,8 @@ Version 6 (two-phase commit, KIP-939) only where `transaction.two.phase.commit.e
 """
 
 from penstock.apis.context import Call
+from penstock.apis.needs import Need
+from penstock.apis.rights import CLUSTER, IDEMPOTENT_WRITE, TRANSACTIONAL_ID, WRITE
 from penstock.base.coordinator_settings import TRANSACTION_TWO_PHASE_COMMIT_ENABLE
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.core.transactions.requests import InitProducer
@@ -12,6 +14,10 @@ from penstock.wire.messages.init_producer_id import InitProducerIdRequest, InitP
 
 REQUEST = InitProducerIdRequest
 VERSIONS = (0, 6)
+NEEDS = (
+    Need(WRITE, TRANSACTIONAL_ID, "transactional_id"),
+    Need(IDEMPOTENT_WRITE, CLUSTER, unless="transactional_id"),
+)
 
 TWO_PHASE_SINCE = 6
 ADVERTISED_ONLY_WITH = {TWO_PHASE_SINCE: TRANSACTION_TWO_PHASE_COMMIT_ENABLE}

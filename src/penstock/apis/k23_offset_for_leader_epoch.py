@@ -5,6 +5,8 @@ Consumers ask with replica id -1, or none (-2). A replica id is a broker's: any 
 
 from penstock.apis.broker_callers import is_broker
 from penstock.apis.context import Call
+from penstock.apis.needs import Need
+from penstock.apis.rights import CLUSTER_ACTION, DESCRIBE, TOPIC
 from penstock.base.errors import ErrorCode, UserError
 from penstock.base.ids import parse_id
 from penstock.controller.majority_elections import report_of
@@ -19,6 +21,7 @@ from penstock.wire.messages.offset_for_leader_epoch import (
 
 REQUEST = OffsetForLeaderEpochRequest
 VERSIONS = (2, 4)
+NEEDS = (Need(DESCRIBE, TOPIC, "topics.topic", or_cluster=CLUSTER_ACTION),)
 
 _CONSUMERS = (-1, -2)
 

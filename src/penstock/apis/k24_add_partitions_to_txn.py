@@ -9,7 +9,9 @@ import asyncio
 
 from penstock.apis.broker_callers import is_broker
 from penstock.apis.context import Call
+from penstock.apis.needs import Need
 from penstock.apis.reply import Reply
+from penstock.apis.rights import CLUSTER_ACTION, TOPIC, TRANSACTIONAL_ID, WRITE
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.base.ids import TopicPartition
 from penstock.core.transactions.requests import AddPartitions
@@ -26,6 +28,12 @@ from penstock.wire.messages.add_partitions_to_txn import (
 
 REQUEST = AddPartitionsToTxnRequest
 VERSIONS = (0, 5)
+NEEDS = (
+    Need(WRITE, TRANSACTIONAL_ID, "v3_and_below_transactional_id"),
+    Need(WRITE, TRANSACTIONAL_ID, "transactions.transactional_id", or_cluster=CLUSTER_ACTION),
+    Need(WRITE, TOPIC, "v3_and_below_topics.name"),
+    Need(WRITE, TOPIC, "transactions.topics.name", or_cluster=CLUSTER_ACTION),
+)
 CANCEL_ON_DISCONNECT = True
 
 FENCED_SINCE = 2  # before, PRODUCER_FENCED was not known

@@ -4,6 +4,8 @@ That is: the partition of __consumer_offsets in which the group lives takes part
 """
 
 from penstock.apis.context import Call
+from penstock.apis.needs import Need
+from penstock.apis.rights import GROUP, READ, TRANSACTIONAL_ID, WRITE
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.base.ids import CONSUMER_OFFSETS, TopicPartition
 from penstock.core.transactions.requests import AddPartitions
@@ -12,6 +14,10 @@ from penstock.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, Ad
 
 REQUEST = AddOffsetsToTxnRequest
 VERSIONS = (0, 4)
+NEEDS = (
+    Need(WRITE, TRANSACTIONAL_ID, "transactional_id"),
+    Need(READ, GROUP, "group_id"),
+)
 CANCEL_ON_DISCONNECT = True
 
 FENCED_SINCE = 2  # clients know PRODUCER_FENCED

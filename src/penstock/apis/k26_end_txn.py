@@ -9,7 +9,9 @@ from collections.abc import Awaitable
 from functools import partial
 
 from penstock.apis.context import Call
+from penstock.apis.needs import Need
 from penstock.apis.reply import Reply
+from penstock.apis.rights import TRANSACTIONAL_ID, WRITE
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.core.transactions.requests import EndTransaction
 from penstock.core.transactions.transaction import (
@@ -22,6 +24,7 @@ from penstock.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 
 REQUEST = EndTxnRequest
 VERSIONS = (0, 5)
+NEEDS = (Need(WRITE, TRANSACTIONAL_ID, "transactional_id"),)
 CANCEL_ON_DISCONNECT = True
 
 FENCED_SINCE = 2  # clients know PRODUCER_FENCED

@@ -12,7 +12,9 @@ from typing import Final
 
 from penstock.apis.broker_callers import is_broker
 from penstock.apis.context import Call
+from penstock.apis.needs import Need
 from penstock.apis.reply import Reply
+from penstock.apis.rights import ALTER, CLUSTER, CLUSTER_ACTION
 from penstock.base.broker_settings import PENSTOCK_LOOP_SLICE_MS
 from penstock.base.errors import ErrorCode
 from penstock.base.ids import TopicPartition
@@ -29,6 +31,7 @@ from penstock.world.pacing import Pacer
 
 REQUEST = WriteTxnMarkersRequest
 VERSIONS = (1, 2)
+NEEDS = (Need(CLUSTER_ACTION, CLUSTER, or_cluster=ALTER),)
 
 # Less than the other broker waits for an answer: it would take the connection for a lost one.
 _TIMEOUT_MS: Final = 15_000

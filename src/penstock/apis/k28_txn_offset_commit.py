@@ -5,6 +5,8 @@ verified that AddOffsetsToTxn did. Leaves out what a group checks of members and
 """
 
 from penstock.apis.context import Call
+from penstock.apis.needs import Need
+from penstock.apis.rights import GROUP, READ, TOPIC, TRANSACTIONAL_ID, WRITE
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.base.ids import CONSUMER_OFFSETS
 from penstock.core.coordination import BatchProducer, Decision
@@ -24,6 +26,11 @@ from penstock.wire.messages.txn_offset_commit import (
 
 REQUEST = TxnOffsetCommitRequest
 VERSIONS = (0, 5)
+NEEDS = (
+    Need(WRITE, TRANSACTIONAL_ID, "transactional_id"),
+    Need(READ, GROUP, "group_id"),
+    Need(READ, TOPIC, "topics.name"),
+)
 CANCEL_ON_DISCONNECT = True
 
 ABORTABLE_SINCE = 4  # clients know TRANSACTION_ABORTABLE

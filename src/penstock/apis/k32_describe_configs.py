@@ -1,7 +1,16 @@
 """DescribeConfigs (key 32), v1-v4: the configs of topics, brokers and groups, with their sources, synonyms and docs."""
 
-from penstock.apis.config_resources import BROKER, GROUP, TOPIC, is_this_broker, unknown_topic, unsupported
+from penstock.apis.config_resources import (
+    BROKER,
+    GROUP,
+    TOPIC,
+    config_needs,
+    is_this_broker,
+    unknown_topic,
+    unsupported,
+)
 from penstock.apis.context import Call
+from penstock.apis.rights import DESCRIBE_CONFIGS
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.services.configs import ConfigEntry
 from penstock.wire.messages.describe_configs import (
@@ -15,6 +24,7 @@ from penstock.wire.messages.describe_configs import (
 
 REQUEST = DescribeConfigsRequest
 VERSIONS = (1, 4)
+NEEDS = config_needs(DESCRIBE_CONFIGS)
 LOW_PRIORITY = True
 
 _NO_GROUP = "Group name must not be empty"

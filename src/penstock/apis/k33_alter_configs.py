@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 
-from penstock.apis.config_resources import change_configs
+from penstock.apis.config_resources import change_configs, config_needs
 from penstock.apis.context import Call
+from penstock.apis.rights import ALTER_CONFIGS
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.wire.messages.alter_configs import (
     AlterConfigsRequest,
@@ -14,6 +15,7 @@ from penstock.wire.messages.alter_configs import (
 
 REQUEST = AlterConfigsRequest
 VERSIONS = (0, 2)
+NEEDS = config_needs(ALTER_CONFIGS)
 ANSWERED_BY_CONTROLLER = AlterConfigsResponse
 
 

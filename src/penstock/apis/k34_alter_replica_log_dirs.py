@@ -1,6 +1,8 @@
 """AlterReplicaLogDirs (key 34), v1-v2: a broker has one log directory, so a replica is there already or cannot move."""
 
 from penstock.apis.context import Call
+from penstock.apis.needs import Need
+from penstock.apis.rights import ALTER, CLUSTER
 from penstock.base.errors import ErrorCode
 from penstock.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
@@ -11,6 +13,7 @@ from penstock.wire.messages.alter_replica_log_dirs import (
 
 REQUEST = AlterReplicaLogDirsRequest
 VERSIONS = (1, 2)
+NEEDS = (Need(ALTER, CLUSTER),)
 
 
 def handle(call: Call, request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:

@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 
 from penstock.apis.broker_callers import claims_to_be_old_broker
 from penstock.apis.context import Call
+from penstock.apis.needs import Need
+from penstock.apis.rights import CLUSTER, DESCRIBE
 from penstock.base.ids import TopicPartition
 from penstock.controller.unproven_peers import SENT_BYTES
 from penstock.services.replicas.replica import Replica
@@ -21,6 +23,7 @@ from penstock.wire.messages.describe_log_dirs import (
 
 REQUEST = DescribeLogDirsRequest
 VERSIONS = (1, 5)
+NEEDS = (Need(DESCRIBE, CLUSTER),)
 LOW_PRIORITY = True
 
 

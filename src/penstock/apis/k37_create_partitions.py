@@ -3,6 +3,8 @@
 from collections import Counter
 
 from penstock.apis.context import Call
+from penstock.apis.needs import Need
+from penstock.apis.rights import ALTER, TOPIC
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.wire.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -13,6 +15,7 @@ from penstock.wire.messages.create_partitions import (
 
 REQUEST = CreatePartitionsRequest
 VERSIONS = (0, 3)
+NEEDS = (Need(ALTER, TOPIC, "topics.name"),)
 ANSWERED_BY_CONTROLLER = CreatePartitionsResponse
 
 

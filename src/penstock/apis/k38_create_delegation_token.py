@@ -1,6 +1,7 @@
 """CreateDelegationToken (key 38), v1-v3: refused, as from any Kafka to clients that did not authenticate."""
 
 from penstock.apis.context import Call
+from penstock.apis.needs import Needs
 from penstock.base.errors import ErrorCode
 from penstock.wire.messages.create_delegation_token import (
     CreateDelegationTokenRequest,
@@ -9,6 +10,7 @@ from penstock.wire.messages.create_delegation_token import (
 
 REQUEST = CreateDelegationTokenRequest
 VERSIONS = (1, 3)
+NEEDS: Needs = ()  # a user makes tokens for itself
 
 REQUESTER_SINCE = 3
 NO_TIME = -1

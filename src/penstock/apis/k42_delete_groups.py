@@ -2,6 +2,8 @@
 
 from penstock.apis.context import Call
 from penstock.apis.group_requests import code_of
+from penstock.apis.needs import Need
+from penstock.apis.rights import DELETE, GROUP
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.wire.messages.delete_groups import (
     DeletableGroupResult,
@@ -11,6 +13,7 @@ from penstock.wire.messages.delete_groups import (
 
 REQUEST = DeleteGroupsRequest
 VERSIONS = (0, 2)
+NEEDS = (Need(DELETE, GROUP, "groups_names"),)
 
 
 async def handle(call: Call, request: DeleteGroupsRequest) -> DeleteGroupsResponse:

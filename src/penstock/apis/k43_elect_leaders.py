@@ -1,6 +1,8 @@
 """ElectLeaders (key 43), v0-v2: preferred leader election, and unclean election for partitions without a leader."""
 
 from penstock.apis.context import Call
+from penstock.apis.needs import Need
+from penstock.apis.rights import ALTER, CLUSTER
 from penstock.base.errors import Refusal
 from penstock.base.ids import TopicPartition
 from penstock.wire.messages.elect_leaders import (
@@ -12,6 +14,7 @@ from penstock.wire.messages.elect_leaders import (
 
 REQUEST = ElectLeadersRequest
 VERSIONS = (0, 2)
+NEEDS = (Need(ALTER, CLUSTER),)
 ANSWERED_BY_CONTROLLER = ElectLeadersResponse
 
 UNCLEAN = 1

@@ -3,8 +3,9 @@
 from collections import Counter
 from collections.abc import Mapping
 
-from penstock.apis.config_resources import BROKER, GROUP, TOPIC, change_configs
+from penstock.apis.config_resources import BROKER, GROUP, TOPIC, change_configs, config_needs
 from penstock.apis.context import Call
+from penstock.apis.rights import ALTER_CONFIGS
 from penstock.base.broker_settings import BROKER_SETTINGS
 from penstock.base.errors import ErrorCode, Refusal, SettingError
 from penstock.base.group_settings import GROUP_SETTINGS
@@ -20,6 +21,7 @@ from penstock.wire.messages.incremental_alter_configs import (
 
 REQUEST = IncrementalAlterConfigsRequest
 VERSIONS = (0, 1)
+NEEDS = config_needs(ALTER_CONFIGS)
 ANSWERED_BY_CONTROLLER = IncrementalAlterConfigsResponse
 
 _CATALOGUES = {TOPIC: TOPIC_SETTINGS, BROKER: BROKER_SETTINGS, GROUP: GROUP_SETTINGS}

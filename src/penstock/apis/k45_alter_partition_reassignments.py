@@ -1,6 +1,8 @@
 """AlterPartitionReassignments (key 45), v0-v1: begins or cancels reassignments of partitions."""
 
 from penstock.apis.context import Call
+from penstock.apis.needs import Need
+from penstock.apis.rights import ALTER, CLUSTER
 from penstock.base.errors import Refusal
 from penstock.base.ids import TopicPartition
 from penstock.controller.rules.admin_requests import RequestedReplicas
@@ -13,6 +15,7 @@ from penstock.wire.messages.alter_partition_reassignments import (
 
 REQUEST = AlterPartitionReassignmentsRequest
 VERSIONS = (0, 1)
+NEEDS = (Need(ALTER, CLUSTER),)
 ANSWERED_BY_CONTROLLER = AlterPartitionReassignmentsResponse
 
 

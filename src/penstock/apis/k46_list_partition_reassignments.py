@@ -1,6 +1,8 @@
 """ListPartitionReassignments (key 46), v0: the reassignments in progress."""
 
 from penstock.apis.context import Call
+from penstock.apis.needs import Need
+from penstock.apis.rights import CLUSTER, DESCRIBE
 from penstock.controller.controller import NOT_CONTROLLER
 from penstock.controller.rules.admin_requests import ongoing_reassignments
 from penstock.wire.messages.list_partition_reassignments import (
@@ -12,6 +14,7 @@ from penstock.wire.messages.list_partition_reassignments import (
 
 REQUEST = ListPartitionReassignmentsRequest
 VERSIONS = (0, 0)
+NEEDS = (Need(DESCRIBE, CLUSTER),)
 ANSWERED_BY_CONTROLLER = ListPartitionReassignmentsResponse
 
 

@@ -2,6 +2,8 @@
 
 from penstock.apis.context import Call
 from penstock.apis.group_requests import code_of
+from penstock.apis.needs import Need
+from penstock.apis.rights import DELETE, GROUP, READ, TOPIC
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.core.groups.requests import DeleteOffsets
 from penstock.wire.messages.offset_delete import (
@@ -13,6 +15,10 @@ from penstock.wire.messages.offset_delete import (
 
 REQUEST = OffsetDeleteRequest
 VERSIONS = (0, 0)
+NEEDS = (
+    Need(DELETE, GROUP, "group_id"),
+    Need(READ, TOPIC, "topics.name"),
+)
 
 
 async def handle(call: Call, request: OffsetDeleteRequest) -> OffsetDeleteResponse:

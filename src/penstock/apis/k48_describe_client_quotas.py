@@ -1,6 +1,8 @@
 """DescribeClientQuotas (key 48), v0-v1: an empty list, since there are no quotas; an invalid filter is rejected."""
 
 from penstock.apis.context import Call
+from penstock.apis.needs import Need
+from penstock.apis.rights import CLUSTER, DESCRIBE_CONFIGS
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.wire.messages.describe_client_quotas import (
     ComponentData,
@@ -10,6 +12,7 @@ from penstock.wire.messages.describe_client_quotas import (
 
 REQUEST = DescribeClientQuotasRequest
 VERSIONS = (0, 1)
+NEEDS = (Need(DESCRIBE_CONFIGS, CLUSTER),)
 
 EXACT, DEFAULT, ANY = range(3)
 ENTITY_TYPES = {"user", "client-id", "ip"}

@@ -3,6 +3,8 @@
 from collections import Counter
 
 from penstock.apis.context import Call
+from penstock.apis.needs import Need
+from penstock.apis.rights import CLUSTER, DESCRIBE
 from penstock.base.errors import ErrorCode
 from penstock.wire.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
@@ -12,6 +14,7 @@ from penstock.wire.messages.describe_user_scram_credentials import (
 
 REQUEST = DescribeUserScramCredentialsRequest
 VERSIONS = (0, 0)
+NEEDS = (Need(DESCRIBE, CLUSTER),)
 
 
 def handle(_call: Call, request: DescribeUserScramCredentialsRequest) -> DescribeUserScramCredentialsResponse:

@@ -1,6 +1,8 @@
 """AlterUserScramCredentials (key 51), v0: refused with the reason, since no listener asks for credentials."""
 
 from penstock.apis.context import Call
+from penstock.apis.needs import Need
+from penstock.apis.rights import ALTER, CLUSTER
 from penstock.base.errors import ErrorCode
 from penstock.wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
@@ -10,6 +12,7 @@ from penstock.wire.messages.alter_user_scram_credentials import (
 
 REQUEST = AlterUserScramCredentialsRequest
 VERSIONS = (0, 0)
+NEEDS = (Need(ALTER, CLUSTER),)
 
 
 def handle(_call: Call, request: AlterUserScramCredentialsRequest) -> AlterUserScramCredentialsResponse:

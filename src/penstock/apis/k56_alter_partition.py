@@ -1,6 +1,8 @@
 """AlterPartition (key 56), v2-v3: a leader asks the controller for another ISR. Between brokers only."""
 
 from penstock.apis.context import Call
+from penstock.apis.needs import Need
+from penstock.apis.rights import CLUSTER, CLUSTER_ACTION
 from penstock.base.errors import Refusal
 from penstock.base.ids import TopicIdPartition
 from penstock.core.isr_proposals import UNKNOWN_EPOCH, Proposal, Verdict
@@ -14,6 +16,7 @@ from penstock.wire.messages.alter_partition import (
 
 REQUEST = AlterPartitionRequest
 VERSIONS = (2, 3)
+NEEDS = (Need(CLUSTER_ACTION, CLUSTER),)
 BROKERS_ONLY = True
 
 

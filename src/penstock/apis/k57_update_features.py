@@ -7,7 +7,9 @@ answers for all features together.
 
 from penstock.apis.context import Call
 from penstock.apis.forwarding import forwarding
+from penstock.apis.needs import Need
 from penstock.apis.reply import Reply
+from penstock.apis.rights import ALTER, CLUSTER
 from penstock.base.errors import Refusal
 from penstock.cluster.features import FeatureUpdate, UpgradeType
 from penstock.wire.messages.update_features import (
@@ -19,6 +21,7 @@ from penstock.wire.messages.update_features import (
 
 REQUEST = UpdateFeaturesRequest
 VERSIONS = (0, 2)
+NEEDS = (Need(ALTER, CLUSTER),)
 
 TYPES_SINCE = 1
 ONE_ANSWER_SINCE = 2

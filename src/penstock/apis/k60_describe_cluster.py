@@ -1,6 +1,7 @@
 """DescribeCluster (key 60), v0-v2: the cluster's id, controller and brokers."""
 
 from penstock.apis.context import Call
+from penstock.apis.needs import Needs
 from penstock.base.errors import ErrorCode
 from penstock.services.operations import CLUSTER_OPERATIONS
 from penstock.wire.messages.describe_cluster import (
@@ -11,6 +12,7 @@ from penstock.wire.messages.describe_cluster import (
 
 REQUEST = DescribeClusterRequest
 VERSIONS = (0, 2)
+NEEDS: Needs = ()  # every client learns the addresses of the brokers, as in Kafka
 LOW_PRIORITY = True
 
 BROKERS = 1

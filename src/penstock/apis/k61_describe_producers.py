@@ -1,6 +1,8 @@
 """DescribeProducers (key 61), v0: the active producers of partitions, and their open transactions."""
 
 from penstock.apis.context import Call
+from penstock.apis.needs import Need
+from penstock.apis.rights import READ, TOPIC
 from penstock.base.errors import ErrorCode
 from penstock.wire.messages.describe_producers import (
     DescribeProducersRequest,
@@ -12,6 +14,7 @@ from penstock.wire.messages.describe_producers import (
 
 REQUEST = DescribeProducersRequest
 VERSIONS = (0, 0)
+NEEDS = (Need(READ, TOPIC, "topics.name"),)
 LOW_PRIORITY = True
 
 

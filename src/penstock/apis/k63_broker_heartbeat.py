@@ -4,11 +4,14 @@ Who is alive, ZooKeeper knows; so this is asked once, at a planned stop, and not
 """
 
 from penstock.apis.context import Call
+from penstock.apis.needs import Need
+from penstock.apis.rights import CLUSTER, CLUSTER_ACTION
 from penstock.base.errors import ErrorCode
 from penstock.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 
 REQUEST = BrokerHeartbeatRequest
 VERSIONS = (0, 1)
+NEEDS = (Need(CLUSTER_ACTION, CLUSTER),)
 BROKERS_ONLY = True
 
 

@@ -1,6 +1,8 @@
 """DescribeTransactions (key 65), v0: the state of transactional ids, and the partitions of open transactions."""
 
 from penstock.apis.context import Call
+from penstock.apis.needs import Need
+from penstock.apis.rights import DESCRIBE, TRANSACTIONAL_ID
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.core.transactions.transaction import by_topic
 from penstock.wire.messages.describe_transactions import (
@@ -12,6 +14,7 @@ from penstock.wire.messages.describe_transactions import (
 
 REQUEST = DescribeTransactionsRequest
 VERSIONS = (0, 0)
+NEEDS = (Need(DESCRIBE, TRANSACTIONAL_ID, "transactional_ids"),)
 CANCEL_ON_DISCONNECT = True
 LOW_PRIORITY = True
 

@@ -4,6 +4,8 @@ Patterns are RE2's, for the whole of an id. Looked through in slices: there may 
 """
 
 from penstock.apis.context import Call
+from penstock.apis.needs import ListedOnly
+from penstock.apis.rights import DESCRIBE, TRANSACTIONAL_ID
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.core.groups.regex import ExpressionError, compile_expression
 from penstock.core.transactions.requests import ListFilter
@@ -15,6 +17,7 @@ from penstock.wire.messages.list_transactions import (
 
 REQUEST = ListTransactionsRequest
 VERSIONS = (0, 2)
+NEEDS = (ListedOnly(DESCRIBE, TRANSACTIONAL_ID),)
 CANCEL_ON_DISCONNECT = True
 LOW_PRIORITY = True
 

@@ -1,6 +1,8 @@
 """AllocateProducerIds (key 67), v0: a broker asks the controller for a block of producer ids. Between brokers only."""
 
 from penstock.apis.context import Call
+from penstock.apis.needs import Need
+from penstock.apis.rights import CLUSTER, CLUSTER_ACTION
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.cluster.metadata import PRODUCER_ID_BLOCK
 from penstock.wire.messages.allocate_producer_ids import (
@@ -10,6 +12,7 @@ from penstock.wire.messages.allocate_producer_ids import (
 
 REQUEST = AllocateProducerIdsRequest
 VERSIONS = (0, 0)
+NEEDS = (Need(CLUSTER_ACTION, CLUSTER),)
 BROKERS_ONLY = True
 
 

@@ -2,7 +2,9 @@
 
 from penstock.apis.context import Call
 from penstock.apis.group_requests import client_of, code_of, message_of, when_answered
+from penstock.apis.needs import Need
 from penstock.apis.reply import Reply
+from penstock.apis.rights import DESCRIBE, GROUP, READ, TOPIC
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.base.features import GROUP_VERSION
 from penstock.base.ids import TopicId, format_id
@@ -18,6 +20,10 @@ from penstock.wire.messages.consumer_group_heartbeat import (
 
 REQUEST = ConsumerGroupHeartbeatRequest
 VERSIONS = (0, 1)
+NEEDS = (
+    Need(READ, GROUP, "group_id"),
+    Need(DESCRIBE, TOPIC, "subscribed_topic_names"),
+)
 CANCEL_ON_DISCONNECT = True
 LOW_PRIORITY = True
 

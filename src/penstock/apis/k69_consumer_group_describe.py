@@ -2,6 +2,8 @@
 
 from penstock.apis.context import Call
 from penstock.apis.group_requests import GROUP_OPERATIONS, code_of, message_of
+from penstock.apis.needs import Need
+from penstock.apis.rights import DESCRIBE, GROUP
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.base.features import GROUP_VERSION
 from penstock.core.groups import partition_sets as assignments
@@ -18,6 +20,7 @@ from penstock.wire.messages.consumer_group_describe import (
 
 REQUEST = ConsumerGroupDescribeRequest
 VERSIONS = (0, 1)
+NEEDS = (Need(DESCRIBE, GROUP, "group_ids"),)
 CANCEL_ON_DISCONNECT = True
 LOW_PRIORITY = True
 

@@ -6,6 +6,8 @@ listed that have configs of their own.
 
 from penstock.apis.config_resources import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from penstock.apis.context import Call
+from penstock.apis.needs import Need
+from penstock.apis.rights import CLUSTER, DESCRIBE_CONFIGS
 from penstock.base.errors import ErrorCode
 from penstock.wire.messages.list_config_resources import (
     ConfigResource,
@@ -15,6 +17,7 @@ from penstock.wire.messages.list_config_resources import (
 
 REQUEST = ListConfigResourcesRequest
 VERSIONS = (0, 1)
+NEEDS = (Need(DESCRIBE_CONFIGS, CLUSTER),)
 LOW_PRIORITY = True
 
 _ALL = (TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP)

@@ -1,6 +1,8 @@
 """DescribeTopicPartitions (key 75), v0: partitions page by page, for clusters with very many of them."""
 
 from penstock.apis.context import Call
+from penstock.apis.needs import ListedOnly, Need
+from penstock.apis.rights import DESCRIBE, TOPIC
 from penstock.base.broker_settings import MAX_REQUEST_PARTITION_SIZE_LIMIT
 from penstock.base.errors import ErrorCode
 from penstock.base.ids import topic_name_problem
@@ -16,6 +18,10 @@ from penstock.wire.messages.describe_topic_partitions import (
 
 REQUEST = DescribeTopicPartitionsRequest
 VERSIONS = (0, 0)
+NEEDS = (
+    Need(DESCRIBE, TOPIC, "topics.name"),
+    ListedOnly(DESCRIBE, TOPIC),
+)
 LOW_PRIORITY = True
 
 

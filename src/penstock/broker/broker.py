@@ -122,7 +122,7 @@ class Broker:
         self._publisher.on_brokers.append(
             lambda: self._broker_view.brokers_changed(services.cluster.image, now=self._world.loop.time())
         )
-        apis = ApiTable(services.node.metrics)
+        apis = ApiTable(services.node.metrics, services.node.authorizer)
         services.node.api_versions.update(apis.advertised(self._static))
         services.node.broker_api_versions.update(apis.between_brokers)
         if self._member is None and not self._directory.was_closed_cleanly:

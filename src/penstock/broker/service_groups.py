@@ -21,6 +21,7 @@ from penstock.base.cluster_settings import LEADER_REPLICATION_THROTTLED_RATE
 from penstock.base.settings import Settings
 from penstock.cluster.metadata import MetadataImage
 from penstock.controller.controller import Controller
+from penstock.core.access import AllowAll
 from penstock.core.fetch_sessions import FetchSessions
 from penstock.services.configs import Configs
 from penstock.services.coordinators.coordinators import Coordinators
@@ -47,6 +48,7 @@ def build_node(world: World, settings: Settings, image: MetadataImage, *, log_di
         log_dir=log_dir,
         configs=Configs(settings, image, node_id=node_id),
         metrics=metrics,
+        authorizer=AllowAll(),
         bytes_out=metrics.counter("penstock_sent_bytes_total", "Bytes of answers."),
         refused_connections=metrics.counter(
             "penstock_refused_connections_total",

@@ -102,7 +102,7 @@ class Node:
             broker_registry=None,
         )
         self.services = build_services(node, logs, cluster, self._settings)
-        apis = ApiTable(node.metrics)
+        apis = ApiTable(node.metrics, node.authorizer)
         self.services.node.api_versions.update(apis.advertised(self._settings))
         self.services.node.broker_api_versions.update(apis.between_brokers)
         self.connections = Connections(self.services, apis)
