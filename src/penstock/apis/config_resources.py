@@ -1,4 +1,4 @@
-"""What the config APIs share: the kinds of resource, and finding or changing one's configs."""
+"""Helpers of the config APIs: the access rights of config resources, and changing the configs of one."""
 
 from collections.abc import Mapping
 
@@ -38,7 +38,7 @@ def config_needs(operation: AclOperation) -> tuple[Need, ...]:
 async def change_configs(
     call: Call, *, resource_type: int, name: str, change: ConfigChange, validate_only: bool
 ) -> Refusal:
-    """Replace a resource's configs by what `change` makes of them; code NONE if all is well."""
+    """Replace a resource's configs by the result of `change`; a Refusal with code NONE if that succeeded."""
     if resource_type == TOPIC:
         return await _change_topic(call, name, change, validate_only=validate_only)
     if resource_type == BROKER:

@@ -1,8 +1,14 @@
 """Heartbeat (key 12), v0-v4: extends the session of a member, and tells it whether its classic group rebalances.
 
-Kafka answers at once, so a member learns of a rebalance with its next heartbeat. Here the response is held until the
-group rebalances, for at most `penstock.group.heartbeat.wait.ms`, if the client supports that: it must send heartbeats
-beside its other work, on a connection without fetches. Its next request on that connection releases the response.
+Kafka answers at once, so a member learns of a rebalance with its next heartbeat, up to one interval (3 s) late. Here
+the response is held until the group rebalances, for at most `penstock.group.heartbeat.wait.ms`, so that the members of
+a stable group learn of a rebalance at once. The client must support that: it must send heartbeats beside its other
+work, on a connection without fetches (`CLIENTS_THAT_MAY_WAIT`, by the software name in its ApiVersions request). Its
+next request on that connection releases the response.
+
+A member that was just told of a rebalance sends its next heartbeat when that is due, so it learns of a second rebalance
+right after the first as late as in Kafka. ConsumerGroupHeartbeat is never held: while one is in flight, Java's consumer
+does not send the next one, which names the partitions it has revoked and for which other members wait.
 """
 
 import asyncio
@@ -63,7 +69,7 @@ async def _when_there_is_news(
 ) -> HeartbeatResponse:
     answer = await news
     if answer is ErrorCode.REQUEST_TIMED_OUT:
-        # Its connection is still open, which is as good as another heartbeat: its session starts again.
+        # The open connection shows that the member is alive, so its session timeout starts again.
         answer = await call.services.coordinators.groups.ask(
             heartbeat.group_id, lambda shard, now_ms: shard.heartbeat(heartbeat, now_ms)
         )

@@ -1,4 +1,4 @@
-"""A broker on the real world: a directory of this machine, its network, its clock."""
+"""Starts a broker on the real world: a directory of this machine, its network, its clock."""
 
 from penstock.base.broker_settings import (
     PENSTOCK_MEMORY_BYTES_MAX,
@@ -27,13 +27,13 @@ from penstock.world.real_limits import raise_open_files_limit
 from penstock.world.real_loop import RealLoop, check_can_listen
 from penstock.world.real_work import RealWork
 
-IN_MEMORY = "memory"  # where the data is said to be
+IN_MEMORY = "memory"  # shown instead of the path of a data directory
 
 
 async def start_broker(settings: Settings) -> Broker:
-    """A running broker that keeps its data in the directory the settings name.
+    """Start a broker with the data directory that the settings name.
 
-    What can be seen to be wrong before the directory is made is seen before.
+    Settings are checked as far as possible before the directory is created.
     """
     open_store = _zookeeper(settings)
     _check_addresses(settings)
@@ -57,11 +57,11 @@ def _check_addresses(settings: Settings) -> None:
 
 
 def _zookeeper(settings: Settings) -> OpenStore | None:
-    """How to begin a session with the cluster's ZooKeeper; None for a broker that is alone."""
+    """The function that opens a session with the cluster's ZooKeeper; None for a broker that is alone."""
     if not settings[ZOOKEEPER_CONNECT]:
         return None
     try:
-        from penstock.cluster.zookeeper import ZooKeeperStore  # kazoo takes a while to import
+        from penstock.cluster.zookeeper import ZooKeeperStore  # only if it is used: importing kazoo is slow
     except ModuleNotFoundError as error:
         raise UserError(
             f'a cluster needs {error.name}, which is not installed: `pip install "penstock-mq[cluster]"` brings it'

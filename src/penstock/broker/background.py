@@ -1,7 +1,7 @@
-"""What a broker does by itself, now and then: flush, expire, compact, write checkpoints, watch the loop's delay.
+"""The broker's periodic chores: flush, retention, compaction, checkpoints, idle connections, the loop's delay.
 
 Each chore is a coroutine that runs at its interval, one run after the other, in slices of `penstock.loop.slice.ms`.
-A chore that fails is logged and tried again at its next turn; it never ends the broker.
+A failure of a chore is logged, and the chore runs again after its interval; it never ends the broker.
 """
 
 import logging
@@ -34,11 +34,11 @@ FLUSH_CHECK_INTERVAL_MS = 100
 REMOVAL_CHECK_INTERVAL_MS = 1000
 IDLE_CHECK_INTERVAL_MS = 1000
 DELAY_CHECK_INTERVAL_MS = 100
-_AT_A_TIME = 100  # partitions
+_AT_A_TIME = 100  # partitions between two pauses
 
 
 class Chore(NamedTuple):
-    """Something to do again and again."""
+    """A coroutine to run periodically, and its interval."""
 
     name: str
     interval_ms: Callable[[], int]
@@ -104,7 +104,7 @@ class Background:
     # The chores. Public ones are also called by tests and at shutdown.
 
     async def flush_old(self) -> None:
-        """Ask for a sync of every partition whose oldest unsynced record is older than its flush.ms."""
+        """Request a sync of every partition whose oldest unsynced record is older than its flush.ms."""
         async for some in self._some_at_a_time():
             now_ms = self._loop.now_ms()
             for partition in some:
@@ -113,7 +113,7 @@ class Background:
                     self._services.logs.flusher.request(partition)
 
     async def expire_segments(self) -> None:
-        """Delete what retention wants gone, after the new starts of all those logs are written down."""
+        """Delete segments by retention, after a checkpoint of the new log start offsets of all those logs."""
         expired: list[tuple[Replica, int]] = []
         async for partition in self._paced():
             if not partition.log.failed and await self._services.node.world.work.run(
@@ -134,7 +134,7 @@ class Background:
         except OSError as error:
             if not found_no_room(error):
                 raise
-            # What would make room must not wait for room: the indexes of what goes anyway make some.
+            # Deletion frees space, so it must not fail for lack of space: the indexes of these segments free some.
             for partition, new_start in expired:
                 await self._services.node.world.work.run(
                     partial(partition.log.remove_indexes_below, new_start)
@@ -142,7 +142,7 @@ class Background:
             await partitions.checkpoints.write_start_offsets()
 
     async def remove_deleted(self) -> None:
-        """Remove the files of deleted segments and topics whose time has come."""
+        """Remove the files of deleted segments and topics whose delay (file.delete.delay.ms) has passed."""
         now_ms = self._loop.now_ms()
         async for some in self._some_at_a_time():
             for partition in some:
@@ -151,7 +151,7 @@ class Background:
         await self._services.logs.replicas.removal.remove_due()
 
     async def write_checkpoints(self) -> None:
-        """Write down up to where each log is synced, and where it starts."""
+        """Write checkpoints: the offset up to which each log is synced, and its log start offset."""
         await self._services.logs.replicas.checkpoints.write_checkpoints()
 
     async def expire_producers(self) -> None:
@@ -178,7 +178,7 @@ class Background:
             await pacer.pause()
 
     async def _some_at_a_time(self) -> AsyncIterator[list[Replica]]:
-        """For what takes less than a microsecond each: with thousands of partitions, pausing is most of the work."""
+        """For chores of less than 1 µs a partition: with thousands of partitions, pauses would be most of the work."""
         pacer = Pacer(self._loop, slice_ms=self._settings[PENSTOCK_LOOP_SLICE_MS])
         partitions = list(self._services.logs.replicas.all())
         for begin in range(0, len(partitions), _AT_A_TIME):

@@ -1,4 +1,4 @@
-"""The broker: everything below it, put together on one world."""
+"""The broker: assembles storage, services, cluster membership and listeners on one world, starts and stops them."""
 
 import asyncio
 import logging
@@ -65,10 +65,10 @@ log = logging.getLogger("penstock.broker")
 
 
 class Broker:
-    """One node. `start` returns when clients are answered, `stop` when everything is safely closed.
+    """One node. `start` returns when the broker serves clients, `stop` when all its logs are synced and closed.
 
-    `failure` is done, with the reason, once the data directory has failed: then whoever runs the broker calls `abandon`
-    and ends the process.
+    `failure` is done, with the reason, once the data directory has failed: then the code that runs the broker calls
+    `abandon` and ends the process.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Broker:
         log_dir: str,
         sessions: RenewableStore | None = None,
     ) -> None:
-        """`sessions` are those of a broker that is one of several, with the store of its world."""
+        """`sessions`: the store of `world`, if this broker is a member of a cluster; None for a broker alone."""
         self._world = world
         self._directory = directory
         self._static = settings
@@ -111,7 +111,7 @@ class Broker:
 
     @property
     def bootstrap_servers(self) -> str:
-        """Where clients connect."""
+        """The addresses of all listeners, as a client's `bootstrap.servers`."""
         return ",".join(render_address(listener.host, listener.port) for listener in self.listeners)
 
     async def start(self) -> None:
@@ -130,12 +130,13 @@ class Broker:
         await services.logs.replicas.load(
             [self._publisher.permitted(topic) for topic in services.cluster.image.topics()]
         )
-        # What a crash left unsynced is below the high watermark before anybody asks for it.
+        # Records that a crash left unsynced are synced, and below the high watermark, before the first request.
         await services.logs.flusher.settle()
         connections = Connections(services, apis)
         self._connections = connections
         if self._member is not None:
-            # As after a start: a request from before, sent to another broker since then, must not be served now.
+            # As at a restart, the connections end: a client may have sent a request that waits there to another
+            # broker since then, so it must not be served now.
             self._member.on_doubt = connections.lease_guard.doubt
         self._background = Background(services, self._directory, connections)
         try:
@@ -143,7 +144,7 @@ class Broker:
             await self._listen_http(services.node.metrics)
         except BaseException:
             self._close_servers()
-            await self._close_data()  # all of it was read: the next start need not look again
+            await self._close_data()  # all logs were recovered: the next start need not recover them again
             raise
         self._background.start()
         try:
@@ -155,7 +156,7 @@ class Broker:
         self._problem = None
 
     async def _join(self) -> None:
-        """Be known: to oneself, or to the cluster."""
+        """Register this broker: in its own image if it is alone, else in the cluster."""
         settings = self._static
         own = BrokerMetadata(
             settings[NODE_ID],
@@ -224,7 +225,7 @@ class Broker:
         return services
 
     def _build_cluster_work(self, services: Services, member: ClusterMember) -> None:
-        """What only a broker of a cluster does: replicate, balance, elect leaders by majority."""
+        """Build what only a member of a cluster runs: replication, the balancer, majority elections."""
         world, node_id, configs = self._world, services.node.node_id, services.node.configs
         image, controller = services.cluster.image, services.cluster.controller
         replicas = services.logs.replicas
@@ -248,10 +249,10 @@ class Broker:
         configs: Configs,
         credentials: PeerCredentials,
     ) -> ControllerLink:
-        """Read the metadata, and see who may change it: a broker that is alone, itself."""
+        """Load the metadata, and build the link to the controller; a broker that is alone is its own controller."""
         world, node_id = self._world, self._static[NODE_ID]
         self._peers = Peers(world, image, credentials)
-        publisher.on_brokers.append(self._peers.brokers_changed)  # before anybody asks brokers that are new
+        publisher.on_brokers.append(self._peers.brokers_changed)  # before any request to a new broker
         link = ControllerLink(image, controller, self._peers, node_id=node_id)
         if self._sessions is None:
             await load_image(world, image)
@@ -310,7 +311,7 @@ class Broker:
         self.metrics_address = render_address(host, server.port)
 
     def _what_is_wrong(self) -> str | None:
-        """Why this broker does not serve, or not all that it should."""
+        """Why this broker is not healthy; None if it is."""
         return self._problem or self.services.logs.replicas.room.problem()
 
     async def _bind(
@@ -324,10 +325,10 @@ class Broker:
         return server
 
     async def stop(self) -> None:
-        """Take no new work, answer what is under way, sync and close every log, say that the stop was clean.
+        """Accept no new requests, answer those in flight, sync and close every log, and mark the shutdown as clean.
 
-        A member of a cluster hands its leaders over first, and leaves. Where that is not done within
-        `penstock.shutdown.timeout.ms` it stops without: `has_left` tells.
+        A member of a cluster first does a controlled shutdown: it hands its leaderships over and leaves. If that takes
+        longer than `penstock.shutdown.timeout.ms`, it stops without (`broker/leaving.py`), and `has_left` is False.
         """
         self._problem = "stopping"
         leaving = self._leaving
@@ -374,12 +375,13 @@ class Broker:
 
     @property
     def has_left(self) -> bool:
-        """Whether a broker that was stopped could hand its leaders over and leave its cluster."""
+        """Whether a stopped broker has completed its controlled shutdown."""
         return self._leaving is None or not self._leaving.is_given_up
 
     async def _hand_over(self, member: ClusterMember) -> None:
-        """Let others lead. Clients learn that from an answer; one that loses its only connection instead may not look
-        for another leader for a second (librdkafka does so at the next tick of a timer).
+        """Hand all leaderships over, and then answer clients for a moment longer, so that they learn the new leaders
+        from the responses. A librdkafka client that loses its only connection may not reconnect for 1 s: it waits for
+        the next tick of a timer.
         """
         replicas = () if self._services is None else self._services.logs.replicas.all()
         has_heirs = any(each.is_leader and len(each.state.isr) > 1 for each in replicas)
@@ -388,8 +390,8 @@ class Broker:
             await self._world.loop.sleep(self._static[PENSTOCK_SHUTDOWN_NOTICE_MS] / 1000)
 
     def _fail(self, why: str) -> None:
-        """The data directory cannot be written any more. Nobody could rely on what this broker would note from now on:
-        which partitions it has, how far they are, and, if it is alone, what the metadata are.
+        """The data directory cannot be written any more, so this broker has to end: it could no longer record which
+        partitions it has, their checkpoints and, if it is alone, the metadata.
         """
         if not self.failure.done():
             self._problem = f"the data directory has failed: {why}"
@@ -403,14 +405,15 @@ class Broker:
             self.failure.set_result(why)
 
     async def abandon(self) -> None:
-        """Leave the cluster without touching the disk, which has failed: the process is to end at once."""
+        """Leave the cluster without touching the disk, which has failed: the process ends right after this."""
         self._close_servers()
         if self._connections is not None:
             self._connections.abort_all()
         if self._member is not None:
             goodbye = self._world.loop.create_task(self._say_goodbye(self._member))
             timer = self._world.loop.call_later(_GOODBYE_S, goodbye.cancel)
-            await asyncio.gather(goodbye, return_exceptions=True)  # else its session ends later
+            # If this fails, the session times out later.
+            await asyncio.gather(goodbye, return_exceptions=True)
             timer.cancel()
 
     async def _say_goodbye(self, member: ClusterMember) -> None:
@@ -418,7 +421,7 @@ class Broker:
         await self._world.store.close()
 
     async def _close_data(self) -> None:
-        await self._world.store.close()  # changes of metadata that still come are refused
+        await self._world.store.close()  # from now on changes of the metadata are refused
         if self._services is not None:
             await self._services.cluster.controller.settle()
             await self._services.logs.flusher.settle()

@@ -1,5 +1,9 @@
-"""A broker's life in a cluster: it registers, follows the metadata, stands for election, and does the controller's work
-while it is the controller. Whenever its session with the metadata store is over, it begins again with another.
+"""A broker's membership in a cluster: it registers, follows the metadata, takes part in controller elections, and
+activates its `Controller` while it is elected. When its session with the metadata store expires, it opens another one
+and registers again.
+
+A broker registers fenced, and leads no partition until the controller has unfenced it. If feature levels that this
+broker does not support were raised while it joined, it reads that and does not join.
 """
 
 import asyncio
@@ -33,13 +37,14 @@ from penstock.world.tasks import Tasks
 log = logging.getLogger("penstock.cluster")
 
 _TRY_AGAIN_S = 0.2
-_BACK_AFTER_S = 1.0  # a broker that only some can reach would come and go all the time
+# Without this pause, a broker that only some others can reach would be fenced and unfenced in a tight loop.
+_BACK_AFTER_S = 1.0
 _HAND_OVER_ATTEMPTS = 5
 _SAY_EVERY_S = 5.0
 
 
 class ClusterMember:
-    """One broker of a cluster."""
+    """This broker as a member of its cluster."""
 
     def __init__(
         self,
@@ -87,14 +92,14 @@ class ClusterMember:
         self._stopped = False
         self._returning = False
         self._is_probing = False
-        self.hears_store = True  # as far as its session tells
-        # Called when other brokers may lead in this broker's place, and again before it leads again.
+        self.hears_store = True  # the session is connected
+        # Called when other brokers may have been elected leaders of this one's partitions, and before it leads again.
         self.on_doubt: Callable[[], None] = lambda: None
         publisher.on_brokers.append(self._brokers_changed)
         publisher.on_features.append(self._features_changed)
 
     async def join(self, broker: BrokerRegistration, *, timeout_ms: int) -> None:
-        """Become part of the cluster; returns when the controller has acted on it. UserError if it does not in time."""
+        """Register; returns when the controller has unfenced this broker. UserError if that takes too long."""
         self._broker = broker
         await self._register()
         self._store.end_patience()
@@ -140,7 +145,7 @@ class ClusterMember:
         return self._admitted is not None and self._admitted.done() and self._admitted.exception() is None
 
     async def leave(self) -> None:
-        """Before a clean stop: others lead from now on, and this broker does not come back."""
+        """Controlled shutdown: other brokers take over the leaderships, and this broker does not register again."""
         self._leaving = True
         for attempt in range(_HAND_OVER_ATTEMPTS):
             try:
@@ -173,7 +178,8 @@ class ClusterMember:
         assert self._broker is not None
         registered = await register(self._store, self._broker)
         self._credentials.epoch = registered.epoch
-        self._broker = replace(self._broker, keeps_all=True, same_process=True)  # this life knows what it has
+        # True of every later registration of this process.
+        self._broker = replace(self._broker, keeps_all=True, same_process=True)
         if self._admitted is None:
             self._publisher.leads_nothing_before(registered.epoch)
             self._admitted = self._world.loop.create_future()
@@ -266,7 +272,7 @@ class ClusterMember:
         self._failure_reports.look()
         self.broker_registry.look()
 
-    # Being the controller, or not.
+    # Controller elections.
 
     def _elected(self, elected: Elected) -> None:
         self._image.controller_id = elected.node_id
@@ -295,7 +301,7 @@ class ClusterMember:
         self._failure_reports.look()
 
     async def _hand_over(self) -> int:
-        """Ask the controller to move the leaders away; how many partitions are left."""
+        """Ask the controller for a controlled shutdown; returns how many partitions still wait for another leader."""
         if self._link.is_here or not self._link.can_ask:
             return await self.broker_registry.controlled_shutdown(self._node_id)
         return await self._link.ask_to_leave(self._epoch)

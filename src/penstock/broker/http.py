@@ -1,8 +1,8 @@
-"""`/metrics` for Prometheus and `/healthz` for whoever restarts brokers: HTTP/1.1, GET only, one answer per connection.
+"""`/metrics` for Prometheus and `/healthz` for supervisors: HTTP/1.1, GET only, one response per connection.
 
-Leaves out everything else HTTP has; the console brings a web server of its own. A connection that takes longer than
-`PATIENCE_S` is closed, and so is the oldest when there are more than `CONNECTIONS_MAX`: clients that say nothing
-keep no health check out.
+Leaves out the rest of HTTP; the console has a web server of its own. A connection that takes longer than `PATIENCE_S`
+is closed, and so is the oldest one when there are more than `CONNECTIONS_MAX`: so clients that send nothing do not
+prevent health checks.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ PATIENCE_S = 10
 
 
 class HttpConnections:
-    """Makes connections and counts them."""
+    """Creates the connections and limits their number."""
 
     def __init__(self, loop: Loop, metrics: Metrics, health: Callable[[], str | None]) -> None:
         self._loop = loop
@@ -48,7 +48,7 @@ class HttpConnections:
 
 
 class HttpConnection(asyncio.Protocol):
-    """Reads one request head, writes one answer, closes."""
+    """Reads one request head, writes one response, and closes."""
 
     def __init__(
         self, connections: HttpConnections, metrics: Metrics, health: Callable[[], str | None]
@@ -60,7 +60,7 @@ class HttpConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is none of asyncio's classes
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's transport is no subclass of asyncio's
         self._connections.admit(self._transport)
 
     def connection_lost(self, _error: Exception | None) -> None:

@@ -1,4 +1,8 @@
-"""The bound on leaving a cluster: a broker that stops does not wait for ZooKeeper longer than it was told to."""
+"""The deadline of a controlled shutdown: how long a stopping broker waits for ZooKeeper and the controller.
+
+After `penstock.shutdown.timeout.ms` the broker closes its ZooKeeper session on its own side, so that nothing waits for
+an answer any more, and then closes its logs as in any clean shutdown.
+"""
 
 import asyncio
 import logging
@@ -13,12 +17,12 @@ log = logging.getLogger("penstock.broker")
 
 
 class ShutdownDeadline:
-    """What a stopping broker still asks of ZooKeeper and of the controller, until that is given up.
+    """Runs the steps of leaving the cluster, and cancels them at the deadline.
 
-    Then its session is closed on this side: every call of the store fails, so that nothing waits for it any more. What
-    was under way there is either done or not, and the next start reads what came of it. The logs are closed as in any
-    stop, and the mark of a clean one is left: it says that the disk has all that this broker acknowledged, which does
-    not depend on ZooKeeper.
+    At the deadline it closes the ZooKeeper session on this side: every call of the store fails, so that nothing waits
+    for it. A write in flight may have been applied or not; the next start reads the outcome. The logs are closed, and
+    the shutdown is marked as clean: the mark says that the disk has all records that this broker acknowledged, which
+    does not depend on ZooKeeper.
     """
 
     def __init__(self, world: World, member: ClusterMember) -> None:
@@ -30,7 +34,7 @@ class ShutdownDeadline:
         self._closing: asyncio.Task[None] | None = None
 
     def limit(self, timeout_ms: int) -> None:
-        """Give up when so much time has passed from now."""
+        """Set the deadline to `timeout_ms` from now, in place of an earlier one."""
         self.done()
         if self.is_given_up:
             return
@@ -42,7 +46,7 @@ class ShutdownDeadline:
             self._timer = None
 
     async def run(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        """Do a part of leaving, to its end or until that is given up."""
+        """Run a step of leaving to its end, or until the deadline cancels it; nothing after the deadline."""
         if self.is_given_up:
             coroutine.close()
             return

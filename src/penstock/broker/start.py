@@ -1,4 +1,4 @@
-"""A broker on any world: what the world is made of comes from outside, the order of the start is here."""
+"""Starts a broker on any world: the caller provides the parts of the world, this module the order of the start."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -24,15 +24,15 @@ from penstock.storage.meta_properties import META_PROPERTIES
 from penstock.storage.ownership import METADATA, partitions_with_segments
 from penstock.world import Disk, Entropy, Loop, Store, Work, World
 
-# Begins a session with the store of a cluster.
+# Opens a session with the store of a cluster.
 OpenStore: TypeAlias = Callable[[Loop, Work], Awaitable[Store]]
 
 
 @dataclass(frozen=True)
 class WorldParts:
-    """What a world consists of, without the store, which can live on the disk.
+    """The parts of a world without the store, which may be on the disk.
 
-    `make_work` is called when the data directory is the broker's own: before that there is nothing to work on.
+    `make_work` is called once the data directory is locked for this broker: before that there is no work.
     """
 
     loop: Loop
@@ -44,8 +44,8 @@ class WorldParts:
 async def start_on(
     parts: WorldParts, settings: Settings, *, log_dir: str, open_store: OpenStore | None = None
 ) -> Broker:
-    """A running broker. With `open_store`, which begins a session with a store that brokers share, it is one of a
-    cluster; without, it keeps its metadata on its disk.
+    """Start a broker. With `open_store`, which opens a session with a store that brokers share, it is a member of a
+    cluster; without, it is alone and keeps its metadata in an embedded store on its disk.
     """
     if open_store is None:
         return await _start_alone(parts, settings, log_dir)
@@ -104,14 +104,14 @@ async def _start_member(
 async def _directory_of_cluster(
     parts: WorldParts, settings: Settings, log_dir: str, store: Store
 ) -> DataDirectory:
-    """The data directory, which is of the cluster whose metadata the store has."""
+    """Open the data directory as one of the cluster whose metadata the store holds."""
     cluster_id = await cluster_id_of(store)
     if cluster_id is None and not parts.disk.exists(META_PROPERTIES):
         supported = lowered(settings[PENSTOCK_FEATURE_LEVELS_MAX])
         cluster_id = await claim(store, format_id(parts.entropy.random_bytes(16)), supported)
     directory = _open_directory(parts, settings, log_dir, cluster_id, in_cluster=True)
     if cluster_id is None and partitions_with_segments(directory.disk):
-        # Metadata without topics know none of what the directory holds.
+        # Metadata without topics have none of the partitions in the directory.
         found = directory.meta.cluster_id
         directory.leave_as_found()
         directory.close({})

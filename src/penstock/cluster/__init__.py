@@ -1,1 +1,1 @@
-"""What brokers agree on: the metadata, the store that keeps it, and the controller that alone changes it."""
+"""The cluster's metadata, the stores that hold it, and how brokers load it and know each other."""

@@ -1,7 +1,7 @@
-"""A change of the metadata: what the controller decided, as operations on the store and as news for the brokers.
+"""A change of the metadata that the controller decided: as operations on the store, and as a delta for the brokers.
 
-The news of a change is its *delta*, a JSON document that holds no more than what changed: of a topic of thousands of
-partitions only those with a new leader. A broker makes the change of it again, on top of what it knows.
+The *delta* of a change is a JSON document that holds only what changed: of a topic of thousands of partitions, only
+those with a new leader. A broker decodes it into a `Change` with the help of its own image.
 """
 
 import json
@@ -32,7 +32,7 @@ from penstock.world.store import Create, Delete, Operation, Set
 
 @dataclass(frozen=True)
 class Change:
-    """What is different afterwards. Topics and brokers are whole, as they are then."""
+    """What the change sets and deletes. It holds changed topics and brokers whole, in their new state."""
 
     topics: Mapping[str, Topic] = field(default_factory=dict)
     deleted: Mapping[str, Deletion] = field(default_factory=dict)  # by the names of the topics
@@ -46,7 +46,7 @@ class Change:
         return self == Change()
 
     def operations(self, image: MetadataImage) -> list[Operation]:
-        """What to do to the store, if the metadata is as `image` says."""
+        """The operations on a store that holds the metadata of `image`."""
         operations: list[Operation] = [Delete(f"{TOPICS}/{name}") for name in self.deleted]
         operations += [Create(f"{DELETIONS}/{each.node}") for each in self.deleted.values()]
         for topic in self.topics.values():
@@ -68,10 +68,10 @@ class Change:
         return operations
 
     def encode(self, image: MetadataImage) -> bytes:
-        """The delta, for brokers that know what `image` knows."""
+        """The delta, for brokers whose image is equal to `image`."""
         document: dict[str, Any] = {"version": 1}
         if self.deleted:
-            # Programs that know no records take an object for the list of its names.
+            # Versions of Penstock without deletion records iterate over this object as over a list of names.
             document["deleted"] = {name: each.node for name, each in self.deleted.items()}
         if self.topics:
             document["topics"] = [
@@ -105,7 +105,7 @@ class Change:
 
 
 def difference(before: MetadataImage, after: MetadataImage) -> Change:
-    """What makes the one image the other: for a broker that has missed news and read everything again."""
+    """The change from one image to another: for a broker that missed deltas and read the whole metadata again."""
     topics = {topic.name: topic for topic in after.topics() if before.topic(topic.name) != topic}
     gone = [topic for topic in before.topics() if after.topic_by_id(topic.topic_id) is None]
     groups = {
@@ -135,7 +135,7 @@ def difference(before: MetadataImage, after: MetadataImage) -> Change:
 
 
 def _decode_deleted(deleted: Mapping[str, str] | list[str], image: MetadataImage) -> dict[str, Deletion]:
-    """A list of names comes from a program that keeps no records."""
+    """The deletions of a delta. A list of names is from a version of Penstock without deletion records."""
     if isinstance(deleted, list):
         topics = [topic for topic in map(image.topic, deleted) if topic is not None]
         return {topic.name: Deletion(topic.topic_id, None) for topic in topics}

@@ -1,11 +1,13 @@
-"""Which topics were deleted: what lets a broker delete a partition's directory that the metadata do not know.
+"""The records of deleted topics, which allow a broker to delete the directories of their partitions.
 
-A topic that the metadata do not know may have been deleted while the broker was away. It may as well be another
-cluster's, or its metadata were lost. So a deletion is recorded by the topic's id, in the same `multi` that deletes the
-topic: a node `/deletions/NUMBER.ID`. The last `KEPT` are kept; whoever was away for longer than that keeps the
-directories of the rest, and names them when it starts.
+A topic that is missing in the metadata may have been deleted while the broker was down. It may also belong to another
+cluster, or its metadata may have been lost. So the controller records each deletion by topic id, in the same `multi`
+that deletes the topic, as a node `/deletions/NUMBER.ID`. A broker deletes a partition's directory only if its topic id
+(in `partition.metadata`) has such a record, or if the topic exists and has this partition's replicas on other brokers:
+moved replicas need no record. `services/other_directories.py` applies this when a broker starts.
 
-Replicas that were moved to other brokers need no record: the metadata of their topic say who has them.
+The last `KEPT` records are kept. A broker that was down during more deletions than that keeps the directories of the
+older ones, and names them in a warning when it starts.
 """
 
 from collections.abc import Iterable
@@ -14,12 +16,12 @@ from typing import NamedTuple
 from penstock.base.errors import UserError
 from penstock.base.ids import TopicId, format_id, parse_id
 
-KEPT = 10_000  # some 400 kB as a list of names, of the megabyte that ZooKeeper gives in an answer
+KEPT = 10_000  # some 400 kB as a list of names; a ZooKeeper response is limited to 1 MB
 TRIMMED_EVERY = 500  # deletions
 
 
 class Deletion(NamedTuple):
-    """A topic that was deleted; a number that is None says that no record of it was found."""
+    """A deleted topic; `number` is None if the deletion has no record."""
 
     topic_id: TopicId
     number: int | None
@@ -30,18 +32,18 @@ class Deletion(NamedTuple):
 
     @property
     def node(self) -> str:
-        """The record's name."""
+        """The name of the record's node."""
         assert self.number is not None
         return f"{self.number:010}.{format_id(self.topic_id)}"
 
     @property
     def is_time_to_trim(self) -> bool:
-        """Whether older records are looked through now."""
+        """Whether the controller deletes surplus records with this deletion."""
         return self.number is not None and self.number % TRIMMED_EVERY == 0
 
     @classmethod
     def of_node(cls, name: str) -> "Deletion | None":
-        """The deletion that a record is of; None for what is no record."""
+        """Parse the name of a record's node; None if it is not one."""
         number, _, topic_id = name.partition(".")
         try:
             return cls(parse_id(topic_id), int(number))
@@ -50,7 +52,7 @@ class Deletion(NamedTuple):
 
 
 class Deletions:
-    """The topics that were deleted last, by id, as a broker has heard of them."""
+    """The recorded deletions by topic id, as this broker has loaded them."""
 
     def __init__(self) -> None:
         self._numbers: dict[bytes, int] = {}  # oldest first
@@ -63,15 +65,15 @@ class Deletions:
         return len(self._numbers)
 
     def of(self, topic_id: TopicId) -> Deletion:
-        """What is known of a topic's deletion."""
+        """The deletion of a topic, with its number if it is recorded."""
         return Deletion(topic_id, self._numbers.get(topic_id))
 
     def next(self, topic_id: TopicId) -> Deletion:
-        """The record of a deletion that is about to be made."""
+        """A deletion with the next free number, for a topic that is about to be deleted."""
         return Deletion(topic_id, self._next_number)
 
     def add(self, deletions: Iterable[Deletion]) -> None:
-        """Take records that were written, or read."""
+        """Add records that were written to the store, or read from it."""
         for topic_id, number in deletions:
             if number is not None:
                 self._numbers[topic_id] = number
@@ -81,5 +83,5 @@ class Deletions:
 
 
 def surplus(nodes: Iterable[str]) -> list[str]:
-    """The records that need not be kept, of all that there are."""
+    """Of all record nodes, those to delete: all but the last `KEPT`."""
     return sorted(nodes)[:-KEPT]

@@ -1,12 +1,11 @@
-"""The metadata store of a broker that has no ensemble: a tree in memory, kept by a log and snapshots on disk.
+"""The metadata store of a broker without ZooKeeper: a tree in memory, with an append-only log and snapshots on disk.
 
-A `multi` returns when its changes are on the device. Those that arrive while a sync is under way are written
-together and share the next one. Two trees follow the same changes: the *staged* one decides, and is ahead by
-what is not yet synced; the *committed* one answers reads and fires watches, so that nobody sees what a crash
-could take back.
+A `multi` returns when its changes are synced to the device. Changes that arrive during a sync are written together and
+share the next sync. There are two trees. Operations are checked against the *staged* tree, which includes changes that
+are not yet synced. Reads and watches use the *committed* tree, so no caller sees a change that a crash could undo.
 
-The session lasts as long as the store is open: ephemeral nodes are gone when it is opened again. A failed
-sync ends it early.
+The session lasts as long as the store is open: opening it again removes the ephemeral nodes. A failed sync ends the
+session early.
 """
 
 import asyncio
@@ -25,17 +24,17 @@ from penstock.world.work import Work
 
 _log = logging.getLogger(__name__)
 
-# A log this long is replaced by a snapshot; reading it back takes some tens of milliseconds.
+# A log of this size is replaced by a snapshot; replaying it takes some tens of milliseconds.
 SNAPSHOT_AFTER_BYTES = 4 << 20
 
-# So many changes share a sync; writing and applying them holds the loop for some three milliseconds.
+# The most changes that share a sync; writing and applying them blocks the loop for some 3 ms.
 SHARED_MAX = 256
 
 Watches = dict[str, list[Callable[[], None]]]
 
 
 class _Pending(NamedTuple):
-    """A `multi` that is decided and waits for the device."""
+    """A `multi` that was checked and staged, and waits for its sync."""
 
     changes: list[Change]
     done: asyncio.Future[None]
@@ -54,13 +53,13 @@ class EmbeddedStore:
         self._committed = tree
         self._staged = tree.copy()
         self._pending: list[_Pending] = []
-        # Stands in the session's first entry: one of its own would need a sync of its own.
+        # Written in the session's first entry: an entry of its own would need one more sync.
         self._preamble: list[Change] = [NewSession()]
         self._flusher: asyncio.Task[None] | None = None
         self._snapshotter: asyncio.Task[None] | None = None
-        self._over: str | None = None  # why nothing is accepted any more
-        self._is_refusing = False  # the last change could not be written
-        self._lacks_room = False  # for a new log
+        self._over: str | None = None  # why the session is over
+        self._is_refusing = False  # the last batch could not be written
+        self._lacks_room = False  # the disk has no room for a new log
         self._node_watches: Watches = {}
         self._child_watches: Watches = {}
         self._session_callbacks: list[Callable[[SessionState], None]] = []
@@ -76,7 +75,7 @@ class EmbeddedStore:
         work: Work,
         snapshot_after_bytes: int = SNAPSHOT_AFTER_BYTES,
     ) -> "EmbeddedStore":
-        """Read the store back, or begin an empty one. Blocks: at start-up. `recovery` tells what it found."""
+        """Load the store from disk, or create an empty one. Blocks: at start-up. `recovery` says what was found."""
         tree = NodeTree()
         files = StoreFiles(disk, directory)
         try:
@@ -105,7 +104,7 @@ class EmbeddedStore:
             raise StorageError(self._over)
         changes = self._staged.perform(operations)
         done: asyncio.Future[None] = self._loop.create_future()
-        # One without changes waits too: what its checks saw may not be on the device yet.
+        # A `multi` without changes waits too: the nodes that it checked may not be synced yet.
         self._pending.append(_Pending(changes, done))
         if self._flusher is None:
             self._flusher = self._loop.create_task(self._flush(), name="metadata store flush")
@@ -116,7 +115,7 @@ class EmbeddedStore:
         self._loop.call_soon(callback, SessionState.CONNECTED if self._over is None else SessionState.EXPIRED)
 
     async def close(self) -> None:
-        """Finish what was begun, then accept no more. Fine to repeat."""
+        """Complete all pending changes, and refuse further ones. Idempotent."""
         if self._over is None:
             self._over = "the metadata store is closed"
         if self._flusher is not None:
@@ -126,7 +125,7 @@ class EmbeddedStore:
         self._files.close()
 
     async def _flush(self) -> None:
-        """Write and sync what is pending, again and again until nothing is."""
+        """Write and sync pending changes until none are left."""
         try:
             while self._pending:
                 batch, self._pending = self._pending[:SHARED_MAX], self._pending[SHARED_MAX:]
@@ -137,14 +136,14 @@ class EmbeddedStore:
             self._flusher = None
 
     async def _write(self, batch: list[_Pending]) -> bool:
-        """Get the changes of a batch onto the device; if that fails, its callers hear it."""
+        """Write and sync the changes of a batch; False if that failed, and its callers got the error."""
         changes = [change for pending in batch for change in pending.changes]
         if not changes:
             return True
         try:
             self._files.append(self._preamble + changes)
         except OSError as error:
-            # The file is as it was: forget what was staged on top of it, and go on.
+            # The file is unchanged: discard what was staged on top of it, and continue.
             if not self._is_refusing:
                 self._is_refusing = True
                 _log.warning(
@@ -172,7 +171,7 @@ class EmbeddedStore:
                 pending.done.set_result(None)
 
     def _fire(self, change: Change) -> None:
-        """Call the watches that a change is about to concern."""
+        """Fire the watches on the nodes of a change."""
         assert not isinstance(change, NewSession)
         path = change.path
         callbacks = self._node_watches.pop(path, [])
@@ -184,7 +183,7 @@ class EmbeddedStore:
             self._loop.call_soon(callback)
 
     def _refuse(self, batch: list[_Pending], reason: str) -> None:
-        """Tell everybody who is waiting that nothing was changed."""
+        """Fail all waiting calls; none of their changes was made."""
         refused = batch + self._pending
         self._pending = []
         self._staged = self._committed.copy()
@@ -193,14 +192,14 @@ class EmbeddedStore:
                 pending.done.set_exception(StorageError(reason))
 
     def _fail(self, batch: list[_Pending], reason: str) -> None:
-        """End the session: what is on the device is unknown."""
+        """End the session: it is unknown which changes are on the device."""
         self._over = reason
         self._refuse(batch, reason)
         for callback in self._session_callbacks:
             self._loop.call_soon(callback, SessionState.EXPIRED)
 
     async def _begin_snapshot_if_due(self) -> None:
-        """Start a new log when this one has grown, and save the tree it starts from beside the traffic."""
+        """Begin a new log when this one is large, and write a snapshot of the tree before it, in the background."""
         if self._snapshotter is not None or not self._files.snapshot_due(
             log_bytes_min=self._snapshot_after_bytes
         ):
@@ -218,7 +217,7 @@ class EmbeddedStore:
                 self._fail([], f"the metadata store cannot begin a new log and is closed: {error}")
             return
         self._lacks_room = False
-        # The committed tree is exactly what the logs before the new one hold: nothing was written meanwhile.
+        # The committed tree equals the content of the logs before the new one: nothing was written meanwhile.
         write = partial(
             self._files.write_snapshot,
             number,
@@ -232,6 +231,6 @@ class EmbeddedStore:
         try:
             await self._work.run(write)
         except OSError as error:
-            # Nothing is lost: the older logs are all there. The next try comes with the next full log.
+            # Nothing is lost: all older logs are still there. The next full log brings the next attempt.
             _log.warning("the metadata store could not write a snapshot: %s", error)
         self._snapshotter = None

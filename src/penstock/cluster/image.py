@@ -1,4 +1,4 @@
-"""Reading the metadata image from the store, and setting an empty store up."""
+"""Loads the metadata image from the store, and creates the first nodes of an empty store."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -36,7 +36,7 @@ _SHARED_PARENTS = (BROKERS, LIVE, DELTAS, SUSPECTS)
 
 
 async def cluster_id_of(store: Store) -> str | None:
-    """The cluster whose metadata the store has; None if it is empty."""
+    """The id of the cluster whose metadata the store holds; None if the store is empty."""
     try:
         return (await store.get(CLUSTER)).data.decode()
     except NoNodeError:
@@ -44,8 +44,8 @@ async def cluster_id_of(store: Store) -> str | None:
 
 
 async def claim(store: Store, cluster_id: str, supported: Ranges) -> str:
-    """Make an empty store that of a cluster, with all the features that its first broker supports; the id of the
-    cluster it then is of, for somebody may have been faster.
+    """Write the cluster id, and the feature levels that the first broker supports, to an empty store. Returns the
+    cluster id that the store then holds: another broker may have written one first.
     """
     if await cluster_id_of(store) is None:
         with suppress(NodeExistsError):
@@ -55,9 +55,9 @@ async def claim(store: Store, cluster_id: str, supported: Ranges) -> str:
 
 
 async def set_up(store: Store, cluster_id: str, *, shared: bool, supported: Ranges = SUPPORTED) -> None:
-    """Give a new store its first nodes; one with another cluster's metadata is refused.
+    """Create the first nodes of a new store; refuse a store that holds another cluster's metadata.
 
-    `shared`: brokers find each other in it. `supported`: by the broker that sets it up.
+    `shared`: several brokers use the store. `supported`: the feature levels that this broker supports.
     """
     found = await claim(store, cluster_id, supported)
     if found != cluster_id:
@@ -72,7 +72,7 @@ async def set_up(store: Store, cluster_id: str, *, shared: bool, supported: Rang
 
 
 async def _create(store: Store, path: str, data: bytes = b"") -> None:
-    """A node, unless it is there."""
+    """Create a node, unless it exists."""
     try:
         await store.get(path)
     except NoNodeError:
@@ -83,7 +83,7 @@ async def _create(store: Store, path: str, data: bytes = b"") -> None:
 
 
 async def load_image(world: World, image: MetadataImage) -> None:
-    """Everything the store holds, into an image that knows nothing, or less."""
+    """Load all metadata from the store into an image that is empty, or older."""
     store = world.store
     await read_features(world, image)
     await read_deletions(world, image)
@@ -96,7 +96,7 @@ async def load_image(world: World, image: MetadataImage) -> None:
 
 
 async def read_topic(world: World, image: MetadataImage, name: str) -> None:
-    """A topic as it is in the store, or its absence."""
+    """Load one topic from the store, or apply that it does not exist."""
     try:
         node = await world.store.get(f"{TOPICS}/{name}")
     except NoNodeError:
@@ -107,7 +107,7 @@ async def read_topic(world: World, image: MetadataImage, name: str) -> None:
     try:
         topic = Topic.decode(name, node.data)
     except (ValueError, KeyError, TypeError) as error:
-        # Without it the topic would seem to be gone, and its data would be deleted.
+        # Skipping the topic would make it look deleted, and the broker would delete its data.
         raise StorageError(
             f"the metadata of topic {name!r} cannot be read ({error!r}): the node {TOPICS}/{name} is damaged. Nothing "
             "was changed; put back what the node held, or delete it to delete the topic"
@@ -121,7 +121,7 @@ async def read_features(world: World, image: MetadataImage) -> None:
     try:
         node = await world.store.get(FEATURES)
     except NoNodeError:
-        return  # metadata from before there were levels
+        return  # metadata of a version without feature levels
     image.apply_features(Features.decode(node.data))
 
 
@@ -138,7 +138,7 @@ async def read_broker(world: World, image: MetadataImage, node_id: int) -> None:
 
 
 async def read_configs(world: World, image: MetadataImage) -> None:
-    """The configs of brokers and groups."""
+    """Load the configs of brokers and groups."""
     store = world.store
     for key in await store.children(BROKER_CONFIGS):
         node = await store.get(f"{BROKER_CONFIGS}/{key}")
@@ -154,7 +154,7 @@ async def read_configs(world: World, image: MetadataImage) -> None:
 
 
 async def _children(store: Store, path: str) -> Sequence[str]:
-    """What is below a path, if it is there: a store that is not shared has no brokers."""
+    """The children of a node, none if the node does not exist: a store that is not shared has no `/brokers`."""
     try:
         return await store.children(path)
     except NoNodeError:

@@ -6,19 +6,19 @@ Values are immutable; a change makes a new one. The store's nodes hold them as J
     /topics/NAME          one node per topic with all its partitions and configs
     /broker-configs/ID    dynamic configs of one broker, or of all ("default")
     /group-configs/NAME   configs of one group; the name in base64, as it may hold any character
-    /producer-ids         {"next": …}, the first producer id nobody has been given
-    /features             the finalised levels of features; not there in metadata from before there were any
-    /peer-secret          the secret by which brokers know each other (`cluster/peer_secret.py`)
-    /deletions/NUMBER.ID  an empty node for each of the topics that were deleted last (`cluster/deletions.py`)
+    /producer-ids         {"next": …}, the first producer id that is not allocated
+    /features             the finalised feature levels; missing in metadata of versions without features
+    /peer-secret          the secret by which brokers authenticate each other (`cluster/peer_secret.py`)
+    /deletions/NUMBER.ID  an empty node for each of the last deleted topics (`cluster/deletions.py`)
 
 And, in a cluster:
 
-    /controller-epoch     how often a controller was elected; its version is checked by everything a controller writes
+    /controller-epoch     the number of controller elections; every write of a controller checks this node's version
     /controller           {"node_id": …, "epoch": …}, ephemeral
-    /brokers/ID           a broker as it registered, and whether it is fenced
-    /live/ID              ephemeral, as long as the broker's session lasts
+    /brokers/ID           a broker's registration with its broker epoch, and whether it is fenced
+    /live/ID              ephemeral: exists as long as the broker's session
     /deltas/NUMBER        the last changes, numbered without gaps
-    /suspects/ID.EPOCH.BY a broker has found that nobody listens where another one should
+    /suspects/ID.EPOCH.BY broker BY was refused a connection to the address of broker ID
 """
 
 import json
@@ -58,25 +58,25 @@ NO_LEADER = -1
 class PartitionState(NamedTuple):
     """The leader, replicas and ISR. `partition_epoch` grows with every change, `leader_epoch` with every leader.
 
-    While replicas are being exchanged, `replicas` are those that are to stay, followed by those that are to go.
+    During a reassignment, `replicas` are the target replicas, followed by those that are removed at its end.
     """
 
-    leader: int  # NO_LEADER if no replica may lead now
+    leader: int  # NO_LEADER if no replica may lead
     leader_epoch: int
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
     partition_epoch: int
-    adding: tuple[int, ...] = ()  # replicas that were not there before and have not caught up yet
-    removing: tuple[int, ...] = ()  # replicas that go when those have
+    adding: tuple[int, ...] = ()  # replicas that a reassignment adds and that have not caught up yet
+    removing: tuple[int, ...] = ()  # replicas that it removes when those have caught up
     # Replicas that left the ISR when it was below min.insync.replicas, or brought it below: they have all committed
-    # records as long as it stays there. One of them is elected when no member of the ISR can be.
+    # records as long as it stays below. One of them is elected when no member of the ISR can be.
     elr: tuple[int, ...] = ()
     doubtful: tuple[
         int, ...
-    ] = ()  # where majorities count: replicas that may lack what they once acknowledged
+    ] = ()  # with penstock.ack.quorum=majority: replicas that may have lost records they acknowledged
 
     def changed(self, **fields: Any) -> "PartitionState":
-        """With other fields, under the next partition epoch."""
+        """A copy with other fields and the next partition epoch."""
         return self._replace(partition_epoch=self.partition_epoch + 1, **fields)
 
     def needed_isr(self, min_isr: int) -> int:
@@ -97,7 +97,7 @@ class PartitionState(NamedTuple):
 
     def elr_after(self, isr: tuple[int, ...], *, min_isr: int) -> tuple[int, ...]:
         """The ELR of this partition with another ISR: all replicas that were complete, if the new ISR is too small to
-        commit anything; else nobody.
+        commit anything; else none.
         """
         if len(isr) >= self.needed_isr(min_isr):
             return ()
@@ -124,7 +124,7 @@ def decode_partition(fields: Sequence[Any]) -> PartitionState:
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic as the controller wrote it."""
+    """A topic with its partitions and configs, as the controller wrote it."""
 
     name: str
     topic_id: TopicId
@@ -170,7 +170,7 @@ class Topic:
 
 
 class BrokerAddress(NamedTuple):
-    """Where the clients of one listener reach a broker."""
+    """The address of a broker's listener."""
 
     node_id: int
     host: str
@@ -183,7 +183,7 @@ class BrokerRegistration:
     """A broker as it registered: node id, rack, and its address by listener name.
 
     `epoch` is the broker epoch; it grows with every registration, and requests with an older one are stale. A fenced
-    broker is known, and neither leads nor counts as alive.
+    broker is registered, but leads no partition and does not count as alive.
     """
 
     node_id: int
@@ -203,7 +203,7 @@ class BrokerRegistration:
     same_process: bool = True  # and it is the same process, with what it has in memory
 
     def document(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """The registration as a JSON object."""
         return {
             "version": 1,
             "node_id": self.node_id,
@@ -253,7 +253,7 @@ class BrokerRegistration:
 
 
 class MetadataImage:
-    """The metadata as one broker knows them. Only `apply_*` change them."""
+    """The metadata as one broker has loaded them. Only the `apply_*` methods change them."""
 
     def __init__(self, cluster_id: str) -> None:
         self.cluster_id = cluster_id
@@ -263,7 +263,7 @@ class MetadataImage:
         self.brokers: dict[int, BrokerRegistration] = {}
         self.broker_configs: dict[str, Mapping[str, str]] = {}
         self.group_configs: dict[str, Mapping[str, str]] = {}
-        self.topics_version = 0  # grows whenever a topic comes, goes or changes
+        self.topics_version = 0  # grows whenever a topic is created, changed or deleted
         self.on_topic_deleted: list[Callable[[str], None]] = []
         self._topics: dict[str, Topic] = {}
         self._names: dict[bytes, str] = {}
@@ -316,7 +316,7 @@ class MetadataImage:
 
     @property
     def replica_count(self) -> int:
-        """The replicas of all partitions; a topic's first partition stands for all of its partitions."""
+        """The number of replicas of all partitions, counting those of a topic's first partition for each of them."""
         return sum(
             len(topic.partitions) * len(topic.partitions[0].replicas)
             for topic in self._topics.values()
@@ -324,7 +324,7 @@ class MetadataImage:
         )
 
     def apply_topic(self, topic: Topic) -> None:
-        """A topic was created or changed."""
+        """Add or replace a topic."""
         self.topics_version += 1
         self._topics[topic.name] = topic
         self._names[topic.topic_id] = topic.name
@@ -348,7 +348,7 @@ class MetadataImage:
         self.broker_configs[key] = configs
 
     def apply_group_configs(self, group_id: str, configs: Mapping[str, str]) -> None:
-        """The configs of a group were set; empty ones are removed."""
+        """Set the configs of a group, or remove them if they are empty."""
         if configs:
             self.group_configs[group_id] = configs
         else:

@@ -1,7 +1,7 @@
-"""How a broker keeps up with the metadata: it reads all of it once, and then the deltas, in the order of their numbers.
+"""Keeps a broker's metadata image up to date: loads the whole metadata once, then applies the deltas in order.
 
-There is one watch, on the list of deltas, however many topics there are. Who misses a number, because the oldest ones
-are deleted, reads everything again and applies the difference.
+There is one watch, on the list of deltas, whatever the number of topics. The controller deletes the oldest deltas, so
+a broker may miss some: it then reads the whole metadata again, and applies the difference from its image.
 """
 
 import asyncio
@@ -30,21 +30,21 @@ _TRY_AGAIN_STORING_S = 1.0
 
 
 class MetadataPublisher(Protocol):
-    """Whoever makes a change true on this broker, its image included."""
+    """Applies changes of the metadata on this broker: to its replicas, its configs and its image."""
 
     async def apply(self, change: Change) -> None:
-        """StorageError if this broker cannot do its part: it can be taken back then."""
+        """Apply a change that can still be undone; StorageError if this broker cannot apply it."""
         ...
 
     async def follow(self, change: Change) -> None:
-        """A change that others have made, or that others have heard of: what cannot be done here now is owed."""
+        """Apply a change that stands, since other brokers apply it too. What fails here now is kept for `try_again`."""
         ...
 
     @property
     def owes(self) -> bool: ...
 
     async def try_again(self) -> None:
-        """Do what is owed, if it can be done now."""
+        """Apply what failed before, as far as that is possible now."""
         ...
 
 
@@ -53,20 +53,20 @@ def delta_path(number: int) -> str:
 
 
 class MetadataLoader:
-    """The image of one broker, and how many changes it has seen."""
+    """Loads the image of one broker, and counts the deltas applied to it."""
 
     def __init__(self, world: World, image: MetadataImage, publisher: MetadataPublisher) -> None:
         self._world = world
         self._image = image
         self._publisher = publisher
-        self.turn = asyncio.Lock()  # of who makes the next change, by reading it or by deciding it
-        self.number = 0  # of the last delta that is in the image
-        self.oldest = 1  # delta that the store still has
+        self.turn = asyncio.Lock()  # held while a change is applied, whether it was read or decided here
+        self.number = 0  # of the last delta that the image includes
+        self.oldest = 1  # number of a delta that the store still has
         self._watcher = StoreWatcher(world, self._look, name="follow the metadata")
         self._debts = StoreWatcher(world, self._pay, name="apply what is owed")
 
     def follow(self) -> None:
-        """Begin to look for news, at once and whenever there are some; after a new session, call it again."""
+        """Look for deltas now and whenever the watch fires. Call it again for each new session."""
         self._watcher.ask()
 
     async def stop(self) -> None:
@@ -86,7 +86,7 @@ class MetadataLoader:
         return not self._publisher.owes
 
     async def catch_up(self, *, watch: Callable[[], None] | None = None) -> None:
-        """Apply all that there is."""
+        """Apply all deltas that the store holds."""
         async with self.turn:
             while True:
                 names = await self._world.store.children(DELTAS, watch=watch)
@@ -106,7 +106,7 @@ class MetadataLoader:
             try:
                 node = await self._world.store.get(delta_path(number))
             except NoNodeError:
-                return  # deleted since: look again
+                return  # deleted meanwhile: the next look reads all metadata again
             log.debug("applying metadata delta %d: %s", number, node.data.decode(errors="replace"))
             change = Change.decode(node.data, self._image)
             self._image.deletions.add(change.deleted.values())
@@ -122,15 +122,15 @@ class MetadataLoader:
         self.number = number
 
     async def read_first(self) -> None:
-        """Fill the image, at start-up; nobody is told."""
+        """Load the image at start-up, without calling the publisher."""
         self.number = await read_all(self._world, self._image)
 
 
 async def read_all(world: World, image: MetadataImage) -> int:
-    """Fill an empty image with what the store holds; the number of the last delta that is in it.
+    """Load all metadata into an empty image; returns the number of the last delta that it includes.
 
-    The nodes are read one by one while others change them, so what the deltas of that time name is read again, until no
-    new ones have come.
+    The controller may change nodes while they are read one by one. So everything that new deltas name is read again,
+    until there are no new deltas.
     """
     number = max(map(int, await world.store.children(DELTAS)), default=0)
     await load_image(world, image)
@@ -142,14 +142,14 @@ async def read_all(world: World, image: MetadataImage) -> int:
             try:
                 node = await world.store.get(delta_path(each))
             except NoNodeError:
-                await load_image(world, image)  # so many changes that the first are gone: all of it again
+                await load_image(world, image)  # the oldest of these deltas are deleted: read all again
             else:
                 await _read_again(world, image, json.loads(node.data))
         number = newer[-1]
 
 
 async def _read_again(world: World, image: MetadataImage, delta: dict[str, Any]) -> None:
-    """Read whatever a delta names."""
+    """Read all topics, brokers and configs again that a delta names."""
     names = [*delta.get("deleted", ()), *(topic["name"] for topic in delta.get("topics", ()))]
     if delta.get("deleted"):
         await read_deletions(world, image)

@@ -1,14 +1,14 @@
-"""A topic that is to be created: by a client, by a coordinator that needs its internal topic, or by Metadata."""
+"""The properties of a topic to create: for CreateTopics, internal topics of coordinators and auto-creation."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-DEFAULT = -1  # as the broker's settings have it
+DEFAULT = -1  # the broker's setting applies
 
 
 @dataclass(frozen=True)
 class TopicSpec:
-    """A topic to create, as a client asks for it."""
+    """A topic to create, as it was requested."""
 
     name: str
     partition_count: int = DEFAULT

@@ -1,4 +1,4 @@
-"""The embedded store's tree in memory: which changes a list of operations makes, and making them."""
+"""The embedded store's tree of nodes in memory: turns operations into changes, and applies changes."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypeAlias
@@ -22,7 +22,7 @@ ROOT = "/"
 
 
 class Put(NamedTuple):
-    """The node at `path` is there from now on, and holds this."""
+    """Create or replace the node at `path`."""
 
     path: str
     node: StoreNode
@@ -30,27 +30,25 @@ class Put(NamedTuple):
 
 
 class Remove(NamedTuple):
-    """The node at `path` is there no more."""
+    """Remove the node at `path`."""
 
     path: str
 
 
 class NewSession(NamedTuple):
-    """The store was opened: ephemeral nodes of before are gone."""
+    """Begin a session: remove the ephemeral nodes of the one before."""
 
 
 Change: TypeAlias = Put | Remove | NewSession
 
 
 class NodeTree:
-    """Paths and their nodes. The root is always there."""
+    """Nodes by path. The root always exists."""
 
     def __init__(self) -> None:
         self._nodes: dict[str, StoreNode] = {ROOT: StoreNode(b"", 0)}
-        self._ephemerals: dict[
-            str, None
-        ] = {}  # dicts where sets would do: their order is the same everywhere
-        self._names: dict[str, dict[str, None]] = {}  # parents only → names below
+        self._ephemerals: dict[str, None] = {}  # dicts instead of sets, because their order is deterministic
+        self._names: dict[str, dict[str, None]] = {}  # the names of children by their parent's path
 
     def __contains__(self, path: str) -> bool:
         return path in self._nodes
@@ -66,7 +64,7 @@ class NodeTree:
         return sorted(self._names.get(path, ()))
 
     def copy(self) -> "NodeTree":
-        """A tree that changes on its own; the nodes themselves never change and are shared."""
+        """A tree that changes independently; the immutable nodes are shared."""
         other = NodeTree()
         other._nodes = dict(self._nodes)
         other._ephemerals = dict(self._ephemerals)
@@ -74,7 +72,7 @@ class NodeTree:
         return other
 
     def nodes(self) -> dict[str, StoreNode]:
-        """A copy of all nodes by path: cheap, because what it holds is shared."""
+        """A shallow copy of all nodes by path."""
         return dict(self._nodes)
 
     def ephemerals(self) -> dict[str, None]:
@@ -82,7 +80,7 @@ class NodeTree:
         return dict(self._ephemerals)
 
     def perform(self, operations: Sequence[Operation]) -> list[Change]:
-        """Carry out all operations and return what changed; if one is refused, change nothing and raise."""
+        """Apply all operations and return the changes; if one is refused, change nothing and raise."""
         changes: list[Change] = []
         undo: list[Put | Remove] = []
         try:
@@ -98,7 +96,7 @@ class NodeTree:
         return changes
 
     def apply(self, change: Change) -> None:
-        """Make a change that was decided before."""
+        """Apply a change that `perform` returned, or that was read from the log."""
         match change:
             case Put(path, node, ephemeral):
                 if path not in self._nodes:

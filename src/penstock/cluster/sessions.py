@@ -1,9 +1,12 @@
-"""A store whose session can be begun anew: an expired one is over, and the broker goes on with the next.
+"""A store that opens the next session after one has expired, and repeats calls while the broker starts.
 
-While the broker starts, the store is patient: a call that finds the link broken, or the session over, is made again
-until it is answered or `initial.broker.registration.timeout.ms` have passed. Everything that a start writes (the
-first nodes, the broker's registration) is read again before it is decided again, so it may be written twice. From then
-on every caller hears of a broken link, for only the caller knows what that means.
+A `Store` object is one session: an expired one fails all calls for good. `RenewableStore` replaces it by a new one when
+`renew` is called, and passes all calls on to the current one.
+
+While the broker starts (`Patience`), a call that finds the connection broken or the session expired is repeated until
+it is answered or `initial.broker.registration.timeout.ms` have passed. That is safe, because everything that a start
+writes (the first nodes, the broker's registration) is read again before it is written again. Once the broker has
+registered, each caller gets the error, since only the caller knows whether its call may be repeated.
 """
 
 import logging
@@ -32,27 +35,27 @@ log = logging.getLogger("penstock.cluster")
 
 
 class StoreUnavailableError(UserError):
-    """The metadata store does not answer a broker that starts."""
+    """The metadata store did not answer while the broker started."""
 
 
 class Patience:
-    """How long a start waits for the store at `addresses`, and what it says meanwhile."""
+    """Repeats the calls of a broker that starts until the store at `addresses` answers, and logs that it waits."""
 
     def __init__(self, loop: Loop, *, addresses: str, first_ms: int, then_ms: int) -> None:
-        """`first_ms` for the first answer, `then_ms` whenever the store stops answering later."""
+        """`first_ms` limits the wait for the first answer, `then_ms` each later wait."""
         self._loop = loop
         self._addresses = addresses
         self._first_ms = first_ms
         self._then_ms = then_ms
 
     async def open(self, open_store: Callable[[], Awaitable[Store]]) -> Store:
-        """The first session."""
+        """Open the first session."""
         return await self._insist(
             open_store, self._first_ms, f"no ZooKeeper answers at {self._addresses}", self._loop.time()
         )
 
     async def call(self, call: Callable[[], Awaitable[T]], renew: Callable[[], Awaitable[None]]) -> T:
-        """The answer to a call of this session, or of the next ones."""
+        """The answer to a call, made in this session or, after an expiry, in a later one."""
 
         async def once() -> T:
             try:
@@ -93,7 +96,7 @@ class Patience:
 
 
 class RenewableStore:
-    """A `Store` that hands everything on to that of the present session."""
+    """A `Store` that passes all calls on to the store of the current session."""
 
     def __init__(
         self,
@@ -102,7 +105,7 @@ class RenewableStore:
         loop: Loop,
         patience: Patience | None = None,
     ) -> None:
-        """With `patience`, calls wait for a store that does not answer, until `end_patience`."""
+        """With `patience`, calls that are not answered are repeated, until `end_patience` is called."""
         self._store = first
         self._open_store = open_store
         self._loop = loop
@@ -111,11 +114,11 @@ class RenewableStore:
         self._closed = False
 
     def end_patience(self) -> None:
-        """The broker has registered: from now on a broken link is told to callers."""
+        """The broker has registered: from now on callers get the error of a broken connection."""
         self._patience = None
 
     async def renew(self) -> None:
-        """Begin another session, whenever that is possible."""
+        """Open a new session, repeating that until it succeeds."""
         while not self._closed:
             try:
                 await self._renew_once()

@@ -1,13 +1,13 @@
-"""The embedded store's files: numbered logs of changes, and snapshots that make older logs needless.
+"""The embedded store's files: numbered logs of changes, and snapshots that replace older logs.
 
-`N.snapshot` holds the whole tree as it was when `N.log` was begun. Opening reads the newest snapshot and all
-logs from its number on. Both are made of entries:
+`N.snapshot` holds the whole tree as it was when `N.log` was begun. Opening reads the newest snapshot and all logs from
+its number on. Both consist of entries:
 
     marker (4 bytes) · CRC-32C of the rest (4) · length of the payload (4) · sequence number (8) · payload
 
-An entry is written only after the one before it is synced, so after a crash at most the last one is broken,
-and that one was never confirmed: it is cut off. A broken entry with a good one anywhere behind it is damage
-to what was confirmed, and refused.
+An entry is written only after the one before it is synced. So after a crash at most the last entry is broken, and no
+caller was told that it was written: it is truncated. A broken entry with an intact one anywhere after it is damage to
+changes that were acknowledged, and the store refuses to open.
 """
 
 import struct
@@ -30,7 +30,7 @@ _PUT, _PUT_EPHEMERAL, _REMOVE, _NEW_SESSION = range(4)
 
 
 class StoreEntry(NamedTuple):
-    """One good entry of a file."""
+    """An intact entry of a file."""
 
     sequence: int
     changes: list[Change]
@@ -38,14 +38,14 @@ class StoreEntry(NamedTuple):
 
 
 class Recovery(NamedTuple):
-    """What opening found."""
+    """What was found when the store was opened."""
 
     entries: int
     cut_bytes: int
 
 
 class StoreFiles:
-    """The log that is being written, and the snapshots beside it."""
+    """The current log, and the snapshots."""
 
     def __init__(self, disk: Disk, directory: str) -> None:
         self._disk = disk
@@ -56,15 +56,15 @@ class StoreFiles:
         self._snapshot_size = 0
 
     def snapshot_due(self, *, log_bytes_min: int) -> bool:
-        """Whether the log has outgrown both a given size and the snapshot it would be replaced by."""
+        """Whether the log is larger than `log_bytes_min` and than the last snapshot."""
         return self._open_log.size >= max(log_bytes_min, self._snapshot_size)
 
     def recover(self, tree: NodeTree) -> Recovery:
-        """Bring the tree up to date and open the log for writing. Blocks: start-up only."""
+        """Load snapshot and logs into the tree, and open the log for writing. Blocks: start-up only."""
         self._disk.make_dir(self._directory)
         self._sync_names()
         for name in self._disk.list(self._directory):
-            if name.endswith(".tmp"):  # a snapshot that a crash cut short
+            if name.endswith(".tmp"):  # a snapshot that was not completed before a crash
                 self._disk.remove(f"{self._directory}/{name}")
         snapshots, logs = self._numbers("snapshot"), self._numbers("log")
         first = snapshots[-1] if snapshots else 1
@@ -79,12 +79,12 @@ class StoreFiles:
         if snapshots:
             self._load_snapshot(first, tree)
         recovery = self._replay(logs, tree)
-        self.sync()  # what is shown from now on must not be taken back by the next crash
+        self.sync()  # changes that are visible from now on must survive the next crash
         self._remove_older(first)
         return recovery
 
     def append(self, changes: Iterable[Change]) -> None:
-        """Write the changes as one entry; they count once `sync` has returned."""
+        """Write the changes as one entry; they are durable once `sync` has returned."""
         entry = _encode_entry(self._sequence + 1, changes)
         self._open_log.append([entry])
         self._sequence += 1
@@ -93,7 +93,7 @@ class StoreFiles:
         self._open_log.sync()
 
     def begin_next_log(self) -> tuple[int, int]:
-        """Go on in a new log; returns number and sequence for the snapshot that it starts from. Blocks."""
+        """Begin a new log; returns number and sequence number for the snapshot that precedes it. Blocks."""
         old = self._open_log
         self._begin_log(self._generation + 1)
         old.close()
@@ -102,8 +102,8 @@ class StoreFiles:
     def write_snapshot(
         self, number: int, sequence: int, *, nodes: dict[str, StoreNode], ephemerals: dict[str, None]
     ) -> None:
-        """Save the tree a log started from, and remove what that makes needless. Blocks."""
-        # Sorted, a parent comes before its children.
+        """Write a snapshot of the tree with which a log began, and remove the files before it. Blocks."""
+        # Sorting puts a parent before its children.
         puts = (Put(path, nodes[path], path in ephemerals) for path in sorted(nodes))
         content = _encode_entry(sequence, puts)
         write_file_atomically(self._disk, self._path(number, "snapshot"), content)
@@ -127,7 +127,9 @@ class StoreFiles:
         return sorted(int(parts[0]) for parts in names if parts[0].isdigit() and parts[1:] == [kind])
 
     def _sync_names(self) -> None:
-        """Also of what an earlier start made and did not live to sync: without its name a synced log is gone."""
+        """Sync the directory. A crash may have come before the last start could: without its name, a synced log is
+        lost.
+        """
         self._disk.sync_dir(self._directory.rpartition("/")[0])
         self._disk.sync_dir(self._directory)
 
@@ -200,7 +202,7 @@ def _encode_change(change: Change) -> tuple[bytes, ...]:
 
 
 def _entries(content: bytes) -> Iterator[StoreEntry]:
-    """The good entries from the start, up to the first that is not."""
+    """The intact entries from the start, up to the first broken one."""
     position = 0
     while (entry := _entry_at(content, position)) is not None:
         yield entry
@@ -240,7 +242,7 @@ def _decode_changes(payload: bytes) -> list[Change]:
 
 
 def _has_entry_behind(content: bytes, position: int) -> bool:
-    """Whether a good entry stands anywhere after a broken one."""
+    """Whether there is an intact entry anywhere after a broken one."""
     while (position := content.find(_MARKER, position + 1)) >= 0:
         if _entry_at(content, position) is not None:
             return True

@@ -1,4 +1,4 @@
-"""The session of a store that is reached over a network: what is known of it, who wants to hear, what is refused."""
+"""The session state of a store that is reached over a network: its listeners, and the errors that it causes."""
 
 from collections.abc import Callable
 
@@ -7,7 +7,7 @@ from penstock.world.store import ConnectionLossError, SessionExpiredError, Sessi
 
 
 class StoreSession:
-    """Begins suspended, is connected and suspended in turn, and stays expired."""
+    """Starts suspended, alternates between connected and suspended; once it is expired, it stays so."""
 
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
@@ -16,7 +16,7 @@ class StoreSession:
         self.state = SessionState.SUSPENDED
 
     def on_change(self, callback: Callable[[SessionState], None]) -> None:
-        """Call with the state as it is, soon, and with every other from then on."""
+        """Call `callback` soon with the current state, and then with each new state."""
         self._callbacks.append(callback)
         self._loop.call_soon(callback, self.state)
 
@@ -27,7 +27,7 @@ class StoreSession:
         self._move(SessionState.SUSPENDED)
 
     def end(self, why: str) -> None:
-        """Nothing is accepted any more; only the first reason counts."""
+        """Expire the session: further requests are refused. Only the first reason is kept."""
         self._over = self._over or why
         self._move(SessionState.EXPIRED)
 
@@ -37,7 +37,7 @@ class StoreSession:
             raise self.broken()
 
     def broken(self) -> ConnectionLossError | SessionExpiredError:
-        """What a request gets that was not answered."""
+        """The error for a request that was not answered."""
         if self.state is SessionState.EXPIRED:
             return SessionExpiredError(self._over)
         return ConnectionLossError("the link to the metadata store is broken")

@@ -1,4 +1,4 @@
-"""Looking at the store again whenever something may have changed there."""
+"""Reads the store again whenever something may have changed there."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -13,9 +13,9 @@ _TRY_AGAIN_S = 0.1
 
 
 class StoreWatcher:
-    """Looks when it is asked to, one look at a time: who asks during a look has another one made after it.
+    """Calls `look` when `ask` is called, one call at a time; an `ask` during a look causes another look after it.
 
-    `look` answers whether all is done. If not, or if the store does not answer, it is made again a little later.
+    `look` returns whether it is done. If it is not, or if the store does not answer, it is repeated a little later.
     """
 
     def __init__(self, world: World, look: Callable[[], Awaitable[bool]], *, name: str) -> None:
@@ -27,7 +27,7 @@ class StoreWatcher:
         self._stopped = False
 
     def ask(self) -> None:
-        """Something may be new: as the watch of a look, or after a new session, which has no watches."""
+        """Look again: called by the watch that a look has set, and after each new session, which has no watches."""
         self._asked = True
         if not self._stopped and not self._tasks.is_running(self._name):
             self._tasks.start(self._name, self._run())

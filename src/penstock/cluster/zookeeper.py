@@ -1,10 +1,11 @@
 """The metadata store of a cluster: an Apache ZooKeeper ensemble, reached through kazoo.
 
-kazoo talks to the ensemble on a thread of its own. Whatever it has to say (answers, watches, session events) enters
-the loop in the order in which it came in, so that a watch is heard before the answer to a later request.
+kazoo talks to the ensemble on threads of its own. All its callbacks (answers, watches, session events) enter the loop
+in one place (`_OnTheLoop`) and in the order in which they arrived, so that a watch fires before the answer to a later
+request.
 
-A session that expired is never replaced by another behind the caller's back: what was known and owned is gone
-with it, and whoever uses the store has to begin again.
+After an expiry kazoo would continue with a new session. This store does not: with the session its ephemeral nodes and
+watches are gone, so an expired store refuses all calls, and its user opens another one (`cluster/sessions.py`).
 """
 
 import asyncio
@@ -44,12 +45,12 @@ log = logging.getLogger("penstock.zookeeper")
 SESSION_TIMEOUT_MS = 18_000
 CONNECT_TIMEOUT_MS = 18_000
 
-# Clocks that are set by time servers differ by far less.
+# Clocks synchronised by NTP differ by far less.
 CLOCK_TOLERANCE_MS = 5_000
 
-# How long `close` waits for the ensemble to hear that the session is over; else it ends by itself, later.
+# How long `close` waits for the ensemble to close the session; otherwise the session times out later.
 _GOODBYE_S = 2.0
-# An ensemble that lost a server has another leader within a second: do not wait for longer than that.
+# An ensemble that lost a server elects a leader within a second: do not wait longer than that between attempts.
 _RECONNECT = {"max_tries": -1, "delay": 0.05, "backoff": 2, "max_delay": 1.0}
 
 _ERRORS: tuple[tuple[type[Exception], type[StoreError]], ...] = (
@@ -61,12 +62,12 @@ _ERRORS: tuple[tuple[type[Exception], type[StoreError]], ...] = (
     (refusals.ConnectionClosedError, SessionExpiredError),
     (refusals.ConnectionLoss, ConnectionLossError),
 )
-# What a `multi` answers for the operations that were not to blame.
+# The errors in the answer to a failed `multi` for those operations that did not cause the failure.
 _INNOCENT = (refusals.RolledBackError, refusals.RuntimeInconsistency)
 
 
 class ZooKeeperStore:
-    """A `Store` in an ensemble. Opened with `connect`; everything runs on the loop."""
+    """A `Store` in a ZooKeeper ensemble. Opened with `connect`; everything runs on the loop."""
 
     def __init__(self, client: KazooClient, *, loop: Loop, work: Work, root: str) -> None:
         self._client = client
@@ -74,8 +75,8 @@ class ZooKeeperStore:
         self._loop = loop
         self._work = work
         self._session = StoreSession(loop)
-        # Whoever holds it either gets a request in before the session is known to be over, and then it fails
-        # with the session, or sees that it is over. Else kazoo would send it in its next session.
+        # A request is sent under this lock: either before the end of the session is known, and then it fails with
+        # the session, or it sees that the session is over. Without the lock kazoo would send it in its next session.
         self._ending = client.handler.lock_object()
         self._ended = False
         self._unanswered: dict[asyncio.Future[Any], None] = {}
@@ -92,7 +93,7 @@ class ZooKeeperStore:
         session_timeout_ms: int = SESSION_TIMEOUT_MS,
         connect_timeout_ms: int = CONNECT_TIMEOUT_MS,
     ) -> "ZooKeeperStore":
-        """Begin a session with "host:port,host:port…". All paths lie below `root`, which is created."""
+        """Open a session with "host:port,host:port…". All paths are below `root`, which is created."""
         client = KazooClient(
             hosts=addresses,
             timeout=session_timeout_ms / 1000,
@@ -129,10 +130,10 @@ class ZooKeeperStore:
         self._session.on_change(callback)
 
     async def close(self) -> None:
-        """End the session, and with it its ephemeral nodes. Fine to repeat.
+        """Close the session, which deletes its ephemeral nodes. Idempotent.
 
-        Where no server answers, this returns after `_GOODBYE_S`: what was asked and not answered fails then, and the
-        ephemeral nodes stay until the session times out.
+        If no server answers, this returns after `_GOODBYE_S`: unanswered requests fail, and the ephemeral nodes stay
+        until the session times out.
         """
         await self._end("the metadata store is closed")
 
@@ -159,9 +160,9 @@ class ZooKeeperStore:
         await self._compare_clocks()
 
     async def _compare_clocks(self) -> None:
-        """Warn if this machine's clock is not ZooKeeper's, which is the one that all brokers can see.
+        """Warn if this machine's clock differs from ZooKeeper's, the one clock that all brokers can read.
 
-        ZooKeeper tells the time at which a node was written, so one is written; nobody sees it.
+        ZooKeeper reports the time at which a node was written, so this writes a node that has no other use.
         """
         path = self._full(f"/clock-{self._client.client_id[0]:x}")
         transaction = self._client.transaction()
@@ -185,11 +186,11 @@ class ZooKeeperStore:
             )
 
     def _full(self, path: str) -> str:
-        """A path as the ensemble knows it. kazoo has roots too, but makes only those directly below its own."""
+        """The full path in the ensemble. kazoo's own chroot would not create a root of several levels."""
         return self._root + path if path != "/" else self._root or "/"
 
     async def _ask(self, request: Callable[[], Any]) -> Any:
-        """Send a request and wait for its answer. Not repeated: only the caller knows whether it may be."""
+        """Send a request and await its answer. Never repeated: only the caller knows whether it may be."""
         self._session.check()
         answered: asyncio.Future[Any] = self._loop.create_future()
         with self._ending:
@@ -206,7 +207,7 @@ class ZooKeeperStore:
             self._unanswered.pop(answered, None)
 
     def _hear(self, state: str) -> None:
-        """A session event; on kazoo's thread."""
+        """Pass on a session event; called on kazoo's thread."""
         if state == KazooState.LOST:
             with self._ending:
                 self._ended = True
@@ -222,7 +223,7 @@ class ZooKeeperStore:
                 self._begin_end("the session with ZooKeeper expired")
 
     def _begin_end(self, why: str) -> asyncio.Task[None]:
-        """Stop kazoo's threads: they would go on with a session of their own."""
+        """Stop kazoo's threads, which would otherwise open a new session."""
         self._session.end(why)
         if self._closing is None:
             self._closing = self._loop.create_task(self._stop_client(), name="metadata store close")
@@ -246,7 +247,7 @@ class ZooKeeperStore:
                 log.debug("ZooKeeper's client did not stop cleanly: %r", error)
             self._client.handler.post(finish)
 
-        # A thread of its own: where no server answers, kazoo joins threads that wait for one.
+        # On a separate thread: if no server answers, kazoo joins threads that wait for one.
         self._client.handler.spawn(stop)
         timer = self._loop.call_later(_GOODBYE_S, finish)
         await stopped
@@ -257,9 +258,9 @@ class ZooKeeperStore:
 
 
 class _OnTheLoop(SequentialThreadingHandler):  # type: ignore[misc]
-    """Has kazoo call back on the loop instead of on threads made for that."""
+    """Makes kazoo call back on the loop instead of on its callback threads."""
 
-    # With a handler that is not running, kazoo would call back on its own thread.
+    # If the handler were not running, kazoo would call back on its own thread.
     running = True
 
     def __init__(self, loop: Loop) -> None:
@@ -277,16 +278,16 @@ class _OnTheLoop(SequentialThreadingHandler):  # type: ignore[misc]
         self.post(callback.func, *callback.args)
 
     def put(self, function: Callable[[], None]) -> None:
-        """As the queue of kazoo's completions."""
+        """Stands in for kazoo's queue of completions."""
         self.post(function)
 
     def post(self, function: Callable[..., None], *arguments: Any) -> None:
-        if not self._loop.is_closed():  # else there is nobody left to tell
+        if not self._loop.is_closed():  # else no callback can run any more
             self._loop.call_soon_threadsafe(function, *arguments)
 
 
 def _wrapped(watch: Callable[[], None] | None) -> Callable[[Any], None] | None:
-    """What kazoo calls for a watch. A new one each time: it keeps watches in a set, and ours may be given twice."""
+    """A new function for each watch: kazoo keeps watches in a set, and the same watch may be set twice."""
     return None if watch is None else lambda _event: watch()
 
 

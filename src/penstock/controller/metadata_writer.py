@@ -1,9 +1,13 @@
 """Writes changes of the metadata: each is one `multi`, numbered, fenced by the controller epoch, then applied here.
 
-The check of the controller epoch (`controller_fencing`) comes first and the numbered delta second. So an error says
-which of the two failed: another controller has been elected, or this very change was written before the link broke and
+The first operation of the `multi` checks the controller epoch (`controller_fencing`), so a deposed controller cannot
+write. The second creates `/deltas/NUMBER`, which holds only what changed (`cluster/changes.py`). So an error says which
+of the two failed: another controller has been elected, or this very change was written before the connection broke and
 its answer was lost. That is why a `multi` whose outcome is not known can be sent again, and has to be before anything
 else is written.
+
+A large change is written in several parts, with the brokers in the last part: if this controller dies in between, the
+next one sees that the brokers are still to be changed, and decides again.
 """
 
 from collections.abc import Iterator

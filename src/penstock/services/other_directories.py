@@ -1,8 +1,14 @@
-"""What a start finds in the data directory besides the partitions that this broker holds.
+"""The directories in the data directory that are not of partitions that this broker holds: which to delete at start.
 
-Deleted is what the metadata say is to be: partitions of topics whose deletion they record by id, and replicas of topics
-that they know and have moved to other brokers. `partition.metadata` says whose a directory is. Directories without
-segments are not looked at, whatever they are called.
+`partition.metadata` names the topic id of a directory. A broker deletes a directory only if
+
+- the deletion of that topic id is recorded in the metadata (`cluster/deletions.py`), or
+- the topic exists, and this partition of it has its replicas on other brokers.
+
+That also holds for a `…-delete` directory that a crash left behind; `partition.metadata` is the last of its files to be
+removed. All other directories stay. The broker names those with segments in a warning at start, and lists them in the
+file `unknown-partitions`, from which `penstock log describe` shows them; it ignores directories without segments. If a
+new partition needs the name of such a directory, the broker renames the directory to `…-stray`, and never removes it.
 """
 
 import logging
@@ -23,8 +29,8 @@ class Others(NamedTuple):
     """Directories with segments that are not of partitions that this broker holds."""
 
     deleted: list[TopicPartition]  # to be deleted
-    doomed: list[str]  # set aside for that in an earlier life
-    unknown: list[str]  # to be left alone
+    doomed: list[str]  # renamed to `…-delete` before this start, and still to be deleted
+    unknown: list[str]  # to be kept
 
 
 def look_at_others(
@@ -35,7 +41,7 @@ def look_at_others(
     node_id: int,
     deletions: Container[bytes],
 ) -> Others:
-    """Tell directories apart. May block."""
+    """Sort the directories with segments into those to delete and those to keep. May block."""
     by_id = {topic.topic_id: topic for topic in topics}
 
     def is_to_go(name: str, partition: TopicPartition) -> bool:
@@ -59,7 +65,7 @@ def look_at_others(
 
 
 def _is_elsewhere(topic: Topic | None, index: int, node_id: int) -> bool:
-    """Whether a topic has a partition of which this broker has no replica."""
+    """Whether the topic has this partition, with no replica of it on this broker."""
     return (
         topic is not None
         and index < len(topic.partitions)
@@ -68,7 +74,7 @@ def _is_elsewhere(topic: Topic | None, index: int, node_id: int) -> bool:
 
 
 def tell_of_unknown(directories: list[str]) -> None:
-    """Somebody may miss them, or the room that they take."""
+    """Warn of directories that are kept: their records may be needed, or the disk space that they take."""
     for name in directories[:_TOLD_MAX]:
         log.warning(
             "%s: the metadata do not know this partition; its directory stays as it is. Move it away if it is"
