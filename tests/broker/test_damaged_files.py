@@ -118,7 +118,7 @@ def find_coordinator(client: RawClient, group: str) -> int:
     return code
 
 
-def test_a_coordinator_that_is_alone_leaves_out_what_decayed_and_keeps_the_rest(
+def test_a_coordinator_without_replicas_skips_damaged_records_and_loads_the_rest(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ):
     settings = {"offsets.topic.num.partitions": 1}
@@ -141,4 +141,4 @@ def test_a_coordinator_that_is_alone_leaves_out_what_decayed_and_keeps_the_rest(
         wait_for(lambda: find_coordinator(client, "first") == 0)
         wait_for(lambda: committed(client, "first", "orders") == 7)
         assert committed(client, "third", "orders") == 7
-    assert "are damaged and left out" in caplog.text
+    assert "are damaged and skipped" in caplog.text

@@ -26,6 +26,10 @@ from tests.cli.running import Penstock
             ("txn", "abort", "--partition", "orders", "--producer-id", "1"),
             "'orders' is no partition like orders-0",
         ),
+        (
+            ("txn", "list", "--state", "Nonsense"),
+            "there is no transaction state 'Nonsense'; the states are Empty, Ongoing, ",
+        ),
         (("txn", "list", "--older-than", "soon"), "'soon' is no time like 90s, 15m or 1h"),
         (
             ("consume", "t", "-g", "g", "--to", "end"),

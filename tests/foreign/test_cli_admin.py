@@ -100,10 +100,10 @@ def test_a_record_too_large_is_said_at_once(
     assert ("max.message.bytes" if limit < size else "socket.request.max.bytes") in outcome.err
 
 
-def test_a_missing_topic_is_said_with_the_command_that_makes_it(penstock: Penstock, topic: str) -> None:
+def test_an_unknown_topic_error_names_the_command_that_creates_it(penstock: Penstock, topic: str) -> None:
     outcome = penstock("produce", topic, stdin=b"x\n")
     assert (outcome.code, outcome.out) == (1, "")
-    assert f"`penstock topic create {topic}` makes" in outcome.err
+    assert f"`penstock topic create {topic}` creates it" in outcome.err
 
 
 def test_a_topic_is_not_deleted_without_yes(penstock: Penstock, filled: str) -> None:

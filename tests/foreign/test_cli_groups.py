@@ -153,10 +153,10 @@ def test_a_group_is_moved_to_an_offset_a_time_or_by_a_distance(
     assert penstock("consume", filled, "-g", filled, "-n", 1).lines == [first]
 
 
-def test_a_group_that_does_not_exist_yet_is_given_a_place_to_begin(penstock: Penstock, filled: str) -> None:
+def test_reset_commits_offsets_for_a_group_that_does_not_exist_yet(penstock: Penstock, filled: str) -> None:
     refused = penstock("group", "reset", filled, "--to", "end", "--yes")
     assert refused.code == 1
-    assert "has committed nothing" in refused.err
+    assert "has no committed offsets" in refused.err
     assert penstock("group", "reset", filled, "--to", "8", "--topic", filled, "--yes").code == 0
     assert penstock("consume", filled, "-g", filled).lines == ["8", "9"]
 

@@ -1,8 +1,7 @@
 """`penstock group`: list, describe, reset, delete."""
 
 import time
-from argparse import ArgumentTypeError, Namespace
-from collections.abc import Sequence
+from argparse import Namespace
 
 from penstock.base.errors import ErrorCode, Refusal, UserError
 from penstock.base.ids import TopicPartition
@@ -16,6 +15,7 @@ from penstock.cli.parsing import (
     add_verb,
     add_verbs,
     finish_verb,
+    one_of,
     partition_list,
     run_verb,
 )
@@ -97,19 +97,11 @@ def add_arguments(parser: Parser) -> None:
 
 
 def _state(text: str) -> str:
-    return _one_of(text, "state", GROUP_STATES)
+    return one_of(text, "group state", GROUP_STATES)
 
 
 def _type(text: str) -> str:
-    return _one_of(text, "type", GROUP_TYPES)
-
-
-def _one_of(text: str, what: str, names: Sequence[str]) -> str:
-    """A broker answers a filter that it does not know with an empty list, so names are checked here."""
-    for name in names:
-        if name.lower() == text.lower():
-            return name
-    raise ArgumentTypeError(f"there is no group {what} {text!r}; the {what}s are {', '.join(names)}")
+    return one_of(text, "group type", GROUP_TYPES)
 
 
 def _list(arguments: Namespace) -> int:

@@ -4,7 +4,7 @@ import argparse
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
 from penstock.base.errors import UserError
@@ -137,6 +137,15 @@ def positive(text: str) -> int:
 
 def not_negative(text: str) -> int:
     return _whole_number(text, at_least=0)
+
+
+def one_of(text: str, what: str, names: Sequence[str]) -> str:
+    """`text` in the spelling of `names`; a broker answers an unknown filter with an empty list, not an error."""
+    for name in names:
+        if name.lower() == text.lower():
+            return name
+    kind = what.rpartition(" ")[2]
+    raise argparse.ArgumentTypeError(f"there is no {what} {text!r}; the {kind}s are {', '.join(names)}")
 
 
 def partition_list(text: str) -> list[int]:

@@ -14,12 +14,14 @@ from penstock.cli.parsing import (
     add_verbs,
     finish_verb,
     not_negative,
+    one_of,
     run_verb,
 )
 from penstock.cli.session import connected, find_topics, unknown
 from penstock.client.client import Client
 from penstock.client.errors import AnsweredError
 from penstock.client.transactions import (
+    TRANSACTION_STATES,
     ActiveProducer,
     TransactionDescription,
     abort_hanging,
@@ -40,7 +42,12 @@ def add_arguments(parser: Parser) -> None:
     verbs = add_verbs(parser)
     verb = add_verb(verbs, "list", "list transactional ids and their states", "[options]")
     verb.add_argument(
-        "--state", action="append", default=[], metavar="STATE", help="only ids in this state, as Ongoing"
+        "--state",
+        action="append",
+        type=_state,
+        default=[],
+        metavar="STATE",
+        help="only ids in this state, as Ongoing; may be repeated",
     )
     verb.add_argument("--open", action="store_true", help="only those that have a transaction open")
     verb.add_argument(
@@ -74,6 +81,10 @@ def add_arguments(parser: Parser) -> None:
     )
     add_yes(verb)
     finish_verb(verb, _abort)
+
+
+def _state(text: str) -> str:
+    return one_of(text, "transaction state", TRANSACTION_STATES)
 
 
 def _list(arguments: Namespace) -> int:

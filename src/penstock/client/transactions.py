@@ -32,6 +32,16 @@ from penstock.wire.messages.write_txn_markers import (
 )
 
 _FENCING_TIMEOUT_MS = 1_000
+TRANSACTION_STATES = (
+    "Empty",
+    "Ongoing",
+    "PrepareCommit",
+    "PrepareAbort",
+    "CompleteCommit",
+    "CompleteAbort",
+    "Dead",
+    "PrepareEpochFence",
+)
 
 
 class ListedTransaction(NamedTuple):

@@ -129,12 +129,12 @@ def test_people_see_a_table_and_programs_json(table: Callable[..., Outcome]) -> 
         (["orders", "--where", "total >"], 1, "the condition 'total >' cannot be read"),
         (["order"], 1, "there is no table order in"),
         ([], 2, "TABLE or --sql QUERY is required"),
-        (["orders", "--sql", "SELECT 1"], 2, "--sql says all that is wanted"),
+        (["orders", "--sql", "SELECT 1"], 2, "--sql replaces TABLE and the other options"),
         (["--sql", "DROP TABLE orders"], 2, "--sql runs queries only, and 'DROP' does not begin one"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
-def test_what_cannot_be_asked_is_said_in_one_line(
+def test_an_invalid_query_is_reported_in_one_line(
     table: Callable[..., Outcome], words: list[str], code: int, told: str
 ) -> None:
     outcome = table("query", *words)
