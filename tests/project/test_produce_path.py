@@ -6,6 +6,7 @@ NamedTuples, compiled codecs), comprehensions (a part of their function), and `p
 the broker and its disk only here.
 """
 
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +21,7 @@ from penstock.wire.messages.fetch import FetchRequest
 from penstock.wire.messages.produce import ProduceRequest
 from tests.raw_client import RawClient, batch_of, fetch_request, produce_request
 
+ROOT = Path(__file__).parents[2]
 FUNCTIONS_MAX = 25
 FILES_MAX = 10
 
@@ -97,6 +99,12 @@ def listing(calls: list[tuple[str, str]]) -> str:
     return "\n".join([f"{len(functions)} functions in {len(files)} files", *lines])
 
 
+def documented_path() -> list[str]:
+    """The functions that ARCHITECTURE.md lists, in the order of their first calls."""
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    return re.findall(r"^[a-z_0-9/]+\.py: \S+$", text, re.MULTILINE)
+
+
 def test_a_produce_request_passes_few_functions_in_few_files(
     recorder: CallRecorder, client: RawClient
 ) -> None:
@@ -108,6 +116,8 @@ def test_a_produce_request_passes_few_functions_in_few_files(
     assert functions
     assert len(functions) <= FUNCTIONS_MAX
     assert len({file for file, _ in functions}) <= FILES_MAX
+    traced = listing(recorder.calls).splitlines()[1:]
+    assert traced == documented_path(), "ARCHITECTURE.md lists other functions: copy the printed list there"
 
 
 def test_a_fetch_request_is_traced_for_comparison(recorder: CallRecorder, client: RawClient) -> None:

@@ -10,6 +10,10 @@
 
 A broker has a *supported* range of levels, the cluster has a *finalised* level. A change of formats or of requests
 between brokers needs a new level here, and takes effect only when that level is finalised.
+
+Three checks keep out a program that does not support a finalised level: the data directory records the level of
+`penstock.version`; a broker compares the finalised levels before it opens a log; and the controller does not unfence a
+broker that registered while a level was raised.
 """
 
 from collections.abc import Iterable, Mapping

@@ -3,6 +3,9 @@
 Filters on `topic`, `partition`, `offset` and the lower end of `timestamp` make ranges smaller. Spark still applies
 every filter to the rows, so a range may stay larger than need be, and never smaller: records are in the order of their
 offsets, not of their timestamps, so an upper end of `timestamp` cuts nothing off.
+
+Off unless the user turns it on: Spark 4.3 uses the ranges that one query's filters left for every query of the same
+DataFrame.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""What an acknowledgement promises: which crashes the records survive (as in ARCHITECTURE.md, "Durability").
+"""What an acknowledgement promises: which crashes the records survive (the same table as in ARCHITECTURE.md).
 
     acks=0                                nothing
     acks=1, all                           the page cache has them: survive a crash of the process
