@@ -24,7 +24,7 @@ def metric(port: int, name: str) -> float:
 
 
 def said_about_room(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [record.getMessage() for record in caplog.records if record.name == "penstock.room"]
+    return [record.getMessage() for record in caplog.records if record.name == "penstock.disk_space"]
 
 
 def test_a_full_disk_is_said_once_for_each_partition_and_when_it_has_passed(

@@ -71,7 +71,7 @@ def test_a_sync_for_which_the_leader_epochs_find_no_room_is_a_sync_all_the_same(
         partition = broker.broker.services.logs.replicas.find_replica("t", 0)
         assert isinstance(partition, Replica)
         assert partition.log.epochs.changed
-        assert "t-0" in str(broker.broker.services.logs.replicas.room.problem())
+        assert "t-0" in str(broker.broker.services.logs.replicas.disk_space.problem())
         disk.full = ""
         assert client.produce("t", batch_of(b"third")).error_code == ErrorCode.NONE
         assert not partition.log.epochs.changed

@@ -41,7 +41,7 @@ async def full_flusher() -> tuple[Flusher, HeldWork]:
     world = TinyWorld()
     flusher = Flusher(world, lanes=1, queue_max=1, whole_from=0)  # type: ignore[arg-type]
     flusher.request(Written())  # type: ignore[arg-type]
-    while flusher._asked:
+    while flusher._requested:
         await asyncio.sleep(0)
     flusher.request(Written())  # type: ignore[arg-type]
     return flusher, world.work
@@ -61,7 +61,7 @@ def test_a_late_comer_does_not_overtake_who_has_just_been_let_in():
         early = asyncio.create_task(wait_early())
         await asyncio.sleep(0)
         work.may_run.set()
-        while flusher._asked:
+        while flusher._requested:
             await asyncio.sleep(0)
         # There is room again, and whoever waited for it has yet to hear that: now comes another request.
         room = flusher.room()

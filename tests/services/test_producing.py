@@ -158,7 +158,7 @@ def test_nothing_is_appended_while_too_many_syncs_are_queued() -> None:
         waiting = asyncio.ensure_future(_outcomes(pending))
         await asyncio.sleep(0)
         assert leader.replica().log.end_offset == 0
-        leader.flusher._make_room()
+        leader.flusher._complete_waits()
         [outcome] = await waiting
         assert isinstance(outcome, Appended)
         assert not leader.flusher.is_full

@@ -316,7 +316,7 @@ def start_not_written_before_compaction(patch: pytest.MonkeyPatch) -> None:
         pass
 
     as_it_is = property(lambda self: self._log.start_offset, lambda self, value: None)
-    patch.setattr(Compactor, "_write_down_start", nothing)
+    patch.setattr(Compactor, "_checkpoint_start_offset", nothing)
     patch.setattr(compaction._Run, "_start_offset", as_it_is, raising=False)
 
 

@@ -9,7 +9,7 @@ from penstock.base.errors import ErrorCode, Refusal
 from penstock.base.ids import ZERO_ID, TopicId, topic_name_problem
 from penstock.cluster.metadata import NO_LEADER, PartitionState, Topic
 from penstock.cluster.new_topic import TopicSpec
-from penstock.services.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from penstock.services.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from penstock.wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,

@@ -3,7 +3,7 @@
 from penstock.apis.context import Call
 from penstock.apis.needs import Needs
 from penstock.base.errors import ErrorCode
-from penstock.services.operations import CLUSTER_OPERATIONS
+from penstock.services.authorized_operations import CLUSTER_OPERATIONS
 from penstock.wire.messages.describe_cluster import (
     DescribeClusterBroker,
     DescribeClusterRequest,

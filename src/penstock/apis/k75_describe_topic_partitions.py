@@ -7,7 +7,7 @@ from penstock.base.broker_settings import MAX_REQUEST_PARTITION_SIZE_LIMIT
 from penstock.base.errors import ErrorCode
 from penstock.base.ids import topic_name_problem
 from penstock.cluster.metadata import Topic
-from penstock.services.operations import TOPIC_OPERATIONS
+from penstock.services.authorized_operations import TOPIC_OPERATIONS
 from penstock.wire.messages.describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsRequest,

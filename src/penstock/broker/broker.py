@@ -312,7 +312,7 @@ class Broker:
 
     def _what_is_wrong(self) -> str | None:
         """Why this broker is not healthy; None if it is."""
-        return self._problem or self.services.logs.replicas.room.problem()
+        return self._problem or self.services.logs.replicas.disk_space.problem()
 
     async def _bind(
         self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int, *, option: str

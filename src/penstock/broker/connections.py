@@ -63,7 +63,7 @@ class Connections:
         self._buffers = LargeBuffers(loop)
         self._shared = Shared(self._memory, self._turns, self.lease_guard, self._warnings)
         services.node.metrics.gauge(
-            "penstock_patient_requests",
+            "penstock_delayed_requests",
             "Requests and responses of low priority that wait for their turn.",
             lambda: len(self._turns.low_priority),
         )

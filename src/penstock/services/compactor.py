@@ -1,4 +1,8 @@
-"""Which log is compacted next: the one that is overdue, else the one with the largest dirty part."""
+"""The log cleaner: compacts one log after the other, overdue logs first, then those with the highest dirty ratio.
+
+Overdue is a log with dirty records older than `max.compaction.lag.ms`. Damage found by a run is left alone until it is
+repaired. A run that finds the disk full is tried again by the next run.
+"""
 
 import logging
 from collections.abc import Container
@@ -27,7 +31,7 @@ log = logging.getLogger("penstock.compactor")
 
 
 class Compactor:
-    """Compacts one log after the other, as long as one is due."""
+    """Compacts logs one at a time, until none is due."""
 
     def __init__(
         self,
@@ -41,9 +45,9 @@ class Compactor:
         self._configs = configs
         self._replicas = replicas
         self._directory = directory
-        self._in_memory: dict[Replica, int] = {}  # how far logs without a directory have come
-        self._given_up: dict[Replica, None] = {}  # damaged; a restart looks again
-        self._said_no_room: dict[Replica, None] = {}
+        self._in_memory: dict[Replica, int] = {}  # the cleaner offsets of logs in memory
+        self._failed: dict[Replica, None] = {}  # compaction failed; retried after a restart
+        self._logged_no_room: dict[Replica, None] = {}
         self._removed = metrics.counter(
             "penstock_compacted_records_total", "Records that compaction removed."
         )
@@ -60,23 +64,23 @@ class Compactor:
             try:
                 result = await self._compact(partition, dirty)
             except NoRoomError as error:
-                # The next run tries again; this one goes on with what may need less room.
+                # The next run retries; this one goes on with logs that may need less room.
                 self._lacks_room(partition, error)
                 no_room[partition] = None
                 continue
             except DamagedBatchError as error:
-                # A segment that is known to be damaged is left alone, until it is mended.
+                # A segment that is marked as damaged is not compacted until it is repaired.
                 try:
                     await self._world.work.run(partial(note_damage, partition.log, error))
                 except StorageError as problem:
-                    self._give_up(partition, problem)
+                    self._fail(partition, problem)
                 continue
             except StorageError as error:
-                self._give_up(partition, error)
+                self._fail(partition, error)
                 continue
-            self._said_no_room.pop(partition, None)
+            self._logged_no_room.pop(partition, None)
             if result is not None:
-                await self._note(partition, result)
+                await self._note_result(partition, result)
 
     async def _choose(self, passed_over: Container[Replica]) -> tuple[Replica, DirtyRange] | None:
         pacer = self._pacer()
@@ -85,15 +89,15 @@ class Compactor:
         self._forget_all_but(partitions)
         for partition in partitions:
             await pacer.pause()
-            if not partition.log.config.compact or partition in self._given_up or partition in passed_over:
+            if not partition.log.config.compact or partition in self._failed or partition in passed_over:
                 continue
             if partition.truncation is not None or partition.is_being_rewritten:
                 continue
             try:
                 dirty = await self._dirty_range(partition)
             except (OSError, StorageError) as error:
-                if partition.log.failed is None:  # else it was deleted, or is offline, and says so itself
-                    self._give_up(partition, error)
+                if partition.log.failed is None:  # else it was deleted, or is offline and has been logged
+                    self._fail(partition, error)
                 continue
             if dirty is not None and (best is None or _urgency(dirty) > _urgency(best[1])):
                 best = partition, dirty
@@ -111,21 +115,21 @@ class Compactor:
         )
 
     def _lacks_room(self, partition: Replica, error: NoRoomError) -> None:
-        if partition not in self._said_no_room:
-            self._said_no_room[partition] = None
+        if partition not in self._logged_no_room:
+            self._logged_no_room[partition] = None
             log.warning("%s: compaction waits for room on the disk: %s", partition, error)
 
-    def _give_up(self, partition: Replica, error: Exception) -> None:
+    def _fail(self, partition: Replica, error: Exception) -> None:
         log.error("%s: compaction failed, and is not tried again before a restart: %s", partition, error)
-        self._given_up[partition] = None
+        self._failed[partition] = None
 
     async def _compact(self, partition: Replica, dirty: DirtyRange) -> CompactionResult | None:
         world = self._world
         if partition.truncation is not None or partition.is_being_rewritten:
             return None
-        partition.is_being_rewritten = True  # whoever wants to cut its end waits
+        partition.is_being_rewritten = True  # a truncation waits for it
         try:
-            await self._write_down_start(partition)
+            await self._checkpoint_start_offset(partition)
             return await compact(
                 partition.log,
                 partition.disk,
@@ -138,14 +142,16 @@ class Compactor:
         finally:
             partition.is_being_rewritten = False
 
-    async def _write_down_start(self, partition: Replica) -> None:
-        """A run takes away what lies below the start: from then on no crash may bring the start back."""
+    async def _checkpoint_start_offset(self, partition: Replica) -> None:
+        """Checkpoint the log start offset first: a run removes the records below it, so it must not go back in a
+        crash.
+        """
         written = partition.log.segments[0].base_offset
         while partition.log.start_offset > written and not partition.in_memory:
             written = partition.log.start_offset
             await self._replicas.checkpoints.write_start_offsets()
 
-    async def _note(self, partition: Replica, result: CompactionResult) -> None:
+    async def _note_result(self, partition: Replica, result: CompactionResult) -> None:
         self._removed.add(result.records_removed)
         log.info(
             "%s compacted up to offset %d: %d records and %d bytes removed",
@@ -167,10 +173,10 @@ class Compactor:
         return self._directory.cleaner_offsets.get(TopicPartition(partition.topic, partition.index), 0)
 
     def _forget_all_but(self, partitions: list[Replica]) -> None:
-        """A topic that was deleted must not be confused with a later one of the same name."""
+        """Forget deleted partitions: a deleted topic must not be confused with a later one of the same name."""
         self._in_memory = {p: self._in_memory[p] for p in partitions if p in self._in_memory}
-        self._given_up = {p: None for p in partitions if p in self._given_up}
-        self._said_no_room = {p: None for p in partitions if p in self._said_no_room}
+        self._failed = {p: None for p in partitions if p in self._failed}
+        self._logged_no_room = {p: None for p in partitions if p in self._logged_no_room}
 
     def _pacer(self) -> Pacer:
         return Pacer(self._world.loop, slice_ms=self._settings[PENSTOCK_LOOP_SLICE_MS])

@@ -1,11 +1,24 @@
-"""Syncs, shared: whoever waits for a sync while one runs is served by the next, together with everybody else.
+"""Flushes logs in shared rounds: all partitions that request a sync while a round runs are synced in the next round.
 
-One round takes every partition that asked, syncs its files off the loop, and then tells each how far it is safe.
-Few partitions are synced file by file on several threads; many with one call for the whole file system (syncfs),
-which `bench/sync.py` found eight times faster and more from 100 files on. A journal shared by all partitions would be
-two to three times faster still, and would write every byte twice: not built.
+A round syncs the files of every requesting partition off the loop, then gives each partition its flushed offset. With
+`flush.messages=1` the high watermark, and so what consumers read, stops at the flushed offset.
 
-A failed sync is final: the kernel may have dropped what it could not write, so the partition goes offline.
+A few partitions are synced file by file (fdatasync) on several threads. From `penstock.sync.whole.file.system.from`
+partitions on (8 by default), one syncfs call for the whole file system serves all. Per round of 16 KiB appended to each
+file, on the machine of the benchmarks (`bench/sync.py`), in ms:
+
+    files   fdatasync, 4 threads   syncfs   a shared journal
+        1                    0.2      0.1                0.1
+       10                    0.8      0.3                0.2
+      100                    7.1      1.7                0.8
+    1,000                     74       16                  7
+   10,000                    839      201                 64
+
+A journal shared by all partitions would write every byte twice and need a replay, so it was not built.
+
+A failed sync is never retried: the kernel may have dropped the pages that it could not write, and a second sync would
+succeed without them. So the partition goes offline. A failed syncfs does not say which file failed: all partitions of
+the round go offline, and `storage.watched_disk` ends the broker.
 """
 
 import asyncio
@@ -21,11 +34,11 @@ class Syncable(Protocol):
     """A partition, as the flusher sees it."""
 
     def sync_plan(self) -> SyncPlan | None:
-        """What to sync, and up to which offset that makes it safe; None if there is nothing to do."""
+        """Which files to sync, and the flushed offset afterwards; None if there is nothing to sync."""
         ...
 
     def run_sync(self, plan: SyncPlan) -> None:
-        """Carry the plan out. Blocks; called off the loop."""
+        """Sync the files of the plan. Blocks; called off the loop."""
         ...
 
     def synced(self, plan: SyncPlan) -> None: ...
@@ -34,72 +47,72 @@ class Syncable(Protocol):
 
 
 class Flusher:
-    """Collects partitions that want a sync and syncs them in rounds."""
+    """Collects the partitions that request a sync, and syncs them in rounds."""
 
     def __init__(self, world: World, *, lanes: int, queue_max: int, whole_from: int) -> None:
         self._world = world
         self._lanes = lanes
         self._queue_max = queue_max
         self._whole_from = whole_from
-        self._asked: dict[Syncable, None] = {}
+        self._requested: dict[Syncable, None] = {}
         self._waiting_for_room: dict[asyncio.Future[None], None] = {}
         self._round: asyncio.Task[None] | None = None
-        # Whether `room` has a wait for whoever appends. An attribute: every produce request reads it.
+        # Whether appends have to wait for `room`. An attribute, not a call: every produce request reads it.
         self.is_full = False
 
     def request(self, partition: Syncable) -> None:
-        """Sync what the partition has now; many requests before the next round are one."""
-        self._asked[partition] = None
-        if len(self._asked) >= self._queue_max:
+        """Sync the partition's log up to its current end; repeated requests before the next round count as one."""
+        self._requested[partition] = None
+        if len(self._requested) >= self._queue_max:
             self.is_full = True
         if self._round is None:
             self._round = self._world.loop.create_task(self._run(), name="flusher")
 
     def room(self) -> "asyncio.Future[None] | None":
-        """None if further appends may ask for a sync; else a future, first come first served.
+        """None if further appends may request a sync; else a future, completed in order of arrival.
 
-        A future counts until whoever waits for it has gone on: who asks in between must not overtake.
+        The queue counts as full until the waiting task of every future has resumed: a later append must not overtake.
         """
         if not self.is_full:
             return None
         future: asyncio.Future[None] = self._world.loop.create_future()
         self._waiting_for_room[future] = None
-        future.add_done_callback(self._went_on)
+        future.add_done_callback(self._resumed)
         return future
 
     async def settle(self) -> None:
-        """Return when nothing is being synced and nobody asks."""
+        """Return when no sync is running or requested."""
         while self._round is not None:
             await asyncio.wait([self._round])
 
     async def _run(self) -> None:
         try:
-            while self._asked:
-                asked = list(self._asked)
-                self._asked.clear()
-                self._look_if_full()
-                self._make_room()
-                await self._sync(asked)
+            while self._requested:
+                requested = list(self._requested)
+                self._requested.clear()
+                self._update_is_full()
+                self._complete_waits()
+                await self._sync(requested)
         finally:
             self._round = None
-            self._make_room()
+            self._complete_waits()
 
-    def _went_on(self, future: "asyncio.Future[None]") -> None:
+    def _resumed(self, future: "asyncio.Future[None]") -> None:
         del self._waiting_for_room[future]
-        self._look_if_full()
-        if self._round is None:  # no further round would tell who has queued behind it
-            self._make_room()
+        self._update_is_full()
+        if self._round is None:  # no further round would complete the futures queued behind it
+            self._complete_waits()
 
-    def _look_if_full(self) -> None:
-        self.is_full = len(self._asked) >= self._queue_max or bool(self._waiting_for_room)
+    def _update_is_full(self) -> None:
+        self.is_full = len(self._requested) >= self._queue_max or bool(self._waiting_for_room)
 
-    def _make_room(self) -> None:
+    def _complete_waits(self) -> None:
         for future in self._waiting_for_room:
             if not future.done():
                 future.set_result(None)
 
-    async def _sync(self, asked: Sequence[Syncable]) -> None:
-        plans = [(partition, plan) for partition in asked if (plan := partition.sync_plan()) is not None]
+    async def _sync(self, requested: Sequence[Syncable]) -> None:
+        plans = [(partition, plan) for partition in requested if (plan := partition.sync_plan()) is not None]
         if self._whole_from and len(plans) >= self._whole_from and await self._sync_whole(plans):
             return
         shares = [plans[lane :: self._lanes] for lane in range(min(self._lanes, len(plans)))]
@@ -108,10 +121,12 @@ class Flusher:
         )
         for share, errors in zip(shares, outcomes, strict=True):
             for (partition, plan), error in zip(share, errors, strict=True):
-                _tell(partition, plan, error)
+                _report(partition, plan, error)
 
     async def _sync_whole(self, plans: Sequence[tuple[Syncable, SyncPlan]]) -> bool:
-        """One call for everybody. Which file failed, if one did, it does not say: then all of them have."""
+        """Sync all partitions with one syncfs call; False if there is none. It does not say which file failed: then all
+        partitions have failed.
+        """
         problem: OSError | None = None
         try:
             if not await self._world.work.run(self._world.disk.sync_all):
@@ -119,11 +134,11 @@ class Flusher:
         except OSError as error:
             problem = error
         for partition, plan in plans:
-            _tell(partition, plan, problem)
+            _report(partition, plan, problem)
         return True
 
 
-def _tell(partition: Syncable, plan: SyncPlan, error: OSError | None) -> None:
+def _report(partition: Syncable, plan: SyncPlan, error: OSError | None) -> None:
     if error is None:
         partition.synced(plan)
     else:
@@ -131,7 +146,7 @@ def _tell(partition: Syncable, plan: SyncPlan, error: OSError | None) -> None:
 
 
 def _sync_share(share: Sequence[tuple[Syncable, SyncPlan]]) -> list[OSError | None]:
-    """Runs off the loop: sync one after the other, and say for each how it went."""
+    """Sync partitions one after the other, off the loop; the error of each, or None."""
     outcomes: list[OSError | None] = []
     for partition, plan in share:
         try:

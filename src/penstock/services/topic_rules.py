@@ -1,7 +1,11 @@
-"""What a topic takes in: the checks and changes a produced batch goes through before it has an offset.
+"""Validates a produced batch by its topic's settings, and changes it where they say so, before it gets an offset.
 
-Header mode looks at a batch from outside and passes the producer's bytes on untouched. The records are opened only
-on topics that ask for it: compacted ones (a key is needed), broker-side compression, `penstock.produce.validation`.
+By default only the batch header and the CRC are checked, and the producer's bytes are appended unchanged. The records
+are opened only on topics that need it: compacted topics (every record needs a key), topics with broker-side compression
+(`compression.type`), and topics with `penstock.produce.validation=records`. Large and compressed batches of such topics
+are validated in the work pool. With LogAppendTime the timestamp and the CRC of the batch are rewritten.
+
+Sequences of idempotent producers are checked later, in `core.producer_state` and `core.rejected_sequences`.
 """
 
 from typing import NamedTuple, TypeAlias
@@ -63,25 +67,26 @@ _REASONS = {
     ErrorCode.UNSUPPORTED_COMPRESSION_TYPE: "the batch is compressed with a codec that does not exist",
 }
 
-# Records of a few kilobytes are checked within a millisecond; a compressed batch may hold any number of them.
-LABORIOUS_BYTES = 16 * 1024
+# Uncompressed records up to this size are validated within a millisecond, so on the loop. A compressed batch may hold
+# any number of records: it is validated off the loop, whatever its size.
+LOOP_VALIDATION_BYTES_MAX = 16 * 1024
 
 _UNCOMPRESSED = "uncompressed"
 _PRODUCER = "producer"
 
 
-# A batch as it is to be appended.
+# A batch as it will be appended.
 CheckedBatch: TypeAlias = tuple[BatchHeader, memoryview]
 
 
 class AppendError(NamedTuple):
-    """Why a batch was not appended, or, with `log_append_time_ms`, not replicated in time."""
+    """Why a batch was not appended, or, if `log_append_time_ms` is set, was appended but not replicated in time."""
 
     code: ErrorCode
     message: str | None = None
-    # Whether it came as far as the log; then, as in Kafka, the answer says where the log starts.
+    # Whether the log rejected it; then, as in Kafka, the response has the log start offset.
     reached_log: bool = True
-    # Which of its records are to blame, where single ones are.
+    # The indexes of the invalid records, if single records are invalid.
     bad_records: tuple[int, ...] = ()
     log_start_offset: int = -1
     log_append_time_ms: int = -1
@@ -91,12 +96,12 @@ class TopicRules:
     """The rules of one topic, shared by its partitions."""
 
     __slots__ = (
+        "_appends_unchanged",
         "_codec",
         "_decompressed_max",
         "_key_required",
         "_level",
         "_opens_records",
-        "_passes_on",
         "_timestamps",
         "counts_majority",
         "flush_messages",
@@ -124,8 +129,8 @@ class TopicRules:
             before_max_ms=settings[MESSAGE_TIMESTAMP_BEFORE_MAX_MS],
             after_max_ms=settings[MESSAGE_TIMESTAMP_AFTER_MAX_MS],
         )
-        # Nothing of a batch is ever changed: what the producer sent is what the log gets.
-        self._passes_on = self._codec is None and not self._timestamps.log_append_time
+        # No batch of this topic is ever changed: the log gets the producer's bytes.
+        self._appends_unchanged = self._codec is None and not self._timestamps.log_append_time
         self.flush_messages = settings[FLUSH_MESSAGES]
         self.flush_ms = settings[FLUSH_MS]
         self.min_insync_replicas = settings[MIN_INSYNC_REPLICAS]
@@ -136,9 +141,10 @@ class TopicRules:
     def check(
         self, records: memoryview | None, *, now_ms: int, off_loop: bool = False
     ) -> CheckedBatch | AppendError | None:
-        """The batch as it is to be appended, or why it is not.
+        """The batch as it will be appended, or the error that rejects it.
 
-        None if that takes longer than the loop can spare: then ask again `off_loop`, from where it may take its time.
+        None if validation would block the loop for too long: the caller then calls again with `off_loop`, in the work
+        pool.
         """
         header = check_produced(records, size_max=self.size_max)
         if isinstance(header, ErrorCode):
@@ -156,13 +162,13 @@ class TopicRules:
         ):
             refusal = timestamp_refusal(header, window, now_ms=now_ms)
         if refusal is not None or self._opens_records or self._recompresses(header):
-            if not off_loop and _is_laborious(header):
+            if not off_loop and _needs_work_pool(header):
                 return None
             rules = self._record_rules(now_ms)
             refusal = refusal or self._look_inside(header, records, rules)
             if refusal is not None:
                 return AppendError(*refusal, bad_records=tuple(bad_records(records, header, rules)))
-        if self._passes_on:
+        if self._appends_unchanged:
             return header, records
         return self._changed(header, records, now_ms)
 
@@ -212,13 +218,13 @@ class TopicRules:
         return header, batch
 
 
-def _is_laborious(header: BatchHeader) -> bool:
-    """Whether to look at the records of a batch takes longer than the loop can spare."""
-    return header.size > LABORIOUS_BYTES or bool(header.attributes & CODEC_MASK)
+def _needs_work_pool(header: BatchHeader) -> bool:
+    """Whether validating the records of a batch would block the loop for too long."""
+    return header.size > LOOP_VALIDATION_BYTES_MAX or bool(header.attributes & CODEC_MASK)
 
 
 def _codec(compression_type: str) -> Codec | None:
-    """What the broker compresses with; None leaves the producer's choice."""
+    """The codec the broker compresses with; None keeps the producer's."""
     if compression_type == _PRODUCER:
         return None
     return Codec.NONE if compression_type == _UNCOMPRESSED else Codec[compression_type.upper()]
@@ -234,7 +240,7 @@ def _level(settings: Settings, codec: Codec | None) -> int | None:
 
 
 def log_config(settings: Settings, broker: Settings) -> LogConfig:
-    """A topic's settings as its logs take them."""
+    """The log configuration of a topic's partitions."""
     policy = settings[CLEANUP_POLICY]
     return LogConfig(
         segment_bytes=segment_bytes(settings),

@@ -328,7 +328,7 @@ def test_a_full_disk_while_leader_epochs_are_written_takes_nothing_offline(
         for node in brokers:
             node.disk.is_full = False
         await cluster.until(lambda: not any(node.replica().log.epochs.changed for node in brokers))
-        await cluster.until(lambda: not any(node.replicas.room.problem() for node in brokers))
+        await cluster.until(lambda: not any(node.replicas.disk_space.problem() for node in brokers))
         assert brokers[0].log_bytes() == brokers[1].log_bytes()
 
     tell(story)
@@ -344,12 +344,12 @@ def test_a_follower_without_room_says_so_once_and_copies_on_when_there_is_some(
         follower = cluster[2]
         follower.disk.is_full = True
         await cluster[1].produce(batch_of(b"x"), acks=1)
-        await cluster.until(lambda: follower.replicas.room.problem() is not None)
-        refused = follower.replicas.room.refusals.value
-        await cluster.until(lambda: follower.replicas.room.refusals.value > refused + 3)
+        await cluster.until(lambda: follower.replicas.disk_space.problem() is not None)
+        refused = follower.replicas.disk_space.refusals.value
+        await cluster.until(lambda: follower.replicas.disk_space.refusals.value > refused + 3)
         follower.disk.is_full = False
         await cluster.until_same(1, 2)
-        await cluster.until(lambda: follower.replicas.room.problem() is None)
+        await cluster.until(lambda: follower.replicas.disk_space.problem() is None)
 
     tell(story)
     assert caplog.text.count("disk full") == 1

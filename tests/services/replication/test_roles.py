@@ -331,7 +331,7 @@ def test_records_are_deleted_when_all_followers_that_are_alive_have_deleted_them
         assert await delete_before(cluster[1], 2, timeout_ms=100) == timed_out
         deleting = asyncio.create_task(delete_before(cluster[1], 2))
         leader = cluster[1].replica()
-        await cluster.until(lambda: len(leader.followers) == 1)
+        await cluster.until(lambda: len(leader.follower_changes) == 1)
         await cluster.until(lambda: cluster[2].replica().log.start_offset == 2)
         assert not deleting.done()
         cluster.controller.tell_of(replace(cluster.controller.brokers[3], fenced=True))
@@ -348,7 +348,7 @@ def test_who_waits_for_a_deletion_hears_that_another_one_leads() -> None:
         await cluster[1].produce(batch_of(b"x"))
         await cluster[2].replication.stop()
         deleting = asyncio.create_task(delete_before(cluster[1], 1))
-        await cluster.until(lambda: len(cluster[1].replica().followers) == 1)
+        await cluster.until(lambda: len(cluster[1].replica().follower_changes) == 1)
         await cluster.controller.elect(2)
         assert await deleting == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
 

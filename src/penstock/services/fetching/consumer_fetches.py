@@ -18,9 +18,9 @@ from penstock.records.producer import AbortedTransaction
 from penstock.services.configs import Configs
 from penstock.services.fetching.delayed_fetch import DelayedFetch
 from penstock.services.fetching.partition_read import NO_REPLICA, FetchBounds, PartitionRead
+from penstock.services.purgatory import DelayedFetches
 from penstock.services.replicas.replica import Replica
 from penstock.services.replicas.replica_manager import ReplicaManager
-from penstock.services.waiting import FetchWaiters
 from penstock.world import World
 
 _RACK_AWARE: Final = "RackAwareReplicaSelector"
@@ -145,7 +145,7 @@ class ConsumerFetch(DelayedFetch[list[PartitionRead]]):
         assert read.partition is not None
         return read.partition.readable_offset(committed=self._options.committed)
 
-    def _waiters(self, read: PartitionRead) -> FetchWaiters:
+    def _waiters(self, read: PartitionRead) -> DelayedFetches:
         assert read.partition is not None
         return read.partition.fetches
 

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 from penstock.base.broker_settings import FETCH_MAX_BYTES, PENSTOCK_FETCH_ANSWER_BYTES
 from penstock.base.settings import Settings
 from penstock.services.fetching.partition_read import FetchBounds, PartitionRead
-from penstock.services.waiting import FetchWaiters, WaitingFetch
+from penstock.services.purgatory import DelayedFetches, FetchWait
 from penstock.world import Loop
 
 Result = TypeVar("Result")
@@ -31,7 +31,7 @@ class DelayedFetch(ABC, Generic[Result]):
         # How many record bytes it returns, but for a first batch that is larger.
         self._room = min(limits.max_bytes, broker[FETCH_MAX_BYTES], enough)
         self._is_released = False
-        self._waiting: WaitingFetch | None = None
+        self._waiting: FetchWait | None = None
         self.reads: list[PartitionRead] = []
 
     # What a subclass says.
@@ -45,7 +45,7 @@ class DelayedFetch(ABC, Generic[Result]):
         """How far a partition can be read now."""
 
     @abstractmethod
-    def _waiters(self, read: PartitionRead) -> FetchWaiters:
+    def _waiters(self, read: PartitionRead) -> DelayedFetches:
         """Where the fetch waits for a partition's records."""
 
     def _is_throttled(self, _read: PartitionRead) -> bool:
@@ -132,7 +132,7 @@ class DelayedFetch(ABC, Generic[Result]):
         if self._has_more_partitions or any(self._is_outdated(read) for read in self.reads):
             return False  # it came between reading and now, when the fetch did not wait for it yet
         present = sum(len(read.records or b"") for read in self.reads)
-        waiting = self._waiting = WaitingFetch(
+        waiting = self._waiting = FetchWait(
             self._loop, missing_bytes=self._limits.min_bytes - present, max_wait_ms=left_ms
         )
         self._began_waiting(waiting)
@@ -140,16 +140,16 @@ class DelayedFetch(ABC, Generic[Result]):
             for read in self.reads:
                 waiting.wait_at(self._waiters(read))
                 if read.has_new_high_watermark:
-                    waiting.high_watermark_moved()
+                    waiting.high_watermark_advanced()
             return await waiting.future
         finally:
             self._waiting = None
             self._ended_waiting(waiting)
             waiting.leave()
 
-    def _began_waiting(self, waiting: WaitingFetch) -> None: ...
+    def _began_waiting(self, waiting: FetchWait) -> None: ...
 
-    def _ended_waiting(self, waiting: WaitingFetch) -> None: ...
+    def _ended_waiting(self, waiting: FetchWait) -> None: ...
 
     def _is_outdated(self, read: PartitionRead) -> bool:
         """Whether something happened to the partition since it was read."""

@@ -17,9 +17,9 @@ from penstock.services.configs import Configs
 from penstock.services.fetching.delayed_fetch import DelayedFetch
 from penstock.services.fetching.idle_partitions import IdlePartitions
 from penstock.services.fetching.partition_read import FetchBounds, PartitionRead
+from penstock.services.purgatory import DelayedFetches, FetchWait
 from penstock.services.replicas.replica_manager import ReplicaManager
 from penstock.services.replication.throttling import ReplicationThrottle
-from penstock.services.waiting import FetchWaiters, WaitingFetch
 from penstock.world import World
 
 NO_BROKER_EPOCH: Final = -1
@@ -180,7 +180,7 @@ class FollowerFetch(DelayedFetch[FollowerAnswer]):
         read.is_throttled = leader is not None and leader.throttles(self._follower.node_id)
         return read.is_throttled and self._service.throttle.wait_s() > 0
 
-    def _waiters(self, read: PartitionRead) -> FetchWaiters:
+    def _waiters(self, read: PartitionRead) -> DelayedFetches:
         assert read.partition is not None
         return read.partition.follower_fetches
 
@@ -192,10 +192,10 @@ class FollowerFetch(DelayedFetch[FollowerAnswer]):
     def _is_about_something(self) -> bool:
         return bool(self.reads) or self._session.rests
 
-    def _began_waiting(self, waiting: WaitingFetch) -> None:
+    def _began_waiting(self, waiting: FetchWait) -> None:
         if self._idle is not None:
             self._idle.waiting = waiting
 
-    def _ended_waiting(self, waiting: WaitingFetch) -> None:
+    def _ended_waiting(self, waiting: FetchWait) -> None:
         if self._idle is not None and self._idle.waiting is waiting:
             self._idle.waiting = None

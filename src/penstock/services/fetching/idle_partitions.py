@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Final
 
 from penstock.core.fetch_sessions import PartitionKey
+from penstock.services.purgatory import FetchWait
 from penstock.services.replicas.replica import Replica
-from penstock.services.waiting import WaitingFetch
 
 # Everything is looked at this often all the same: not all that a follower is told of comes with a signal (retention).
 LOOK_AT_ALL_S: Final = 10.0
@@ -29,7 +29,7 @@ class IdlePartitions:
         self._asked_ms = 0
         self._looked_at_all_s = 0.0
         self._sentinels: dict[PartitionKey, _Sentinel] = {}
-        self.waiting: WaitingFetch | None = None  # the session's delayed fetch
+        self.waiting: FetchWait | None = None  # the session's delayed fetch
 
     def asks(self, who: object, now_s: float) -> bool:
         """Note that the follower fetches, under its broker epoch; False if every partition has to be looked at."""
@@ -46,7 +46,7 @@ class IdlePartitions:
             sentinel = self._sentinels[key] = _Sentinel(self, key, partition)
             partition.follower_fetches.add(sentinel)
 
-    def happened(self, sentinel: "_Sentinel") -> WaitingFetch | None:
+    def happened(self, sentinel: "_Sentinel") -> FetchWait | None:
         """Have the session look at a partition again; the delayed fetch that has to be told, if there is one."""
         sentinel.leave()
         if self._sentinels.get(sentinel.key) is sentinel:
@@ -82,15 +82,15 @@ class _Sentinel:
     def leave(self) -> None:
         self.partition.follower_fetches.discard(self)
 
-    def bytes_came(self, count: int) -> None:
+    def bytes_appended(self, count: int) -> None:
         waiting = self._idle.happened(self)
         if waiting is not None:
-            waiting.bytes_came(count)
+            waiting.bytes_appended(count)
 
-    def high_watermark_moved(self) -> None:
+    def high_watermark_advanced(self) -> None:
         waiting = self._idle.happened(self)
         if waiting is not None:
-            waiting.high_watermark_moved()
+            waiting.high_watermark_advanced()
 
     def end(self) -> None:
         waiting = self._idle.happened(self)

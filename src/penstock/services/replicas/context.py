@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from penstock.core.producer_state import ProducerStates
+from penstock.services.disk_space import DiskSpace
 from penstock.services.flusher import Flusher
-from penstock.services.room import Room
 from penstock.storage.log import Log
 from penstock.world import Disk, World
 
@@ -31,12 +31,12 @@ class ReplicaListener(Protocol):
 class ReplicaContext:
     """What all replicas of a broker share."""
 
-    __slots__ = ("flusher", "listener", "node_id", "room", "world")
+    __slots__ = ("disk_space", "flusher", "listener", "node_id", "world")
 
-    def __init__(self, world: World, flusher: Flusher, room: Room, *, node_id: int) -> None:
+    def __init__(self, world: World, flusher: Flusher, disk_space: DiskSpace, *, node_id: int) -> None:
         self.world = world
         self.flusher = flusher
-        self.room = room
+        self.disk_space = disk_space
         self.node_id = node_id
         self.listener: ReplicaListener | None = None  # None until replication starts
 

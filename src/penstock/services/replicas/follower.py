@@ -43,15 +43,14 @@ class FollowerRole:
         size_before = log.size
         try:
             log.append(batches, now_ms=now_ms)
-            if not log.epochs.changed:  # else they may be what finds no room
-                replica.room.found(replica)
+            if not log.epochs.changed:  # else writing the leader epochs may still fail for lack of room
+                replica.disk_space.note_room(replica)
         except NoRoomError as error:
             replica.found_no_room(str(error), size=sum(header.size for header, _ in batches))
             raise
         finally:
-            replica.unread_bytes += (
-                log.size - size_before
-            )  # some may have been written before the disk was full
+            # Some batches may have been written before the disk was full.
+            replica.unread_bytes += log.size - size_before
         if replica.unflushed_since_ms is None:
             replica.unflushed_since_ms = now_ms
         if log.end_offset - log.recovery_point >= replica.topic_rules.flush_messages:

@@ -259,7 +259,7 @@ class LeaderRole:
         if end_offset - log.recovery_point >= replica.topic_rules.flush_messages:
             replica.request_flush()
         if replica.follower_fetches.waiting:
-            replica.follower_fetches.bytes_came(size)
+            replica.follower_fetches.bytes_appended(size)
         self.advance()
         stamp = header.max_timestamp if header.attributes & LOG_APPEND_TIME else NO_TIMESTAMP
         return Appended(base_offset, end_offset, stamp, log.start_offset)
@@ -344,7 +344,7 @@ class LeaderRole:
         if moved:
             self.advance()
         if started_elsewhere:
-            replica.followers.ring()
+            replica.follower_changes.notify()
         if self.leadership.may_join(node_id, high_watermark=replica.high_watermark):
             replica.report_caught_up()
 
@@ -361,7 +361,7 @@ class LeaderRole:
 
     async def followers_changed(self, *, timeout_s: float) -> None:
         """Return when a follower's log start offset, the brokers or the leader may have changed, or in time."""
-        await self.replica.followers.rings(self.replica.loop, timeout_s=timeout_s)
+        await self.replica.follower_changes.wait(self.replica.loop, timeout_s=timeout_s)
 
     # The ISR.
 

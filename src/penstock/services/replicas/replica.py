@@ -19,11 +19,11 @@ from penstock.core.replication import UNKNOWN
 from penstock.core.transaction_verification import Verifications
 from penstock.records.batch import HEADER_SIZE, NO_PRODUCER, read_header
 from penstock.records.producer import AbortedTransaction
+from penstock.services.purgatory import ChangeSignal, DelayedFetches, HighWatermarkWaiters
 from penstock.services.replicas.context import ReplicaContext, ReplicaStorage
 from penstock.services.replicas.follower import FollowerRole
 from penstock.services.replicas.leader import NO_OFFSET, NO_TIMESTAMP, LeaderRole
 from penstock.services.topic_rules import TopicRules
-from penstock.services.waiting import Bell, FetchWaiters, OffsetWaiters
 from penstock.storage.errors import CorruptionError
 from penstock.storage.log import SyncPlan
 from penstock.storage.log_config import LogConfig
@@ -32,7 +32,7 @@ from penstock.world import Loop
 
 log_of_partitions = logging.getLogger("penstock.partition")
 
-_SMALL_FILE_BYTES = 4096  # what there has to be room for if a small file found none
+_SMALL_FILE_BYTES = 4096  # the room to wait for after a small file could not be written
 
 
 class TimestampedOffset(NamedTuple):
@@ -54,11 +54,12 @@ class Replica:
         "_flushed",
         "_waiting_for_offset",
         "disk",
+        "disk_space",
         "fetches",
         "flushes_every_batch",
         "follower",
+        "follower_changes",
         "follower_fetches",
-        "followers",
         "high_watermark",
         "index",
         "is_being_rewritten",
@@ -69,7 +70,6 @@ class Replica:
         "loop",
         "node_id",
         "producers",
-        "room",
         "sent_bytes",
         "state",
         "topic",
@@ -93,7 +93,7 @@ class Replica:
         self._context = context
         self.loop: Loop = context.world.loop
         self.node_id = context.node_id
-        self.room = context.room
+        self.disk_space = context.disk_space
         self.topic_partition = topic_partition
         self.topic, self.index = topic_partition
         self.topic_id = topic_id
@@ -108,15 +108,16 @@ class Replica:
         self.leader: LeaderRole | None = None
         self.follower: FollowerRole | None = None
         self.high_watermark = max(log.start_offset, min(storage.high_watermark, log.end_offset))
-        self.fetches = FetchWaiters()  # consumers' fetches: wait for the high watermark
-        self.follower_fetches = FetchWaiters()  # wait for the log end offset, and learn the high watermark
-        self.followers = Bell()  # rings when a follower's log start offset, the leader or the brokers change
+        self.fetches = DelayedFetches()  # of consumers: they wait for the high watermark
+        self.follower_fetches = DelayedFetches()  # they wait for the log end offset or the high watermark
+        # Notified when a follower's log start offset, the leader or the brokers change.
+        self.follower_changes = ChangeSignal()
         self.sent_bytes = 0  # to consumers, since this broker started
         self.unflushed_since_ms: int | None = None
         self.truncation: asyncio.Future[None] | None = None  # while the log is being truncated
         self.is_being_rewritten = False  # by compaction or repair
         self._flushed: asyncio.Future[None] | None = None  # a follower waits for a flush
-        self._waiting_for_offset = OffsetWaiters()
+        self._waiting_for_offset = HighWatermarkWaiters()
         self.unread_bytes = log.size  # appended, and not yet below the high watermark
         self._take_role()
         if self.flushes_every_batch and log.recovery_point < log.end_offset:
@@ -168,7 +169,7 @@ class Replica:
             return  # the controller's verdict came first
         self.state = state
         self.is_replicated = len(state.replicas) > 1
-        self.followers.ring()
+        self.follower_changes.notify()
         leader = self.leader
         if leader is None or state.leader != self.node_id or state.leader_epoch != before.leader_epoch:
             self._take_role()
@@ -220,7 +221,7 @@ class Replica:
 
     def close(self) -> None:
         """Give up the role: the replica is deleted from this broker."""
-        self.room.forget(self)
+        self.disk_space.forget(self)
         if self.leader is not None:
             self.leader.end()
         self.leader = self.follower = None
@@ -258,14 +259,14 @@ class Replica:
         if self._waiting_for_offset.waiting:
             self._waiting_for_offset.reached(reached)
         if self.follower_fetches.waiting:
-            self.follower_fetches.high_watermark_moved()
+            self.follower_fetches.high_watermark_advanced()
         transactions = self.producers.transactions
         if transactions.unsettled and transactions.settle(reached):
             # A marker makes all of its transaction readable: an unknown number of bytes.
             self.unread_bytes += log.size
         if self.fetches.waiting:
             # May be more than became readable; a fetch that is woken too early waits again.
-            self.fetches.bytes_came(self.unread_bytes)
+            self.fetches.bytes_appended(self.unread_bytes)
         if reached == log.end_offset:
             self.unread_bytes = 0
 
@@ -302,7 +303,7 @@ class Replica:
         self._tell_flushed()
         self.fetches.end_all()
         self.follower_fetches.end_all()
-        self.followers.ring()
+        self.follower_changes.notify()
 
     # Flushing.
 
@@ -369,20 +370,20 @@ class Replica:
     def went_offline(self) -> None:
         """The disk failed under this log: reject all requests until the broker restarts."""
         log_of_partitions.error("%s is offline until this broker restarts: %s", self, self.log.failed)
-        self.room.forget(self)
+        self.disk_space.forget(self)
         self._waiting_for_offset.give_up(ErrorCode.KAFKA_STORAGE_ERROR)
         self.end_fetches()
         self.report_cannot_write()
 
     def found_no_room(self, why: str, *, size: int) -> None:
-        """A write of so many bytes found the disk full."""
-        self.room.missing(self, why, size=size)
+        """Note that a write of `size` bytes failed because the disk is full."""
+        self.disk_space.note_full(self, why, size=size)
 
     def found_room(self) -> None:
-        """The disk has room again, as an append or a look at it has found."""
+        """Note that the disk has room again: an append succeeded, or the probe found room."""
         if self.leader is not None:
             self.leader.lacks_room = False
-        self.room.found(self)
+        self.disk_space.note_room(self)
         if self.log.epochs.changed and self.log.failed is None:
             self.request_flush()
 

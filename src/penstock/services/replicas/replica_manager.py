@@ -15,8 +15,9 @@ from penstock.base.settings import Settings
 from penstock.base.topic_settings import FILE_DELETE_DELAY_MS
 from penstock.cluster.metadata import Topic
 from penstock.services.configs import Configs
-from penstock.services.findings import Findings
+from penstock.services.disk_space import DiskSpace
 from penstock.services.flusher import Flusher
+from penstock.services.log_damage import LogDamageHandler
 from penstock.services.metrics import Metrics
 from penstock.services.other_directories import Others, look_at_others, tell_of_unknown
 from penstock.services.replicas.checkpoint_writer import CheckpointWriter
@@ -26,7 +27,6 @@ from penstock.services.replicas.leader import LeaderRole
 from penstock.services.replicas.replica import Replica
 from penstock.services.replicas.replica_opener import ReplicaOpener
 from penstock.services.replicas.truncation import LogTruncation
-from penstock.services.room import Room
 from penstock.services.topic_rules import TopicRules, log_config
 from penstock.storage.data_directory import DataDirectory
 from penstock.world import World
@@ -69,9 +69,9 @@ class ReplicaManager:
         self._by_id: dict[bytes, _Held] = {}
         self.is_admitted = True  # the controller has processed this broker's registration
         metrics = Metrics() if metrics is None else metrics
-        self.room = Room(world, metrics)
-        self._context = ReplicaContext(world, flusher, self.room, node_id=node_id)
-        self._findings = Findings(self._context, metrics)
+        self.disk_space = DiskSpace(world, metrics)
+        self._context = ReplicaContext(world, flusher, self.disk_space, node_id=node_id)
+        self._log_damage = LogDamageHandler(self._context, metrics)
         self.checkpoints = CheckpointWriter(world, directory, self.all, slice_ms=slice_ms)
         self.truncation = LogTruncation(world, directory, self.checkpoints)
         self.removal = DirectoryRemoval(world, directory, self.checkpoints)
@@ -81,7 +81,7 @@ class ReplicaManager:
             directory,
             self.checkpoints,
             self.removal,
-            self._findings,
+            self._log_damage,
             deletions=deletions,
             slice_ms=slice_ms,
         )
@@ -253,7 +253,7 @@ class ReplicaManager:
     def brokers_changed(self) -> None:
         """Have requests that wait for all followers check again: a follower's broker may be gone."""
         for partition in self.all():
-            partition.followers.ring()
+            partition.follower_changes.notify()
 
     def end_waiting_fetches(self) -> None:
         """Answer all delayed fetches with what there is: the broker stops."""
@@ -262,8 +262,8 @@ class ReplicaManager:
 
     async def close_cleanly(self) -> None:
         """Sync and close every log, and mark the shutdown as clean."""
-        await self.room.stop()
-        await self._findings.settle()
+        await self.disk_space.stop()
+        await self._log_damage.settle()
         await self.checkpoints.close_cleanly()
 
     async def _hold(self, topic: Topic, present: Collection[TopicPartition]) -> None:

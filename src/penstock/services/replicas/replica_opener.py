@@ -13,7 +13,7 @@ from penstock.base.topic_settings import FLUSH_MESSAGES, PENSTOCK_STORAGE
 from penstock.cluster.metadata import Topic
 from penstock.core.producer_state import ProducerStates
 from penstock.services.configs import Configs
-from penstock.services.findings import Findings
+from penstock.services.log_damage import LogDamageHandler
 from penstock.services.other_directories import tell_of_stray
 from penstock.services.replicas.checkpoint_writer import CheckpointWriter
 from penstock.services.replicas.context import ReplicaContext, ReplicaStorage
@@ -42,7 +42,7 @@ class ReplicaOpener:
         directory: DataDirectory,
         checkpoints: CheckpointWriter,
         removal: DirectoryRemoval,
-        findings: Findings,
+        findings: LogDamageHandler,
         *,
         deletions: Container[bytes],
         slice_ms: int,
@@ -54,7 +54,7 @@ class ReplicaOpener:
         self._directory = directory
         self._checkpoints = checkpoints
         self._removal = removal
-        self._findings = findings
+        self._log_damage = findings
         self._deletions = deletions
         self._slice_ms = slice_ms
         self.memory: Disk = MemoryDisk(size_max=configs.broker[PENSTOCK_MEMORY_BYTES_MAX])
@@ -94,7 +94,7 @@ class ReplicaOpener:
                         topic_rules,
                     )
                 )
-                self._findings.watch(opened[-1])
+                self._log_damage.watch(opened[-1])
                 await pacer.pause()
         except StorageError:
             for partition in opened:

@@ -1,13 +1,13 @@
-"""Finding out whether a disk that was full has space again."""
+"""Probes whether a full disk has room again."""
 
 from penstock.storage import file_names
 from penstock.world.disk import Disk
 
 
 def has_room_for(disk: Disk, directory: str, size: int) -> bool:
-    """Whether a file of so many bytes can be written in a directory. May block.
+    """Whether a file of `size` bytes can be written in a directory. May block.
 
-    It is tried, with a file that is removed again: a quota shows in no other way.
+    Writes a file and removes it: a quota cannot be seen in any other way.
     """
     path = f"{directory}/{file_names.ROOM_TRIAL}"
     try:
@@ -18,5 +18,5 @@ def has_room_for(disk: Disk, directory: str, size: int) -> bool:
             file.close()
             disk.remove(path)
     except OSError:
-        return False  # if it is for another reason, the next append meets it
+        return False  # any other error is found again, and handled, by the next append
     return True

@@ -1,7 +1,10 @@
-"""What reading finds wrong with the logs of partitions: said, counted, and handed on to who can mend it.
+"""Handles damage that reads find in the logs of partitions: logs it, counts it, and has damaged batches repaired.
 
-A log notes what it finds in whatever thread reads it; here it is heard of on the loop. An index that was made again is
-written down off the loop.
+A read may find damage in any thread; it is handled here, on the loop. Two kinds are found:
+
+    damaged batch   its offsets are answered with CORRUPT_MESSAGE, batches around it are served, and
+                    `services.replication.mending` copies it from another replica. The only replica keeps it.
+    damaged index   it has been rebuilt from the batches, in memory; here it is written to disk, off the loop.
 """
 
 import logging
@@ -17,11 +20,11 @@ if TYPE_CHECKING:
     from penstock.services.replicas.context import ReplicaContext
     from penstock.services.replicas.replica import Replica
 
-log = logging.getLogger("penstock.findings")
+log = logging.getLogger("penstock.log_damage")
 
 
-class Findings:
-    """Listens to the logs of a broker's partitions."""
+class LogDamageHandler:
+    """Handles the damage that is found in the logs of a broker's partitions."""
 
     def __init__(self, context: "ReplicaContext", metrics: Metrics) -> None:
         self._context = context
@@ -36,24 +39,24 @@ class Findings:
         )
 
     def watch(self, partition: "Replica") -> None:
-        """Hear of what is found in the log of a partition from now on."""
+        """Receive the findings of a partition's log from now on."""
         partition.log.on_finding = self._from_thread(partition)
 
     def _from_thread(self, partition: "Replica") -> Callable[[], None]:
-        def heard() -> None:
-            self._world.loop.call_from_thread(self._look_at, partition)
+        def found() -> None:
+            self._world.loop.call_from_thread(self._handle, partition)
 
-        return heard
+        return found
 
-    def _look_at(self, partition: "Replica") -> None:
+    def _handle(self, partition: "Replica") -> None:
         for finding in partition.log.take_findings():
-            self._note(partition, finding)
+            self._handle_finding(partition, finding)
 
-    def _note(self, partition: "Replica", finding: Finding) -> None:
+    def _handle_finding(self, partition: "Replica", finding: Finding) -> None:
         if isinstance(finding, IndexRebuilt):
             self._rebuilt.add()
             log.warning("%s: %s; its index was rebuilt from the batches", partition, finding.why)
-            self._writing.start(f"writing a rebuilt index of {partition}", self._write_down(partition))
+            self._writing.start(f"writing a rebuilt index of {partition}", self._write_indexes(partition))
             return
         self._damaged.add()
         is_alone = len(partition.state.replicas) == 1
@@ -64,22 +67,24 @@ class Findings:
             finding.damage.next_offset - 1,
             finding.path,
             finding.damage.position,
-            "No other replica has them; everything is kept as it is"
+            "No other replica has them; the damaged bytes are kept"
             if is_alone
-            else "They are to be copied from another replica",
+            else "Copying them from another replica",
         )
         if self._context.listener is not None:
             self._context.listener.log_damaged(partition)
 
-    async def _write_down(self, partition: "Replica") -> None:
+    async def _write_indexes(self, partition: "Replica") -> None:
         if partition.log.failed is not None:
             return
         try:
             await self._world.work.run(partition.log.write_rebuilt_indexes)
         except (OSError, StorageError) as error:
-            # It is whole in memory; a later start finds the damage again.
-            log.warning("%s: a rebuilt index cannot be written down for now: %s", partition, error)
+            # The index in memory is complete; the next start finds the damage on disk again.
+            log.warning(
+                "%s: writing a rebuilt index failed: %s; the next start rebuilds it again", partition, error
+            )
 
     async def settle(self) -> None:
-        """Return when all that was rebuilt is written down."""
+        """Return when all rebuilt indexes are written to disk."""
         await self._writing.finish()

@@ -1,11 +1,11 @@
 import asyncio
 
 from penstock.base.errors import ErrorCode
-from penstock.services.waiting import (
+from penstock.services.purgatory import (
     HIGH_WATERMARK_WAITS_MS,
-    FetchWaiters,
-    OffsetWaiters,
-    WaitingFetch,
+    DelayedFetches,
+    FetchWait,
+    HighWatermarkWaiters,
 )
 from penstock.world.real_loop import RealLoop
 
@@ -14,13 +14,13 @@ LONG_MS = 60_000
 
 def test_a_fetch_wakes_when_the_bytes_of_several_partitions_add_up():
     async def story():
-        fetch = WaitingFetch(RealLoop(), missing_bytes=100, max_wait_ms=LONG_MS)
-        first, second = FetchWaiters(), FetchWaiters()
+        fetch = FetchWait(RealLoop(), missing_bytes=100, max_wait_ms=LONG_MS)
+        first, second = DelayedFetches(), DelayedFetches()
         fetch.wait_at(first)
         fetch.wait_at(second)
-        first.bytes_came(60)
+        first.bytes_appended(60)
         assert not fetch.future.done()
-        second.bytes_came(40)
+        second.bytes_appended(40)
         assert fetch.future.done()
         fetch.leave()
 
@@ -29,11 +29,11 @@ def test_a_fetch_wakes_when_the_bytes_of_several_partitions_add_up():
 
 def test_a_fetch_that_has_left_is_no_longer_told():
     async def story():
-        fetch = WaitingFetch(RealLoop(), missing_bytes=1, max_wait_ms=LONG_MS)
-        place = FetchWaiters()
+        fetch = FetchWait(RealLoop(), missing_bytes=1, max_wait_ms=LONG_MS)
+        place = DelayedFetches()
         fetch.wait_at(place)
         fetch.leave()
-        place.bytes_came(10)
+        place.bytes_appended(10)
         assert not fetch.future.done()
 
     asyncio.run(story())
@@ -41,7 +41,7 @@ def test_a_fetch_that_has_left_is_no_longer_told():
 
 def test_a_fetch_wakes_by_itself_when_its_time_is_over():
     async def story():
-        fetch = WaitingFetch(RealLoop(), missing_bytes=1, max_wait_ms=1)
+        fetch = FetchWait(RealLoop(), missing_bytes=1, max_wait_ms=1)
         await fetch.future
         fetch.leave()
 
@@ -50,12 +50,12 @@ def test_a_fetch_wakes_by_itself_when_its_time_is_over():
 
 def test_a_high_watermark_that_has_moved_waits_a_little_for_bytes():
     async def story():
-        fetch = WaitingFetch(RealLoop(), missing_bytes=1, max_wait_ms=LONG_MS)
-        place = FetchWaiters()
+        fetch = FetchWait(RealLoop(), missing_bytes=1, max_wait_ms=LONG_MS)
+        place = DelayedFetches()
         fetch.wait_at(place)
-        place.high_watermark_moved()
+        place.high_watermark_advanced()
         assert not fetch.future.done()
-        place.bytes_came(1)
+        place.bytes_appended(1)
         assert fetch.future.result() is False  # there may be more to wait for
         fetch.leave()
 
@@ -65,9 +65,9 @@ def test_a_high_watermark_that_has_moved_waits_a_little_for_bytes():
 def test_a_high_watermark_that_has_moved_is_told_soon_even_if_it_goes_on_moving():
     async def story():
         loop = RealLoop()
-        fetch = WaitingFetch(loop, missing_bytes=1, max_wait_ms=LONG_MS)
+        fetch = FetchWait(loop, missing_bytes=1, max_wait_ms=LONG_MS)
         while not fetch.future.done():
-            fetch.high_watermark_moved()
+            fetch.high_watermark_advanced()
             await loop.sleep(0)
         assert fetch.future.result() is True
         fetch.leave()
@@ -78,10 +78,10 @@ def test_a_high_watermark_that_has_moved_is_told_soon_even_if_it_goes_on_moving(
 def test_a_high_watermark_that_has_moved_makes_no_fetch_wait_longer_than_it_asked_to():
     async def story():
         loop = RealLoop()
-        fetch = WaitingFetch(loop, missing_bytes=1, max_wait_ms=1)
+        fetch = FetchWait(loop, missing_bytes=1, max_wait_ms=1)
         later = loop.create_future()
         loop.call_later(HIGH_WATERMARK_WAITS_MS / 1000, later.set_result, None)
-        fetch.high_watermark_moved()
+        fetch.high_watermark_advanced()
         await asyncio.wait([fetch.future, later], return_when=asyncio.FIRST_COMPLETED)
         assert fetch.future.done()
         fetch.leave()
@@ -91,7 +91,7 @@ def test_a_high_watermark_that_has_moved_makes_no_fetch_wait_longer_than_it_aske
 
 def test_producers_are_answered_in_order_as_the_high_watermark_passes_them():
     async def story():
-        waiters, loop = OffsetWaiters(), RealLoop()
+        waiters, loop = HighWatermarkWaiters(), RealLoop()
         first = waiters.wait_for(10, loop=loop, timeout_ms=LONG_MS)
         second = waiters.wait_for(20, loop=loop, timeout_ms=LONG_MS)
         waiters.reached(9)
@@ -107,7 +107,7 @@ def test_producers_are_answered_in_order_as_the_high_watermark_passes_them():
 
 def test_a_producer_that_waits_too_long_is_told_so():
     async def story():
-        waiters = OffsetWaiters()
+        waiters = HighWatermarkWaiters()
         future = waiters.wait_for(10, loop=RealLoop(), timeout_ms=1)
         assert await future is ErrorCode.REQUEST_TIMED_OUT
         waiters.reached(10)

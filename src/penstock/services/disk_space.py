@@ -1,8 +1,11 @@
-"""Which partitions found no room on the disk: said once for each, and again when there is room; counted and shown.
+"""Tracks the partitions whose last write failed because the disk is full, in the log, in metrics and in `/healthz`.
 
-A full disk is no failure: what is there stays, readers are served, and appends are refused until there is room. That
-is over with the next append that succeeds. Where none comes, the room is looked for every second: producers may have
-gone, and `/healthz` must not say for ever what was so once.
+A full disk is not a disk failure: neither the partition nor the broker goes offline. The records in the log stay,
+fetches are served, and produce requests are rejected until there is room. The log undoes a write for which there was no
+room (`NoRoomError`). A partition has room again when an append succeeds. If there are no appends, a probe checks every
+second: the producers may have gone, and `/healthz` must not report a full disk after there is room again.
+
+Each partition is logged once when it lacks room, and once when it has room again.
 """
 
 import logging
@@ -10,26 +13,26 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from penstock.services.metrics import Metrics
-from penstock.storage.room_probe import has_room_for
+from penstock.storage.disk_space_probe import has_room_for
 from penstock.world import World
 from penstock.world.tasks import Tasks
 
 if TYPE_CHECKING:
     from penstock.services.replicas.replica import Replica
 
-log = logging.getLogger("penstock.room")
+log = logging.getLogger("penstock.disk_space")
 
-_LOOK_EVERY_S: Final = 1.0
+_PROBE_INTERVAL_S: Final = 1.0
 _NAMED_MAX: Final = 5
-_LOOKING: Final = "looking for room on the disk"
+_PROBING: Final = "disk space probe"
 
 
-class Room:
-    """The partitions of a broker that lack room."""
+class DiskSpace:
+    """The partitions of a broker that lack disk space."""
 
     def __init__(self, world: World, metrics: Metrics) -> None:
         self._world = world
-        self._lacking: dict[Replica, int] = {}  # and how many bytes found no room
+        self._lacking: dict[Replica, int] = {}  # the size of the write that failed, in bytes
         self._tasks = Tasks(world.loop)
         self.refusals = metrics.counter(
             "penstock_disk_full_total", "Writes to partitions that found no room on the disk."
@@ -40,8 +43,8 @@ class Room:
             lambda: len(self._lacking),
         )
 
-    def missing(self, partition: "Replica", why: str, *, size: int) -> None:
-        """A write of so many bytes found no room."""
+    def note_full(self, partition: "Replica", why: str, *, size: int) -> None:
+        """Note that a write of `size` bytes failed because the disk is full."""
         self.refusals.add()
         if partition not in self._lacking:
             log.warning(
@@ -50,20 +53,20 @@ class Room:
                 why,
             )
         self._lacking[partition] = size
-        if not self._tasks.is_running(_LOOKING):
-            self._tasks.start(_LOOKING, self._look())
+        if not self._tasks.is_running(_PROBING):
+            self._tasks.start(_PROBING, self._probe())
 
-    def found(self, partition: "Replica") -> None:
-        """A write found room again."""
+    def note_room(self, partition: "Replica") -> None:
+        """Note that a write succeeded, or that the probe found room."""
         if self._lacking.pop(partition, None) is not None:
             log.warning("%s: the disk has room again; accepting produce requests", partition)
 
     def forget(self, partition: "Replica") -> None:
-        """The partition is gone, or takes nothing for another reason."""
+        """Stop tracking a partition: it was removed, or rejects appends for another reason."""
         self._lacking.pop(partition, None)
 
     def problem(self) -> str | None:
-        """What is wrong, for `/healthz`; None if nothing is."""
+        """The problem as `/healthz` reports it; None if no partition lacks room."""
         if not self._lacking:
             return None
         named = ", ".join(sorted(map(str, self._lacking))[:_NAMED_MAX])
@@ -73,9 +76,9 @@ class Room:
     async def stop(self) -> None:
         await self._tasks.stop()
 
-    async def _look(self) -> None:
+    async def _probe(self) -> None:
         while self._lacking:
-            await self._world.loop.sleep(_LOOK_EVERY_S)
+            await self._world.loop.sleep(_PROBE_INTERVAL_S)
             for partition, size in list(self._lacking.items()):
                 probe = partial(has_room_for, partition.log.disk, partition.log.path, size)
                 has_room = await self._world.work.run(probe)

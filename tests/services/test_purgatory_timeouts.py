@@ -3,13 +3,13 @@
 import asyncio
 
 from penstock.base.errors import ErrorCode
-from penstock.services.waiting import OffsetWaiters
+from penstock.services.purgatory import HighWatermarkWaiters
 from penstock.world.real_loop import RealLoop
 
 
 def test_waits_that_timed_out_are_forgotten():
     async def story() -> int:
-        waiters = OffsetWaiters()
+        waiters = HighWatermarkWaiters()
         for offset in range(100):
             code = await waiters.wait_for(offset, loop=RealLoop(), timeout_ms=0)
             assert code is ErrorCode.REQUEST_TIMED_OUT

@@ -1,6 +1,6 @@
-"""What a client may do with a resource, as the bit field that Metadata and DescribeCluster answer.
+"""The authorized operations of a resource, as the bit field in Metadata, DescribeCluster and DescribeTopicPartitions.
 
-Without an authoriser everybody may do everything the resource knows.
+There is no authorizer yet, so every client may do every operation of the resource type.
 """
 
 CREATE = 5
@@ -16,7 +16,7 @@ DELETE = 6
 
 
 def bit_field(*operations: int) -> int:
-    """One bit per operation."""
+    """The bit field of operations: the bit number is the operation's code in Kafka's AclOperation."""
     return sum(1 << operation for operation in operations)
 
 
