@@ -21,9 +21,9 @@ DOCS = Path(__file__).resolve().parent.parent / "docs"
 _TOPIC_CONFIGS = """\
 # Topic configs
 
-Every topic config of Apache Kafka 4.3 is known here: it is either honoured or refused. Set them when a topic is
-created, or change them with any admin client (`kafka-configs`, `penstock topic alter`). A topic without a config
-takes the broker setting named beside it, and without that the default.
+Every topic config of Apache Kafka 4.3 is either honoured or rejected. Set them when a topic is created, or later with
+`penstock topic config` or any admin client (`kafka-configs`). A topic without a config takes the broker setting
+named beside it, and without that the default.
 
 This page is rendered from `src/penstock/base/topic_settings.py` by `tools/render_docs.py`.
 
@@ -31,9 +31,9 @@ This page is rendered from `src/penstock/base/topic_settings.py` by `tools/rende
 
 {honoured}
 
-## AppendError
+## Rejected
 
-These are described and taken at their default, so that tools which write all configs back keep working. Any
+These are described, and accepted at their default, so that tools which write all configs back keep working. Any
 other value is answered with INVALID_CONFIG and the reason.
 
 {refused}
@@ -42,19 +42,19 @@ other value is answered with INVALID_CONFIG and the reason.
 _BROKER_SETTINGS = """\
 # Broker settings
 
-Names and meanings are Kafka's where Kafka has the setting; what is Penstock's own begins with `penstock.`. A value
-comes from, the later winning over the earlier:
+Names and meanings are Kafka's where Kafka has the setting; Penstock's own begin with `penstock.`. A value comes from
+these sources; a later one overrides an earlier one:
 
 1. the default,
 2. the TOML file given with `--config`: `log.retention.hours = 24`, or a table `[log.retention]` with `hours = 24`,
    or the name in quotes, which a name that begins like another one needs (`"max.connections" = 500`),
-3. the environment: `PENSTOCK_` and the name in upper case with underscores, such as `{example}`; a name that
-   begins with `penstock.` does not say it twice,
+3. the environment: `PENSTOCK_` and the name in upper case with underscores, such as `{example}`; for
+   `penstock.work.threads` it is `PENSTOCK_WORK_THREADS`,
 4. `--set name=value`, as often as needed,
 5. `--listen HOST:PORT` for `listeners` and `--data-dir DIR` for `log.dirs`.
 
-An unknown name is an error, with the nearest known one in the message. Those marked *live* can be changed while the
-broker runs, with any admin client; for the others the broker has to be started again.
+An unknown name is an error that names the nearest known one. Settings marked *live* can be changed while the broker
+runs, with `penstock broker config` or any admin client; the others need a restart.
 
 This page is rendered from `src/penstock/base/broker_settings.py` by `tools/render_docs.py`.
 
@@ -69,9 +69,9 @@ SIGTERM, Ctrl-C and a closed terminal stop `penstock serve` cleanly; a second si
 | 2 | wrong arguments |
 | 143, 130, 129 | ended at once by a second SIGTERM, Ctrl-C or SIGHUP; the next start recovers the logs |
 
-"ready" and "stopping", and where metrics are, are written to stdout, all other lines to stderr, each with the time.
+"ready", "stopping" and the address of the metrics are written to stdout, all other lines to stderr, each with the time.
 `--log-format json` makes every line an object with `time` (UTC), `level`, `logger`, `message`, and `exception` after an
-error of ours; `--verbose` adds connections, refused requests, elections and changes of the metadata.
+internal error; `--verbose` adds connections, rejected requests, elections and metadata changes.
 
 ## Settings
 
@@ -79,7 +79,7 @@ error of ours; `--verbose` adds connections, refused requests, elections and cha
 
 ## Defaults of topic configs
 
-What a topic without a config of its own takes; see [topic configs](topic-configs.md) for the meaning.
+The defaults of topics that do not set the config; see [topic configs](topic-configs.md) for the meaning.
 
 {topic_defaults}
 """
@@ -88,9 +88,9 @@ What a topic without a config of its own takes; see [topic configs](topic-config
 _GROUP_CONFIGS = """\
 # Group configs
 
-A group of the consumer protocol may have configs of its own, whether it exists yet or not. Set them with any admin
-client (`kafka-configs --entity-type groups`). A group without a config takes the broker setting named beside it; the
-broker's `group.consumer.min…` and `group.consumer.max…` settings say between which bounds a group may choose.
+A group of the consumer protocol may have its own configs, set before or after it is created, with any admin client
+(`kafka-configs --entity-type groups`). A group without a config takes the broker setting named beside it; the broker's
+`group.consumer.min…` and `group.consumer.max…` settings bound the values.
 
 This page is rendered from `src/penstock/base/group_settings.py` by `tools/render_docs.py`.
 
@@ -102,9 +102,9 @@ _SPARK_OPTIONS = """\
 # Options of the Spark source and sink
 
 For `spark.read.format("penstock")` and `.readStream`, `df.write` and `.writeStream`; [spark.md](spark.md) says how
-they go together. Names are those of Spark's own Kafka source where it has the option, and are known whatever their
-case. A misspelt name is an error, with the nearest known one in the message. Options of the Java client that mean
-nothing here are taken and ignored.
+to use them. Names are those of Spark's own Kafka source where it has the option, and case does not matter. An unknown
+name is an error that names the nearest known one. Options of the Java client that have no effect here are accepted and
+ignored.
 
 This page is rendered from `src/penstock/spark/options.py` by `tools/render_docs.py`.
 
@@ -121,8 +121,8 @@ This page is rendered from `src/penstock/spark/options.py` by `tools/render_docs
 _PIPELINE_SETTINGS = """\
 # Settings of a pipeline
 
-What `pipeline.toml` may say; [pipelines.md](pipelines.md) shows how. An unknown name is refused,
-with the nearest known one in the message.
+The settings of `pipeline.toml`; [pipelines.md](pipelines.md) shows an example. An unknown name is an error that names
+the nearest known one.
 
 This page is rendered from `src/penstock/spark/pipelines/project.py` by `tools/render_docs.py`.
 
@@ -160,13 +160,14 @@ def spark_options() -> str:
 _CLIENT_SECURITY = """\
 # TLS and SASL for clients
 
-Penstock's own client speaks to listeners of all four kinds: PLAINTEXT, SSL, SASL_PLAINTEXT and SASL_SSL, with PLAIN,
-SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER. (The broker's listeners are PLAINTEXT only, for now; this is for Apache
-Kafka and others.) The settings have the names they have in Kafka's clients, and librdkafka's where those differ.
+Penstock's client supports all four security protocols, PLAINTEXT, SSL, SASL_PLAINTEXT and SASL_SSL, and the mechanisms
+PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER. (Penstock's broker has only PLAINTEXT listeners yet: this is for
+clusters of Apache Kafka and others.) The settings have the names of Kafka's clients, and of librdkafka where those
+differ.
 
 In Spark, they are options, with `kafka.` before the names that are Kafka's:
 
-<!-- not run: it is a broker with SASL that it reads from; tests/spark/test_security.py has one -->
+<!-- not run: it needs a broker with SASL; tests/spark/test_security.py has one -->
 ```python
 events = (
     spark.readStream.format("penstock")
@@ -181,13 +182,12 @@ events = (
 )
 ```
 
-Files are read where they are used: on the driver and on every machine with tasks. Text in PEM
-(`kafka.ssl.truststore.certificates`, `kafka.ssl.keystore.certificate.chain`, `kafka.ssl.keystore.key`) travels with
-the query.
+Files are read on the driver and on every machine that runs tasks. PEM text (`kafka.ssl.truststore.certificates`,
+`kafka.ssl.keystore.certificate.chain`, `kafka.ssl.keystore.key`) is sent to them with the query.
 
-On the command line they come from a file of properties, as Java's tools take it, named with `--command-config` or
-PENSTOCK_COMMAND_CONFIG. (`penstock pipeline` takes them from `[kafka]` in its `pipeline.toml`, the tables that
-`penstock table` refreshes from their `--option kafka.…`.)
+On the command line they are in a properties file, as for Kafka's own tools, given with `--command-config` or
+PENSTOCK_COMMAND_CONFIG. (`penstock pipeline` reads them from `[kafka]` in `pipeline.toml`; `penstock table create`
+takes them as `--option kafka.…`.)
 
 ```properties
 security.protocol=SASL_SSL
@@ -196,24 +196,23 @@ sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule require
 ssl.truststore.location=/etc/kafka/ca.pem
 ```
 
-In Python they are a value: `ClientSettings(security=Security(tls=Tls(...), sasl=Sasl(...)))`, from
+In Python: `ClientSettings(security=Security(tls=Tls(...), sasl=Sasl(...)))`, from
 `penstock.client.security` and `penstock.world.tls`.
 
 ## Good to know
 
-- **Stores are PEM.** A JKS or PKCS12 store is refused with the two commands that convert it. A key store holds
-  certificate and private key in one file; `ssl.key.password` opens a key that is encrypted.
+- **Stores are PEM.** A JKS or PKCS12 store is rejected with the two commands that convert it. A key store has
+  certificate and private key in one file; `ssl.key.password` decrypts the key.
 - **Tokens.** `penstock.sasl.token.function=my.module:fresh_token` is called before every authentication, so tokens may
-  be short-lived; it returns the token, or is a coroutine function. It is imported where it is called: in Spark, on the
-  driver and in tasks. `clientId` and `clientSecret` of Java's login module are not used; fetching tokens is the
-  function's.
-- **Sessions that end** (`connections.max.reauth.ms`, or a token's own time): the client reauthenticates on the same
-  connection when 85 % of the time have passed; requests wait meanwhile, and none fails.
-- **What is refused is not tried again.** A wrong password, a mechanism that is not offered, a certificate that is not
-  trusted or for another host: an `AuthenticationError` at once, with what to change. Secrets are in no message and no
-  `repr`.
-- **Not there:** Kerberos (GSSAPI), delegation tokens, SASLprep of names (Kafka's client has none either), TLS below
-  1.2.
+  be short-lived; it may be a coroutine function. It is imported where it is called: in Spark, on the driver and in
+  tasks. `clientId` and `clientSecret` of Java's login module are not used; the function fetches the token.
+- **Reauthentication** (`connections.max.reauth.ms`, or a token's lifetime): the client reauthenticates on the same
+  connection when 85 % of the session lifetime have passed; requests wait meanwhile, and none fails.
+- **Authentication errors are not retried.** A wrong password, a mechanism that is not offered, a certificate that is
+  not trusted or for another host: an `AuthenticationError` at once, with what to change. No message and no `repr`
+  contains a secret.
+- **Not supported:** Kerberos (GSSAPI), delegation tokens, SASLprep of names (Kafka's client has none either), TLS
+  below 1.2.
 
 ## Settings
 
@@ -259,7 +258,7 @@ def broker_settings() -> str:
         "default": _default,
         "allowed": _allowed,
         "live": lambda s: "live" if s.dynamic else "",
-        "meaning": lambda s: s.doc + (f" AppendError: {s.refused}." if s.refused else ""),
+        "meaning": lambda s: s.doc + (f" Other values are rejected: {s.refused}." if s.refused else ""),
     }
     return _BROKER_SETTINGS.format(
         example=environment_name("log.retention.hours"),

@@ -149,7 +149,7 @@ def test_a_connection_that_is_lost_while_it_renews_says_so_to_all_who_wait() -> 
         (
             Sasl(Mechanism.OAUTHBEARER, token=Secret("hush")),
             {"auth_bytes": b'{"status":"no"}'},
-            'OAUTHBEARER with ADDRESS: the token was not taken: {"status":"no"}',
+            'OAUTHBEARER with ADDRESS: the token was rejected: {"status":"no"}',
         ),
         (
             Sasl(Mechanism.OAUTHBEARER, token_function="penstock.no_such:thing"),

@@ -67,7 +67,7 @@ def test_the_first_contact_fails_at_once_where_nobody_listens() -> None:
         async with ScriptedBroker(lambda _header, _request: HANG_UP) as gone:
             client = new_client(gone, patience_ms=60_000)
         with pytest.raises(UnreachableError, match="connection refused"):
-            await client.persist(lambda: client.refresh())
+            await client.retry(lambda: client.refresh())
 
     run(story())
 

@@ -52,7 +52,7 @@ def test_an_answer_with_another_number_than_the_oldest_request_is_refused() -> N
 
 
 def test_an_answer_without_a_request_is_rejected() -> None:
-    with pytest.raises(PeerError, match="an answer without a request"):
+    with pytest.raises(PeerError, match="a response without a request"):
         new_conversation().feed(response(0, 1))
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from penstock.base.ids import TopicPartition
 from penstock.client.blocking import BlockingClient
-from penstock.client.classic_member import deal_ranges
+from penstock.client.classic_member import assign_ranges
 from penstock.client.client import Client
 from penstock.client.fetch import read_batches, read_fetched
 from penstock.client.group_consumer import GroupConsumer
@@ -170,12 +170,12 @@ def test_groups_are_listed_and_deleted_with_their_offsets(blocking: BlockingClie
 
 def test_ranges_are_dealt_to_those_who_want_the_topic() -> None:
     wanted = {"a": ["orders", "bills"], "c": ["orders"], "b": ["orders"]}
-    assert deal_ranges(wanted, {"orders": 5, "bills": 2}) == {
+    assert assign_ranges(wanted, {"orders": 5, "bills": 2}) == {
         "a": {"bills": range(2), "orders": range(2)},
         "b": {"orders": range(2, 4)},
         "c": {"orders": range(4, 5)},
     }
-    assert deal_ranges({"a": ["orders"], "b": ["orders"]}, {"orders": 1}) == {
+    assert assign_ranges({"a": ["orders"], "b": ["orders"]}, {"orders": 1}) == {
         "a": {"orders": range(1)},
         "b": {},
     }

@@ -160,7 +160,7 @@ def test_plain_says_name_and_password_between_zero_bytes() -> None:
         Plain(user="a\0b", password=Secret("pencil"))
 
 
-def test_a_bearer_shows_its_token_and_hears_why_it_was_not_taken() -> None:
+def test_oauthbearer_sends_its_token_and_reports_why_the_broker_rejected_it() -> None:
     exchange = OAuthBearer(Secret("abc.def."))
     assert exchange.first() == b"n,,\x01auth=Bearer abc.def.\x01\x01"
     assert exchange.answer(b"") is None
@@ -170,7 +170,7 @@ def test_a_bearer_shows_its_token_and_hears_why_it_was_not_taken() -> None:
         exchange.answer(b"again")
 
 
-def test_something_that_is_no_token_is_not_sent() -> None:
+def test_an_empty_or_malformed_token_is_rejected_before_it_is_sent() -> None:
     for text in ("", "a\x01b"):
-        with pytest.raises(AuthenticationError, match="no token"):
+        with pytest.raises(AuthenticationError, match="not a token"):
             OAuthBearer(Secret(text))

@@ -92,10 +92,10 @@ def there_and_back(bootstrap: str, security: Security, topic: str) -> None:
 
 def refused(bootstrap: str, security: Security) -> str:
     """What a client says that is not let in; and that it does not try again."""
-    settings = ClientSettings(security=security, insistent=True)
+    settings = ClientSettings(security=security, retries_first_connection=True)
     with BlockingClient(bootstrap, settings=settings) as blocking:
         with pytest.raises(AuthenticationError) as caught:
-            blocking.run(blocking.client.persist(blocking.client.refresh))
+            blocking.run(blocking.client.retry(blocking.client.refresh))
         assert PASSWORD not in f"{caught.value!r} {caught.value.__cause__!r}"
         return str(caught.value)
 

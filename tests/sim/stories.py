@@ -43,7 +43,7 @@ async def make_topic(client: Client, name: str) -> None:
 
 async def send(client: Client, topic: str, *values: bytes) -> None:
     """One request after the other."""
-    await client.persist(lambda: client.topic(topic))
+    await client.retry(lambda: client.topic(topic))
     producer = Producer(client)
     for value in values:
         await producer.send(topic, [NewRecord(None, value)])

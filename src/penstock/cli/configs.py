@@ -77,7 +77,7 @@ async def _describe_changed(
         is_shown = all(own.get(name) == value for name, value in set_to.items())
         if (is_shown and not own.keys() & set(unset)) or client.loop.time() >= deadline:
             return found
-        await client.pause(tries)
+        await client.back_off(tries)
         tries += 1
 
 

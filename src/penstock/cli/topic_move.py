@@ -139,7 +139,7 @@ async def _so_far(client: Client, moving: Mapping[TopicPartition, Reassignment])
 
 async def _require_there(client: Client, topic: str, targets: Targets) -> None:
     """A move that ended may have been cancelled, or replaced by another one."""
-    (found,) = await client.persist(lambda: client.refresh([topic]))
+    (found,) = await client.retry(lambda: client.refresh([topic]))
     replicas = {TopicPartition(topic, each.partition): each.replicas for each in found.partitions}
     for partition, wanted in targets.items():
         if set(replicas.get(partition, ())) != set(wanted):

@@ -1,5 +1,5 @@
-"""Proving who we are on one connection: SaslHandshake v1, SaslAuthenticate v0-v2, and again before the broker forgets
-(KIP-368). The first Kafka that can be asked this way is 1.0.
+"""SASL authentication on one connection: SaslHandshake v1, SaslAuthenticate v0-v2, and reauthentication before the
+session expires (KIP-368). Needs Kafka 1.0 or newer.
 """
 
 import base64
@@ -31,13 +31,13 @@ _RENEWAL_PERCENT: Final = 85
 
 
 class Ask(Protocol):
-    """How a request is put on the connection and answered."""
+    """Sends a request on the connection and returns the response."""
 
     def __call__(self, request: Message, response: type[R]) -> Awaitable[R]: ...
 
 
 def check_versions(versions: Versions, address: Address) -> None:
-    """AuthenticationError if the broker cannot be asked the way it is done here."""
+    """Raise AuthenticationError if the broker is too old for SaslHandshake v1 and SaslAuthenticate."""
     if not versions.offers(SaslHandshakeRequest):
         raise AuthenticationError(_no_sasl(address))
     if not versions.offers(SaslAuthenticateRequest):
@@ -45,12 +45,12 @@ def check_versions(versions: Versions, address: Address) -> None:
 
 
 def renewal_delay_ms(lifetime_ms: int) -> int | None:
-    """How long after a proof to give the next one; None where the broker does not ask for another."""
+    """How long after an authentication to reauthenticate; None if the broker sets no session lifetime."""
     return lifetime_ms * _RENEWAL_PERCENT // 100 if lifetime_ms > 0 else None
 
 
 async def authenticate(ask: Ask, sasl: Sasl, *, address: Address, entropy: Entropy) -> int:
-    """Prove who we are; for how many milliseconds the broker believes it, 0 for as long as the connection lives."""
+    """Authenticate; return the session lifetime in milliseconds, 0 for that of the connection."""
     mechanism = sasl.mechanism.value
     await _shake_hands(ask, mechanism, address)
     exchange = await _exchange(sasl, entropy)

@@ -1,8 +1,8 @@
-"""How large a batch a topic takes: the topic's max.message.bytes, and its leader's socket.request.max.bytes.
+"""The largest batch that a topic accepts: the topic's max.message.bytes, and its leader's socket.request.max.bytes.
 
 A broker answers MESSAGE_TOO_LARGE to a batch above the first, and closes the connection on a request above the second:
-that looks like any other broken connection, and sending it again cannot help. So a large batch is compared with both
-before it is sent. Brokers that do not tell are simply sent the batch.
+that looks like any other lost connection, and a retry cannot help. So a large batch is compared with both before it is
+sent. If a broker does not report its limits, the batch is sent unchecked.
 """
 
 from typing import Final, NamedTuple
@@ -15,7 +15,7 @@ from penstock.client.errors import AnsweredError, UnsupportedError
 
 MESSAGE_MAX: Final = "max.message.bytes"
 REQUEST_MAX: Final = "socket.request.max.bytes"
-# Smaller batches are sent unasked: a broker that does not take one says so.
+# Smaller batches are sent without asking for the limits: a broker that rejects one answers with an error.
 _ASKED_FROM_BYTES: Final = 1_000_000
 _REQUEST_ASKED_FROM_BYTES: Final = 50 << 20
 # A request is this much larger than its batch, at most: names, ids, lengths.
@@ -23,14 +23,14 @@ _REQUEST_OVERHEAD: Final = 4096
 
 
 class Limit(NamedTuple):
-    """The setting that a batch does not fit, and its value."""
+    """The setting that a batch exceeds, and its value."""
 
     setting: str
     value: int
 
 
 async def find_limit(client: Client, partition: TopicPartition, size: int) -> Limit | None:
-    """The setting for which a batch of this size is too large; None if it fits, or the limit is unknown."""
+    """The setting that a batch of this size exceeds; None if it fits, or the limit is unknown."""
     topic = Resource(ResourceType.TOPIC, partition.topic)
     message_max = await _config(client, topic, MESSAGE_MAX)
     if message_max is not None and size > message_max:
@@ -44,7 +44,7 @@ async def find_limit(client: Client, partition: TopicPartition, size: int) -> Li
 
 
 async def refusal_of_size(client: Client, partition: TopicPartition, size: int) -> Refusal | None:
-    """What the broker would answer to a batch that is too large; None if it may be sent."""
+    """The error that the broker would answer to a batch that is too large; None if it may be sent."""
     if size <= max(_ASKED_FROM_BYTES, client.batch_sizes_taken.get(partition.topic, 0)):
         return None
     limit = await find_limit(client, partition, size)

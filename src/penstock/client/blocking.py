@@ -4,7 +4,7 @@ thread.
     with BlockingClient("localhost:9092") as blocking:
         topics = blocking.run(blocking.client.refresh(None))
 
-There is no thread behind it: between two calls nothing happens, and Ctrl-C interrupts a call.
+It has no thread: nothing is sent or received between two calls, and Ctrl-C interrupts a call.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ class BlockingClient:
         self.close()
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """What the coroutine returns or raises."""
+        """Run the coroutine to its end; return or raise what it does."""
         return self._runner.run(coroutine)
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
-"""Brokers: what each of them has, and marking one as being drained.
+"""Brokers: their replicas and disk usage, and draining one.
 
-Works with Apache Kafka, too, but for draining, which only Penstock's controller knows: it moves leaders and replicas
-off a broker whose config `penstock.broker.drain` is true. DescribeLogDirs v1-v5.
+Works with Apache Kafka too, except for draining: only Penstock's controller moves leaders and replicas off a broker
+whose config `penstock.broker.drain` is true. DescribeLogDirs v1-v5.
 """
 
 from typing import NamedTuple
@@ -22,7 +22,7 @@ BALANCE = "penstock.balance.enable"
 
 
 class LogDirUsage(NamedTuple):
-    """What a broker has on its disks; the room is -1 where an old broker does not tell."""
+    """Bytes used and free on a broker's disks; free is -1 if an old broker does not report it."""
 
     size: int  # bytes of all its replicas
     total: int
@@ -30,7 +30,7 @@ class LogDirUsage(NamedTuple):
 
 
 class BrokerReplica(NamedTuple):
-    """A partition that a broker has; `is_moving` while its replicas are being exchanged, here or elsewhere."""
+    """A replica on a broker; `is_moving` while its partition is being reassigned."""
 
     topic: str
     partition: KnownPartition
@@ -38,14 +38,14 @@ class BrokerReplica(NamedTuple):
 
 
 class BrokerState(NamedTuple):
-    """One broker; one that is offline has no address, and the contents of its disk are unknown."""
+    """One broker; an offline one has no address, and its disk usage is unknown."""
 
     node_id: int
     address: Address | None
     rack: str | None
     is_controller: bool
     is_draining: bool
-    balances: bool  # whether its cluster moves leaders and replicas by itself
+    balances: bool  # whether its cluster balances leaders and replicas itself
     replicas: tuple[BrokerReplica, ...]
     disk: LogDirUsage | None
 
@@ -63,7 +63,7 @@ class BrokerState(NamedTuple):
 
 
 async def describe_brokers(client: Client) -> list[BrokerState]:
-    """The brokers that are there, and those that are away and should have replicas; by node id."""
+    """The online brokers, and the offline ones that have replicas assigned; by node id."""
     described = await describe_cluster(client)
     topics = await client.refresh(None)
     moving = await list_reassignments(client)
@@ -96,7 +96,7 @@ async def describe_brokers(client: Client) -> list[BrokerState]:
 
 
 async def cluster_balances(client: Client) -> bool:
-    """Whether the cluster moves leaders and replicas by itself; one broker has nowhere to move them."""
+    """Whether the cluster balances leaders and replicas itself; False for a single broker."""
     brokers = await client.brokers()
     for broker in brokers if len(brokers) > 1 else ():
         if (await _configs(client, broker.node_id)).get(BALANCE) == "true":
@@ -105,7 +105,7 @@ async def cluster_balances(client: Client) -> bool:
 
 
 async def mark_draining(client: Client, node_id: int, *, draining: bool) -> None:
-    """Have a broker emptied from now on, or have it take its share again; AnsweredError if that is refused."""
+    """Start or stop draining a broker; AnsweredError if the controller refuses."""
     resource = Resource(ResourceType.BROKER, str(node_id))
     if draining:
         await alter_configs(client, resource, set_to={DRAIN: "true"}, by_controller=True)
@@ -118,7 +118,7 @@ async def _configs(client: Client, node_id: int) -> dict[str, str | None]:
     try:
         found = (await describe_configs(client, [resource]))[resource]
     except ClientError:
-        return {}  # it went away just now
+        return {}  # it has gone offline since
     return {} if isinstance(found, Refusal) else {config.name: config.value for config in found}
 
 

@@ -1,8 +1,8 @@
-"""A member by the classic protocol: joins, waits for the leader's assignment, keeps a heartbeat. JoinGroup v0-v9,
+"""A member of the classic protocol: joins, waits for the leader's assignment, sends heartbeats. JoinGroup v0-v9,
 SyncGroup v0-v5, Heartbeat v0-v4, LeaveGroup v0-v5.
 
-Eager, with the range assignor: at every rebalance all partitions are revoked first, and the member that is the leader
-deals each topic out in ranges, as Kafka's range assignor does.
+Eager, with the range assignor: at every rebalance all partitions are revoked first, and the group leader assigns
+each topic in ranges, as Kafka's range assignor does.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from penstock.client.cluster import CoordinatorKind
 from penstock.client.coordinators import ask_coordinator
 from penstock.client.errors import AnsweredError, ClientError
 from penstock.client.group_offsets import NO_EPOCH, NO_MEMBER, Membership
-from penstock.client.membership import GiveUp, MemberSettings, News
+from penstock.client.membership import MemberSettings, News, Revoke
 from penstock.records.consumer_protocol import (
     AssignedTopic,
     Assignment,
@@ -48,15 +48,15 @@ _PROTOCOL_TYPE = "consumer"
 _PROTOCOL = "range"
 _SEVERAL_LEAVE_SINCE = 3
 
-# The group goes on, only not with the generation or the id that was named.
+# The member rejoins: its generation or member id is out of date, or a rebalance is in progress.
 _AGAIN = frozenset(
     {ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID}
 )
 
 
 class ClassicProtocolMember:
-    """One member. `client` is its own: a join is held back until the group is complete, and nobody else
-    should have to wait behind it.
+    """One member. `client` is its own: the response to JoinGroup is delayed until all members have joined, and
+    other requests must not queue behind it.
     """
 
     def __init__(self, client: Client, settings: MemberSettings) -> None:
@@ -72,9 +72,9 @@ class ClassicProtocolMember:
     def membership(self) -> Membership:
         return Membership(self._generation, self._member_id, self._settings.instance_id)
 
-    async def settle(self, give_up: GiveUp) -> None:
-        await self.fall_silent()
-        await give_up(self.assignment)
+    async def rebalance(self, revoke: Revoke) -> None:
+        await self.stop_without_leaving()
+        await revoke(self.assignment)
         self.assignment = frozenset()
         while True:
             self.news.clear()
@@ -89,9 +89,9 @@ class ClassicProtocolMember:
         self._heartbeats = self._client.loop.create_task(self._keep_alive(), name="heartbeats")
 
     async def leave(self) -> None:
-        await self.fall_silent()
+        await self.stop_without_leaving()
         if self._member_id == NO_MEMBER or self._settings.instance_id is not None:
-            return  # a static member keeps its place until its session runs out
+            return  # a static member keeps its assignment until its session times out
         group_id, member_id = self._settings.group_id, self._member_id
         try:
             await ask_coordinator(
@@ -166,7 +166,9 @@ class ClassicProtocolMember:
             try:
                 wanted[member.member_id] = read_subscription(member.metadata).topics
             except PeerError:
-                wanted[member.member_id] = []  # it speaks another language; it gets nothing, the others go on
+                wanted[
+                    member.member_id
+                ] = []  # its subscription cannot be decoded: it gets no partitions, the others go on
         topics = sorted({topic for each in wanted.values() for topic in each})
         counts = {topic.name: len(topic.partitions) for topic in await self._client.refresh(topics)}
         return {
@@ -178,7 +180,7 @@ class ClassicProtocolMember:
                     ]
                 )
             )
-            for member_id, ranges in deal_ranges(wanted, counts).items()
+            for member_id, ranges in assign_ranges(wanted, counts).items()
         }
 
     async def _keep_alive(self) -> None:
@@ -186,7 +188,7 @@ class ClassicProtocolMember:
         loop = self._client.loop
         alive_at = due_at = loop.time()
         while not self.news.is_set:
-            # At once, and then from question to question: a broker may hold the answer until there is news.
+            # The first one at once, the next after each response, which a broker may delay until a rebalance begins.
             await loop.sleep(max(0.0, due_at - loop.time()))
             due_at = loop.time() + settings.heartbeat_interval_ms / 1000
             request = HeartbeatRequest(
@@ -199,12 +201,12 @@ class ClassicProtocolMember:
                 await self._ask(request, HeartbeatResponse, patience_ms=settings.heartbeat_interval_ms)
                 alive_at = loop.time()
             except AnsweredError:
-                self.news.set()  # whatever it is, joining again will tell
+                self.news.set()  # the next JoinGroup will report it
             except ClientError:
                 if loop.time() - alive_at >= settings.session_timeout_ms / 1000:
                     self.news.set()
 
-    async def fall_silent(self) -> None:
+    async def stop_without_leaving(self) -> None:
         """Stop without LeaveGroup: no more heartbeats."""
         task, self._heartbeats = self._heartbeats, None
         if task is not None:
@@ -218,7 +220,7 @@ class ClassicProtocolMember:
         but_for: ErrorCode = ErrorCode.NONE,
         patience_ms: int | None = None,
     ) -> R:
-        """Ask the coordinator; AnsweredError for any error `but_for` one that is an answer like another."""
+        """Send a request to the coordinator; AnsweredError for any error code that is not in `but_for`."""
 
         def code_of(answer: R) -> int:
             return 0 if answer.error_code == but_for else answer.error_code
@@ -233,15 +235,15 @@ class ClassicProtocolMember:
             code_of=code_of,
             about=f"group {group_id!r}",
             patience_ms=patience_ms,
-            # A join is held back until everybody has joined, a sync until the leader has.
+            # JoinGroup is answered when all members have joined, SyncGroup when the leader has sent the assignment.
             timeout_ms=self._settings.rebalance_timeout_ms + self._client.settings.limits.request_timeout_ms,
         )
 
 
-def deal_ranges(
+def assign_ranges(
     wanted: Mapping[str, Sequence[str]], counts: Mapping[str, int]
 ) -> dict[str, dict[str, range]]:
-    """Every topic in ranges to those who want it, in the order of their ids; the first get one more if it must be."""
+    """Each topic's partitions in ranges to its subscribers, by member id; the first members get one more if uneven."""
     dealt: dict[str, dict[str, range]] = {member_id: {} for member_id in wanted}
     for topic, count in sorted(counts.items()):
         members = sorted(member_id for member_id, topics in wanted.items() if topic in topics)

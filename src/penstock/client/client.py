@@ -1,8 +1,8 @@
 """`Client`: connections to brokers, the cluster's metadata, and requests to a node, the controller or any broker.
 
-What to ask is in the modules beside this one. A request is sent once; `persist` is for those who want to try
-until it works. The first contact with a cluster fails at once where no broker listens (unless the settings say that
-it should not); a cluster that was reached before is given time to come back.
+The requests themselves are in the modules beside this one. A request is sent once; `retry` repeats it. The first
+connection to a cluster fails at once if no broker listens (unless `retries_first_connection` is set); a cluster that
+was reached before is retried for `patience_ms`.
 """
 
 import asyncio
@@ -37,8 +37,8 @@ class ClientSettings:
     client_id: str = "penstock"
     limits: ConnectionLimits = field(default_factory=ConnectionLimits)
     backoff: Backoff = field(default_factory=Backoff)
-    patience_ms: float = 60_000  # for how long `persist` retries; infinite: as long as it takes
-    insistent: bool = False  # whether the first contact, too, is tried again
+    patience_ms: float = 60_000  # for how long `retry` retries; infinite: without limit
+    retries_first_connection: bool = False  # whether the first connection is retried too
     security: Security = field(default_factory=Security)
 
 
@@ -58,7 +58,7 @@ class Client:
         self.settings = settings or ClientSettings()
         self.cluster = ClusterMetadata()
         self.bootstrap_servers = bootstrap_servers
-        # Told of each attempt that failed and is followed by another: the error, and how many failed before.
+        # Called for each failed attempt that is followed by another: the error, and how many failed before.
         self.retrying: Callable[[ClientError, int], None] | None = None
         self.batch_sizes_taken: dict[str, int] = {}  # by topic; see `batch_limits`
         self._bootstrap = parse_addresses(bootstrap_servers)
@@ -75,7 +75,7 @@ class Client:
         await self.close()
 
     async def close(self) -> None:
-        """Close all connections; callers that wait for an answer get an error."""
+        """Close all connections; requests in flight fail."""
         await cancel_and_wait(*self._opening.values())
         for connection in self._connections.values():
             connection.close()
@@ -158,7 +158,7 @@ class Client:
         return await self.connection(broker.address)
 
     async def connection(self, address: Address) -> Connection:
-        """The open connection to an address; made if there is none, and shared by all who ask meanwhile."""
+        """The open connection to an address, shared by all callers; opened if there is none."""
         connection = self._connections.get(address)
         if connection is not None and connection.is_open:
             return connection
@@ -167,13 +167,13 @@ class Client:
             task = self.loop.create_task(self._open(address))
             self._opening[address] = task
             task.add_done_callback(lambda done: self._opened(address, done))
-        # Shielded: one who gives up must not take the connection away from the others.
+        # Shielded: a caller that is cancelled must not cancel the attempt that others wait for.
         return await asyncio.shield(task)
 
     def _opened(self, address: Address, task: "asyncio.Task[Connection]") -> None:
         self._opening.pop(address, None)
         if not task.cancelled():
-            task.exception()  # else asyncio warns of it, if all callers were cancelled
+            task.exception()  # else asyncio warns that it was never retrieved, if all callers were cancelled
 
     # Metadata.
 
@@ -186,8 +186,8 @@ class Client:
     async def refresh(self, topics: Iterable[str] | None = (), *, create: bool = False) -> list[KnownTopic]:
         """Ask for metadata: of these topics, of all (None), or of the brokers only (the default).
 
-        The result has a topic for each name; those that do not exist say so in their `refusal`. With
-        `create`, the broker makes topics that do not exist, if it is set up to.
+        The result has a topic for each name; a missing one has a `refusal`. With `create`, the broker creates missing
+        topics if its `auto.create.topics.enable` is true.
         """
         request = MetadataRequest(
             topics=None if topics is None else [MetadataRequestTopic(name=name) for name in topics],
@@ -196,7 +196,7 @@ class Client:
         return self.cluster.learn(await self.ask_any(request, MetadataResponse), everything=topics is None)
 
     async def topic(self, name: str) -> KnownTopic:
-        """What is known about a topic; asked for if nothing is. AnsweredError if there is none."""
+        """A topic's metadata, from the cache or the cluster. AnsweredError if there is no such topic."""
         known = self.cluster.topics.get(name)
         if known is None:
             (known,) = await self.refresh([name])
@@ -227,10 +227,10 @@ class Client:
     # Retrying.
 
     def retry_without_limit(self) -> None:
-        """From now on wait for brokers as long as it takes, for consumers that follow a topic."""
+        """From now on retry without limit, for consumers that follow a topic."""
         self.settings = replace(self.settings, patience_ms=math.inf)
 
-    async def persist(self, attempt: Callable[[], Awaitable[T]], *, patience_ms: int | None = None) -> T:
+    async def retry(self, attempt: Callable[[], Awaitable[T]], *, patience_ms: int | None = None) -> T:
         """Call `attempt` until it succeeds, raises an error that is not retriable, or `patience_ms` have passed."""
         allowed_ms = self.settings.patience_ms if patience_ms is None else patience_ms
         deadline = self.loop.time() + allowed_ms / 1000
@@ -245,21 +245,21 @@ class Client:
             tries += 1
 
     async def recover(self, error: ClientError, tries: int) -> None:
-        """After a failed attempt: drop what turned out to be wrong, and wait a while."""
+        """After a failed attempt: drop stale metadata, and back off."""
         if self.retrying is not None:
             self.retrying(error, tries)
         if not isinstance(error, AnsweredError) or is_stale_metadata(error.refusal.code):
             self.cluster.forget()
-        await self.pause(tries)
+        await self.back_off(tries)
 
-    async def pause(self, tries: int) -> None:
-        """Wait as long as attempt number `tries`, counted from 0, calls for."""
+    async def back_off(self, tries: int) -> None:
+        """Back off after attempt number `tries`, counted from 0."""
         delay_ms = self.settings.backoff.delay_ms(tries, chance=self.entropy.random_below(100))
         await self.loop.sleep(delay_ms / 1000)
 
     def _may_help(self, error: ClientError) -> bool:
         if isinstance(error, UnreachableError):
-            return self._reached or self.settings.insistent
+            return self._reached or self.settings.retries_first_connection
         return error.retriable
 
     async def _open(self, address: Address) -> Connection:

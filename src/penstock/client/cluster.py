@@ -1,7 +1,7 @@
-"""What is known of a cluster: its brokers, its topics, who leads which partition in which epoch, who coordinates what.
+"""The cached metadata of a cluster: brokers, topics, leaders and leader epochs, coordinators.
 
-Answers may arrive out of order and from brokers that lag behind, so a partition's older leader epoch never
-replaces a newer one, unless the topic is another one by now (another id).
+Responses may arrive out of order and from brokers that lag behind, so an older leader epoch never replaces a newer
+one, unless the topic was deleted and created again (it has another id).
 """
 
 from enum import IntEnum
@@ -31,9 +31,7 @@ class KnownPartition(NamedTuple):
     replicas: tuple[int, ...] = ()
     isr: tuple[int, ...] = ()
     offline: tuple[int, ...] = ()
-    elr: tuple[
-        int, ...
-    ] = ()  # not in sync, and able to lead; metadata does not tell, `topics.with_eligible` does
+    elr: tuple[int, ...] = ()  # the ELR; Metadata responses do not have it, `topics.with_eligible` adds it
 
 
 class KnownTopic(NamedTuple):
@@ -45,14 +43,14 @@ class KnownTopic(NamedTuple):
 
 
 class CoordinatorKind(IntEnum):
-    """What a coordinator looks after; the numbers are the wire's."""
+    """The kind of a coordinator's keys, with the numbers of the protocol."""
 
     GROUP = 0
     TRANSACTION = 1
 
 
 class ClusterMetadata:
-    """The newest that is known."""
+    """The newest metadata that any response had."""
 
     def __init__(self) -> None:
         self.cluster_id: str | None = None
@@ -62,7 +60,7 @@ class ClusterMetadata:
         self.coordinators: dict[tuple[CoordinatorKind, str], int] = {}  # by group or transactional id
 
     def learn(self, response: MetadataResponse, *, everything: bool = False) -> list[KnownTopic]:
-        """Take in an answer; `everything` if all topics were asked for. Returns the answer's topics."""
+        """Merge a Metadata response; `everything` if it was for all topics. Returns the response's topics."""
         self.cluster_id = response.cluster_id
         self.controller_id = response.controller_id
         self.brokers = {
@@ -80,7 +78,7 @@ class ClusterMetadata:
         return answered
 
     def learn_leader(self, topic: str, partition: int, *, leader: int, leader_epoch: int) -> bool:
-        """Take in who leads, as an error answer tells it; False if that is no news."""
+        """Merge the leader that an error response names; False if it was known."""
         known = self.partition(topic, partition)
         if known is None or leader < 0 or leader_epoch <= known.leader_epoch or leader not in self.brokers:
             return False
@@ -107,7 +105,7 @@ class ClusterMetadata:
         return ZERO_ID if known is None else known.topic_id
 
     def forget(self) -> None:
-        """Something turned out to be wrong: leaders, the controller and coordinators are to be asked for again."""
+        """Forget leaders, the controller and coordinators: one of them turned out to be stale."""
         self.controller_id = NO_NODE
         self.topics.clear()
         self.coordinators.clear()

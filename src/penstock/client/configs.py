@@ -30,7 +30,7 @@ class ResourceType(IntEnum):
 
 
 class Resource(NamedTuple):
-    """What has configs: a topic or group by name, a broker by its id as text."""
+    """A resource with configs: a topic or group by name, a broker by its id as text."""
 
     type: ResourceType
     name: str
@@ -40,7 +40,7 @@ class Resource(NamedTuple):
 
 
 class ConfigSource(IntEnum):
-    """Where a config's value comes from; the numbers are the wire's."""
+    """Where a config's value comes from, with the numbers of the protocol."""
 
     UNKNOWN = 0
     TOPIC = 1
@@ -63,7 +63,7 @@ class Config(NamedTuple):
 
     @property
     def is_own(self) -> bool:
-        """Whether it was set on the resource itself, rather than inherited."""
+        """Whether it is set on the resource itself, not inherited."""
         return self.source in (ConfigSource.TOPIC, ConfigSource.BROKER, ConfigSource.GROUP)
 
 
@@ -97,7 +97,7 @@ async def describe_configs(
             results[resource] = refusal or sorted(map(_config, each.configs))
         return results
 
-    return await client.persist(attempt)
+    return await client.retry(attempt)
 
 
 async def alter_configs(
@@ -108,8 +108,8 @@ async def alter_configs(
     reset: Iterable[str] = (),
     by_controller: bool = False,
 ) -> None:
-    """Set configs and put others back to what they inherit, all or none; AnsweredError if the broker
-    refuses. `by_controller`: a broker's too, which need not be there then.
+    """Set configs and reset others to what they inherit, all or none; AnsweredError if the broker refuses.
+    `by_controller`: ask the controller even for a broker's configs, since that broker may be offline.
     """
     changes = [
         AlterableConfig(name=name, config_operation=_Operation.SET, value=value)
@@ -131,11 +131,11 @@ async def alter_configs(
         for each in response.responses:
             raise_if_refused(each.error_code, each.error_message, f"change the configs of {resource}")
 
-    await client.persist(attempt)
+    await client.retry(attempt)
 
 
 def _responsible(resources: Sequence[Resource]) -> int | None:
-    """The broker to ask about itself; None if any will do."""
+    """The broker to ask about its own configs; None if any broker will do."""
     for resource in resources:
         if resource.type is ResourceType.BROKER and resource.name:
             assert len(resources) == 1, "a broker's configs are asked for one broker at a time"

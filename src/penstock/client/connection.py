@@ -1,8 +1,7 @@
-"""One connection to one broker: TLS and the handshake, requests in flight at the same time, and the ways it can end.
+"""One connection to one broker: TLS, ApiVersions, authentication, requests in flight, and how it ends.
 
-A connection that ends, for whatever reason, fails everything that waits on it and is never used again; making
-a new one is the client's business. Where the broker believes who we are for a limited time, that is proven again
-before the time is over, between two requests.
+A connection that ends fails all requests in flight and is never used again; `Client` opens a new one. If the SASL
+session has a lifetime, the connection reauthenticates before it expires, between two requests.
 """
 
 import asyncio
@@ -38,11 +37,11 @@ from penstock.world.tls import TlsError, explain
 R = TypeVar("R", bound=Message)
 T = TypeVar("T")
 
-# Kafka 0.10 knows version 0, every broker since then its neighbours.
+# ApiVersions: Kafka 0.10 knows version 0; newer brokers answer an unknown version with one they know.
 _NOTHING_KNOWN = Versions({ApiVersionsRequest.API_KEY: ApiVersionsRequest.VERSIONS})
 
 PLAINTEXT = Security()
-# How TLS says that it cannot go on: an alert, of any version. Read as a frame's length it would be 350 MB.
+# The first bytes of a TLS alert. Read as a frame's length they would be 350 MB.
 _TLS_ALERT = b"\x15\x03"
 
 _LATE_S_MIN = 0.05
@@ -73,22 +72,24 @@ class Connection(asyncio.BufferedProtocol):
     ) -> None:
         self.address = address
         self.versions = _NOTHING_KNOWN
-        self.features: dict[str, int] = {}  # finalised by the cluster, each at a level
+        self.features: dict[str, int] = {}  # the cluster's finalised feature levels
         self._loop = loop
         self._limits = limits
         self._security = security
         self._entropy = entropy
         self._answered_count = 0
-        self._renewal_due: float | None = None  # when to prove again who we are
+        self._renewal_due: float | None = None  # when to reauthenticate
         self._renewal_timer: Timer | None = None
         self._renewal: asyncio.Task[None] | None = None
         self._conversation = Conversation(client_id=client_id, response_bytes_max=limits.response_bytes_max)
         self._answers: deque[asyncio.Future[Message]] = deque()  # in step with the conversation's queue
-        self._waiting: deque[asyncio.Future[None]] = deque()  # for a turn to write
+        self._waiting: deque[asyncio.Future[None]] = (
+            deque()
+        )  # requests that wait for their turn to be written
         self._writing_paused = False
         self._transport: asyncio.Transport | None = None
         self._ended: ClientError | None = None
-        self._end_heard: asyncio.Future[None] | None = None  # of who waits for the end
+        self._end_heard: asyncio.Future[None] | None = None  # callers of `ended`
 
     @property
     def is_open(self) -> bool:
@@ -106,7 +107,7 @@ class Connection(asyncio.BufferedProtocol):
         timeout_ms: int | None = None,
         version_max: int | None = None,
     ) -> R:
-        """Send the request in the newest version both know, and wait for the answer."""
+        """Send the request in the newest version that both sides know, and wait for the response."""
         await self._turn()
         return await self._send(request, response, timeout_ms=timeout_ms, version_max=version_max)
 
@@ -132,13 +133,13 @@ class Connection(asyncio.BufferedProtocol):
             timeout.cancel()
 
     async def tell(self, request: Message, *, version_max: int | None = None) -> None:
-        """Send a request that is never answered."""
+        """Send a request that has no response."""
         await self._turn()
         version = self.versions.pick(type(request), at_most=version_max)
         self._write(_encoded(lambda: self._conversation.tell(request, version)))
 
     async def ended(self) -> None:
-        """Return when the connection is over, for whatever reason."""
+        """Return when the connection has ended, for any reason."""
         if self.is_open:
             if self._end_heard is None:
                 self._end_heard = self._loop.create_future()
@@ -147,7 +148,7 @@ class Connection(asyncio.BufferedProtocol):
     def close(self) -> None:
         self._end(ConnectionLostError(f"the connection to {self.address} was closed on this side"))
 
-    # What the loop tells us.
+    # Callbacks of the event loop.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -182,7 +183,7 @@ class Connection(asyncio.BufferedProtocol):
         self._answered_count += len(messages)
         for message in messages:
             answer = self._answers.popleft()
-            if not answer.done():  # the one who asked may have gone
+            if not answer.done():  # the caller may have been cancelled
                 answer.set_result(message)
         self._wake()
 
@@ -192,14 +193,14 @@ class Connection(asyncio.BufferedProtocol):
             self._end(AuthenticationError(f"{self.address}: {refused}"))
             return
         why = f": {connect_problem(error)}" if isinstance(error, OSError) else ""
-        self._end(ConnectionLostError(f"{self.address} closed the connection{why}{self._suspicion()}"))
+        self._end(ConnectionLostError(f"{self.address} closed the connection{why}{self._likely_cause()}"))
 
-    def _suspicion(self) -> str:
-        """What a broker that hangs up so early may have expected of us."""
+    def _likely_cause(self) -> str:
+        """The likely cause if the broker closed the connection during the first exchanges."""
         if self._answered_count == 0 and self._security.tls is None:
             return " before it answered; if it expects TLS, security.protocol has to be SSL or SASL_SSL"
         if self._answered_count == 1 and self._security.sasl is None:
-            return " after the first words; if it expects SASL, security.protocol has to be SASL_PLAINTEXT or SASL_SSL"
+            return " after ApiVersions; if it expects SASL, security.protocol has to be SASL_PLAINTEXT or SASL_SSL"
         return ""
 
     def pause_writing(self) -> None:
@@ -209,8 +210,8 @@ class Connection(asyncio.BufferedProtocol):
         self._writing_paused = False
         self._wake()
 
-    async def greet(self) -> None:
-        """Learn what the broker knows; asks again in an older version if it does not know ours."""
+    async def negotiate_versions(self) -> None:
+        """Learn the broker's API versions and features; retry with an older ApiVersions if it does not know ours."""
         request = ApiVersionsRequest(client_software_name="penstock", client_software_version=VERSION)
         answer = await self.ask(request, ApiVersionsResponse, timeout_ms=self._limits.connect_timeout_ms)
         if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
@@ -221,14 +222,14 @@ class Connection(asyncio.BufferedProtocol):
         self.versions = Versions.of(answer.api_keys)
         self.features = {each.name: each.max_version_level for each in answer.finalized_features}
 
-    # Who we are.
+    # Authentication.
 
     async def authenticate(self) -> None:
-        """Prove who we are, where that is asked for; from then on it is proven again in time."""
+        """Authenticate if SASL is configured, and schedule reauthentication."""
         sasl = self._security.sasl
         if sasl is None:
             return
-        assert self._entropy is not None, "SASL needs chance"
+        assert self._entropy is not None, "SASL needs a source of entropy"
         check_versions(self.versions, self.address)
         lifetime_ms = await authenticate(self._send, sasl, address=self.address, entropy=self._entropy)
         delay_ms = renewal_delay_ms(lifetime_ms)
@@ -261,15 +262,15 @@ class Connection(asyncio.BufferedProtocol):
             self._renewal_timer = None
 
     def _may_write(self) -> bool:
-        # The timer alone is not enough: a loop that stood still for a while (a blocking client between two calls) runs
-        # what was asked first.
+        # The timer alone is not enough: after a pause of the loop (a blocking client between two calls) requests may
+        # run before it.
         if self._renewal_due is not None and self._loop.time() >= self._renewal_due:
             self._renew()
         crowded = self._writing_paused or len(self._answers) >= self._limits.in_flight_max
         return self._renewal is None and not crowded
 
     async def _turn(self) -> None:
-        """Wait until the connection may take one more request."""
+        """Wait until there is room for one more request in flight."""
         while self._ended is None and not self._may_write():
             turn: asyncio.Future[None] = self._loop.create_future()
             self._waiting.append(turn)
@@ -278,14 +279,14 @@ class Connection(asyncio.BufferedProtocol):
             raise self._ended
 
     def _wake(self) -> None:
-        # All of them: those that find no room wait again, and a cancelled one cannot swallow a wake-up.
+        # Wake all: those that find no room wait again, and a cancelled waiter cannot lose the wake-up.
         waiting, self._waiting = self._waiting, deque()
         for turn in waiting:
             if not turn.done():
                 turn.set_result(None)
 
     def _write(self, chunks: list[Buffer]) -> None:
-        assert self._transport is not None, "asked before the connection was made"
+        assert self._transport is not None, "request before the connection was made"
         if len(chunks) == 1:
             self._transport.write(chunks[0])
         else:
@@ -313,10 +314,10 @@ class Connection(asyncio.BufferedProtocol):
 
 
 class _Timeout:
-    """Calls a function when a time is over that the loop was there to see.
+    """Calls a function after a timeout, not counting pauses of the event loop.
 
-    A loop stands still while its program does something else: a blocking client between two calls, a Spark task whose
-    rows nobody takes. What was answered meanwhile has not been read yet, so that late there is time to read it.
+    A loop is paused while its program does something else: a blocking client between two calls, a Spark task whose
+    rows are not consumed. Responses that arrived meanwhile are unread, so after a pause there is time to read them.
     """
 
     def __init__(self, loop: Loop, allowed_s: float, give_up: Callable[[], None]) -> None:
@@ -348,16 +349,16 @@ async def open_connection(
     security: Security = PLAINTEXT,
     entropy: Entropy | None = None,
 ) -> Connection:
-    """A connection that has shaken hands; UnreachableError if no broker listens there.
+    """Open a connection that is ready for requests; UnreachableError if no broker listens there.
 
-    AuthenticationError where one side does not trust the other. `entropy` is for security with SASL.
+    AuthenticationError if TLS or SASL fails. SASL needs `entropy`.
     """
     connection = Connection(
         loop, address, client_id=client_id, limits=limits, security=security, entropy=entropy
     )
     try:
         await _connect(loop, connection, address, security, limits.connect_timeout_ms)
-        await connection.greet()
+        await connection.negotiate_versions()
         await connection.authenticate()
     except TlsError as error:
         raise AuthenticationError(f"{address}: {error}") from error
@@ -391,7 +392,7 @@ async def _connect(
     try:
         await attempt
     except asyncio.CancelledError:
-        connection.close()  # should it still be made, it ends at once
+        connection.close()  # if it is established later, it is closed at once
         if not late:
             raise
         raise TimeoutError(f"no answer within {timeout_ms / 1000:g} s") from None

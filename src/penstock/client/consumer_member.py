@@ -1,8 +1,8 @@
-"""A member by the new protocol (KIP-848): one heartbeat says what it has, the answer what it should have.
+"""A member of the consumer protocol (KIP-848): heartbeats report the owned partitions, responses the assigned ones.
 ConsumerGroupHeartbeat v0-v1.
 
-Partitions that stay are read on while others come and go: first those to be given up are, then the coordinator hears
-of it, and hands out the rest.
+Rebalances are incremental: the member revokes what it no longer owns, reports that with a heartbeat, and only then is
+assigned new partitions. It keeps reading the others meanwhile.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from penstock.client.cluster import CoordinatorKind
 from penstock.client.coordinators import ask_coordinator
 from penstock.client.errors import AnsweredError, ClientError
 from penstock.client.group_offsets import Membership
-from penstock.client.membership import GiveUp, MemberSettings, News
+from penstock.client.membership import MemberSettings, News, Revoke
 from penstock.wire.messages.consumer_group_heartbeat import (
     Assignment,
     ConsumerGroupHeartbeatRequest,
@@ -27,7 +27,7 @@ from penstock.world.tasks import cancel_and_wait
 
 _JOINING: Final = 0
 _LEAVING: Final = -1
-_LEAVING_FOR_A_WHILE: Final = -2  # a static member, that is expected back
+_LEAVING_FOR_A_WHILE: Final = -2  # the member epoch of a static member that leaves and will rejoin
 
 # The coordinator has fenced this member: it rejoins without any partition.
 _LOST = frozenset({ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID})
@@ -52,18 +52,18 @@ class ConsumerProtocolMember:
     def membership(self) -> Membership:
         return Membership(self._epoch, self._member_id, self._settings.instance_id)
 
-    async def settle(self, give_up: GiveUp) -> None:
-        await self.fall_silent()
+    async def rebalance(self, revoke: Revoke) -> None:
+        await self.stop_without_leaving()
         self.news.clear()
         if self._lost:
-            await give_up(self.assignment)
+            await revoke(self.assignment)
             self.assignment = self._target = frozenset()
             self._epoch, self._lost = _JOINING, False
         if self._epoch == _JOINING:
             await self._beat(joining=True)
-        # Each answer may name another target: go on until there is nothing left to give up or to take.
+        # Each response may have another assignment: repeat until there is nothing to revoke or to add.
         while self.assignment != self._target and not self._lost:
-            await give_up(self.assignment - self._target)
+            await revoke(self.assignment - self._target)
             self.assignment = self._target
             await self._beat(joining=False)
         if self._lost:
@@ -72,7 +72,7 @@ class ConsumerProtocolMember:
         self._heartbeats = self._client.loop.create_task(self._keep_alive(), name="heartbeats")
 
     async def leave(self) -> None:
-        await self.fall_silent()
+        await self.stop_without_leaving()
         if self._epoch == _JOINING:
             return
         self._epoch = _LEAVING if self._settings.instance_id is None else _LEAVING_FOR_A_WHILE
@@ -88,9 +88,9 @@ class ConsumerProtocolMember:
                 await self._beat(joining=False)
             except AnsweredError:
                 self.news.set()
-                self._lost = True  # whatever it is, joining again will tell
+                self._lost = True  # the next heartbeat that joins will report it
             except ClientError:
-                continue  # the coordinator is away; our session is its to end
+                continue  # the coordinator is unreachable; it will end the session if it must
             if self._lost or self._target != self.assignment:
                 self.news.set()
 
@@ -137,13 +137,13 @@ class ConsumerProtocolMember:
             patience_ms=patience_ms,
         )
 
-    async def fall_silent(self) -> None:
+    async def stop_without_leaving(self) -> None:
         """Stop without leaving the group: no more heartbeats."""
         task, self._heartbeats = self._heartbeats, None
         if task is not None:
             await cancel_and_wait(task)
 
-    # The wire speaks of topics by id.
+    # The protocol names topics by id.
 
     async def _with_ids(self, partitions: Iterable[TopicPartition]) -> list[TopicPartitions]:
         by_topic: dict[str, list[int]] = {}
@@ -155,7 +155,7 @@ class ConsumerProtocolMember:
         ]
 
     async def _with_names(self, assignment: Assignment) -> frozenset[TopicPartition]:
-        """What is assigned; a topic that has no name here has been deleted, and the coordinator will notice too."""
+        """The assigned partitions; a topic without a name was deleted, and the coordinator will revoke it too."""
         if not assignment.topic_partitions:
             return frozenset()
         names: dict[bytes, str] = {

@@ -1,7 +1,7 @@
-"""One connection's requests and answers as bytes in and bytes out, without I/O.
+"""One connection's requests and responses as bytes in and bytes out, without I/O.
 
-A broker answers the requests of a connection in the order they came, so what is pending is a queue, and an
-answer with any other number than the oldest request's is the peer's fault.
+A broker answers the requests of a connection in order, so requests in flight are a queue, and a response with another
+correlation id than the oldest request's is a protocol error of the broker.
 """
 
 from collections import deque
@@ -27,7 +27,7 @@ class _Pending(NamedTuple):
 
 
 class Conversation:
-    """What was asked and not answered yet, and the bytes of both."""
+    """The requests in flight of one connection; encodes requests and decodes responses."""
 
     def __init__(self, *, client_id: str | None, response_bytes_max: int) -> None:
         self._client_id = client_id
@@ -40,32 +40,32 @@ class Conversation:
         return len(self._pending)
 
     def ask(self, request: Message, version: int, response: type[Message]) -> list[Buffer]:
-        """The bytes to send; an answer will come. ValueError if the version cannot carry the request."""
+        """The bytes of a request that will be answered. ValueError if the version cannot carry it."""
         chunks = encode(request, version)
         correlation_id = self._take_id()
         self._pending.append(_Pending(correlation_id, version, response))
         return self._frame(request, version, correlation_id, chunks)
 
     def tell(self, request: Message, version: int) -> list[Buffer]:
-        """The bytes of a request that is never answered, which is a produce with acks=0."""
+        """The bytes of a request without a response: Produce with acks=0."""
         return self._frame(request, version, self._take_id(), encode(request, version))
 
     @property
     def room(self) -> memoryview | None:
-        """Where what comes next may be written instead of being fed, if it is the rest of a large answer."""
+        """A buffer for the next received bytes, if they are the rest of a large response; else use `feed`."""
         return self._reader.room
 
     def feed(self, data: bytes) -> list[Message]:
-        """The answers that `data` completes, in the order of their requests; PeerError on nonsense."""
+        """The responses that `data` completes, in the order of their requests; PeerError if they cannot be decoded."""
         return [self._read(frame) for frame in self._reader.put(data)]
 
     def filled(self, count: int) -> list[Message]:
-        """The same, of so many bytes that were written to `room`."""
+        """The same, for bytes that were written to `room`."""
         return [self._read(frame) for frame in self._reader.filled(count)]
 
     def _read(self, frame: Buffer) -> Message:
         if not self._pending:
-            raise PeerError("the broker sent an answer without a request")
+            raise PeerError("the broker sent a response without a request")
         pending = self._pending.popleft()
         correlation_id, position = read_response_header(pending.response.API_KEY, pending.version, frame)
         if correlation_id != pending.correlation_id:

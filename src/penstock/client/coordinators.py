@@ -1,7 +1,6 @@
-"""Coordinators: which broker looks after a group or a transactional id, and asking it. FindCoordinator v0-v6.
+"""Coordinators of groups and transactional ids: find them, and send them requests. FindCoordinator v0-v6.
 
-Who coordinates what is part of the picture a client has of its cluster, and is forgotten with the rest of it when
-it turns out to be wrong.
+Coordinators are cached with the cluster's metadata, and forgotten with it when one turns out to be stale.
 """
 
 from collections.abc import Callable, Sequence
@@ -58,7 +57,7 @@ async def ask_coordinator(
     timeout_ms: int | None = None,
     version_max: int | None = None,
 ) -> R:
-    """Ask until the answer's code is one that trying again cannot help; AnsweredError if that is an error."""
+    """Send a request to the coordinator, retrying retriable errors; AnsweredError for any other error code."""
 
     async def attempt() -> R:
         (node_id,) = await find_coordinators(client, kind, [key])
@@ -70,7 +69,7 @@ async def ask_coordinator(
             raise AnsweredError(Refusal(error_code(code), message), about)
         return answer
 
-    return await client.persist(attempt, patience_ms=patience_ms)
+    return await client.retry(attempt, patience_ms=patience_ms)
 
 
 def _about(kind: CoordinatorKind, key: str) -> str:

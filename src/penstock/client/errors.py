@@ -1,15 +1,15 @@
-"""What can go wrong between a client and its cluster.
+"""The client's errors.
 
     PenstockError
     └── ClientError
         ├── UnreachableError        no connection could be made
         ├── ConnectionLostError     a connection ended before the answer; the request may have been done
-        │   └── NoAnswerError           the broker took longer than the request may take
-        ├── AuthenticationError     one side does not trust the other: TLS or SASL, and trying again is no help
-        ├── UnsupportedError        the broker does not know the API, or no version that we know
-        └── AnsweredError           the broker said no
+        │   └── NoAnswerError           the request timed out
+        ├── AuthenticationError     TLS or SASL failed; a retry cannot help
+        ├── UnsupportedError        the broker does not have the API, or no version of it that we know
+        └── AnsweredError           the broker answered with an error code
 
-Where a call asks about many things at once, a "no" about one of them is a `Refusal` in its result instead.
+Where a request is about many things at once, an error about one of them is a `Refusal` in its result instead.
 """
 
 import errno
@@ -19,13 +19,13 @@ from penstock.client.addresses import Address
 
 
 class ClientError(PenstockError):
-    """Something between this client and its cluster; the message is one line for people."""
+    """An error between this client and its cluster; the message is one line for people."""
 
-    address: Address | None = None  # of the one broker that it is about, if it is one
+    address: Address | None = None  # of the broker that failed, if it is one
 
     @property
     def retriable(self) -> bool:
-        """Whether the same request may succeed a little later."""
+        """Whether a retry may succeed."""
         return False
 
 
@@ -38,7 +38,7 @@ class UnreachableError(ClientError):
 
 
 class ConnectionLostError(ClientError):
-    """The connection ended before the answer came."""
+    """The connection ended before the response came."""
 
     @property
     def retriable(self) -> bool:
@@ -50,15 +50,15 @@ class NoAnswerError(ConnectionLostError):
 
 
 class AuthenticationError(ClientError):
-    """The broker does not believe who we are, or we not who it is; or one side expects TLS or SASL and gets none."""
+    """TLS or SASL failed, or one side expects it and the other does not use it."""
 
 
 class UnsupportedError(ClientError):
-    """The broker cannot be asked this."""
+    """The broker does not support this request."""
 
 
 class AnsweredError(ClientError):
-    """The broker answered an error code."""
+    """The broker answered with an error code."""
 
     def __init__(self, refusal: Refusal, about: str) -> None:
         super().__init__(f"{about}: {describe(refusal)}")
@@ -71,7 +71,7 @@ class AnsweredError(ClientError):
 
 
 def describe(refusal: Refusal) -> str:
-    """A refusal as one line: the broker's words where it gave some, and always the code's name."""
+    """A refusal as one line: the broker's message if there is one, and always the code's name."""
     if not refusal.message:
         return refusal.code.name
     message = " ".join(refusal.message.split()).rstrip(".")
@@ -79,7 +79,7 @@ def describe(refusal: Refusal) -> str:
 
 
 def error_code(number: int) -> ErrorCode:
-    """The code on the wire; those newer than we know count as UNKNOWN_SERVER_ERROR."""
+    """The error code of a number; UNKNOWN_SERVER_ERROR for numbers newer than we know."""
     try:
         return ErrorCode(number)
     except ValueError:
@@ -87,7 +87,7 @@ def error_code(number: int) -> ErrorCode:
 
 
 def refusal_of(number: int, message: str | None = None) -> Refusal | None:
-    """None where the wire says that nothing is wrong."""
+    """The refusal of an error code; None for code 0."""
     return Refusal(error_code(number), message) if number else None
 
 

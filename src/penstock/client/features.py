@@ -1,4 +1,4 @@
-"""Features of a cluster: their finalised levels, what brokers support, and raising levels. ApiVersions v4,
+"""Features of a cluster: finalised levels, levels that brokers support, and raising them. ApiVersions v4,
 UpdateFeatures v0-v2.
 """
 
@@ -24,7 +24,7 @@ _NOTHING: Final = LevelRange(0, 0)
 
 
 class Feature(NamedTuple):
-    """A feature, its finalised level, and what each broker supports of it."""
+    """A feature, its finalised level, and the levels that each broker supports."""
 
     name: str
     level: int
@@ -37,10 +37,10 @@ class Feature(NamedTuple):
 
 
 async def describe_features(client: Client) -> list[Feature]:
-    """Every feature that a broker of the cluster knows, by name. Brokers that do not answer are left out."""
+    """Every feature that a broker of the cluster supports, by name. Brokers that do not answer are left out."""
     request = ApiVersionsRequest(client_software_name="penstock", client_software_version=VERSION)
 
-    answers = await client.persist(lambda: client.ask_reachable(request, ApiVersionsResponse))
+    answers = await client.retry(lambda: client.ask_reachable(request, ApiVersionsResponse))
     newest = max(answers.values(), key=lambda answer: answer.finalized_features_epoch)
     levels = {each.name: each.max_version_level for each in newest.finalized_features}
     supported: dict[str, dict[int, LevelRange]] = {name: dict.fromkeys(answers, _NOTHING) for name in levels}
@@ -52,7 +52,7 @@ async def describe_features(client: Client) -> list[Feature]:
 
 
 async def raise_features(client: Client, levels: Mapping[str, int], *, validate_only: bool = False) -> None:
-    """Raise the levels of features, all of them or none; an AnsweredError says why not."""
+    """Raise the finalised levels of features, all of them or none; AnsweredError if the controller refuses."""
     request = UpdateFeaturesRequest(
         timeout_ms=TIMEOUT_MS,
         feature_updates=[
@@ -68,4 +68,4 @@ async def raise_features(client: Client, levels: Mapping[str, int], *, validate_
         for each in response.results:
             raise_if_refused(each.error_code, each.error_message, f"raise the level of {each.feature}")
 
-    await client.persist(attempt)
+    await client.retry(attempt)

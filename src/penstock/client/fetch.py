@@ -1,8 +1,6 @@
-"""Batches from partitions. Fetch v4-v18, without sessions: one request to one broker, what lies there from an
-offset on.
+"""Fetch batches from partitions: Fetch v4-v18, without fetch sessions, one request to one broker.
 
-The batches stay closed: `read_batches` walks them for those who want records. `fetcher` goes on from here
-over many partitions and brokers.
+The batches are not decoded; `read_batches` does that. `fetcher` fetches from many partitions and brokers.
 """
 
 from collections import deque
@@ -35,7 +33,7 @@ _RECORDS_BYTES_MAX = 256 << 20
 
 
 class FetchLimits(NamedTuple):
-    """How much one request may bring and how long the broker may hold it back."""
+    """The limits of one request: bytes, and how long the broker may delay the response."""
 
     max_wait_ms: int = 500
     min_bytes: int = 1
@@ -44,7 +42,7 @@ class FetchLimits(NamedTuple):
 
 
 class Fetched(NamedTuple):
-    """One partition's part of an answer; `records` are whole batches, of which the last may be cut."""
+    """One partition's part of a response; `records` are batches, the last of which may be truncated."""
 
     partition: TopicPartition
     records: memoryview
@@ -52,9 +50,7 @@ class Fetched(NamedTuple):
     log_start_offset: int
     refusal: Refusal | None = None
     last_stable_offset: int = -1
-    aborted: tuple[
-        tuple[int, int], ...
-    ] = ()  # (first offset, producer id) of transactions that came to nothing
+    aborted: tuple[tuple[int, int], ...] = ()  # (first offset, producer id) of aborted transactions
 
 
 async def fetch(
@@ -65,7 +61,7 @@ async def fetch(
     *,
     committed_only: bool = False,
 ) -> list[Fetched]:
-    """Ask the leader of these partitions for what lies at their positions."""
+    """Fetch from the leader of these partitions, each at its position."""
     topics = [
         FetchTopic(
             topic=topic,
@@ -102,9 +98,9 @@ async def fetch(
 
 
 def read_batches(fetched: Fetched) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """The whole batches of an answer, their checksums held against their bytes.
+    """The complete batches of a response, with their CRCs checked.
 
-    Of a batch that belongs to an aborted transaction there is only the header: its range has been read.
+    A batch of an aborted transaction has only its header, so that the caller can advance past it.
     """
     aborted = Aborted(fetched.aborted)
     for position, header in headers(fetched.records):
@@ -117,11 +113,11 @@ def read_batches(fetched: Fetched) -> Iterator[tuple[BatchHeader, memoryview]]:
 
 
 class Aborted:
-    """Tells batches of aborted transactions from the rest, going through a log in order."""
+    """Recognises the batches of aborted transactions, reading a log in order."""
 
     def __init__(self, transactions: Iterable[tuple[int, int]]) -> None:
         self._coming = deque(sorted(transactions))  # by first offset
-        self._open: set[int] = set()  # producers in the middle of a transaction that was aborted
+        self._open: set[int] = set()  # producers inside an aborted transaction
 
     def hides(self, header: BatchHeader, batch: memoryview) -> bool:
         while self._coming and self._coming[0][0] <= header.last_offset:

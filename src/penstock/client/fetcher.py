@@ -1,7 +1,7 @@
-"""Fetches from many partitions at once: one request in flight to each broker that leads some of them.
+"""Fetches from many partitions at once, with one request in flight to each leader.
 
-It waits for a broker that is down and for a new leader; what only the caller can decide (an offset that is out of
-range, a deleted topic) is raised.
+Retries while a broker is offline or a leader is being elected. Errors that the caller has to handle are raised:
+an offset that is out of range, a deleted topic.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from penstock.world.tasks import cancel_and_wait
 
 
 class Fetcher:
-    """Positions in partitions, moved on by the caller with `advance` as it reads."""
+    """Fetches partitions from their positions, which the caller moves with `advance` as it reads."""
 
     def __init__(
         self,
@@ -31,14 +31,14 @@ class Fetcher:
         self._limits = limits or FetchLimits()
         self._committed_only = committed_only
         self._in_flight: dict[int, asyncio.Task[list[Fetched]]] = {}
-        self._asked: dict[TopicPartition, int] = {}  # where the last request for each began
+        self._asked: dict[TopicPartition, int] = {}  # the fetch offset of each partition's last request
         self._failures = 0
         self._failing_since: float | None = None
 
     async def poll(self) -> list[Fetched]:
-        """The first answer, at the latest after the broker's maximum wait.
+        """The next response of any broker, after at most the fetch's maximum wait.
 
-        Partitions without new records are in it, too; it is empty while a broker is down.
+        It contains partitions without new records too, and is empty while a broker is offline.
         """
         try:
             await self._start_missing()
@@ -54,13 +54,13 @@ class Fetcher:
         return answers
 
     def advance(self, partition: TopicPartition, offset: int) -> None:
-        """The caller has read everything below `offset`."""
-        # To the end of the order: partitions that got few records in a full answer come first next time.
+        """Move the position: the caller has read everything below `offset`."""
+        # Moved to the end of the order: partitions that got few records in a full response come first next time.
         self.positions.pop(partition, None)
         self.positions[partition] = offset
 
     def leave(self, partition: TopicPartition) -> None:
-        """The caller wants no more of this one."""
+        """Stop fetching this partition."""
         self.positions.pop(partition, None)
 
     async def close(self) -> None:
@@ -71,7 +71,7 @@ class Fetcher:
     async def _start_missing(self) -> None:
         assert self.positions, "nothing to fetch"
         for node_id, partitions in (await self._client.leaders(self.positions)).items():
-            # Some may have been left while their leaders were looked for.
+            # Some may have been dropped while their leaders were being looked up.
             positions = {each: self.positions[each] for each in partitions if each in self.positions}
             if positions and node_id not in self._in_flight:
                 self._asked |= positions
@@ -86,11 +86,11 @@ class Fetcher:
         for fetched in answers:
             if fetched.refusal is not None and fetched.refusal.code != ErrorCode.OFFSET_OUT_OF_RANGE:
                 raise AnsweredError(fetched.refusal, f"fetch from {fetched.partition}")
-        # A partition that was left and taken up again meanwhile may have to be read from elsewhere.
+        # A partition that was dropped and added again meanwhile may have another position.
         return [each for each in answers if self.positions.get(each.partition) == self._asked[each.partition]]
 
     async def _recover(self, error: ClientError) -> None:
-        """Wait so that the next poll retries, unless the error is not retriable or `patience_ms` are over."""
+        """Back off so that the next poll retries; raise if the error is not retriable or `patience_ms` have passed."""
         now = self._client.loop.time()
         if self._failing_since is None:
             self._failing_since = now
@@ -104,6 +104,6 @@ class Fetcher:
         self._failures += 1
 
 
-# A topic that was deleted looks, for a moment, like one that a broker has not heard of yet.
+# A deleted topic cannot be told at once from a new one that the broker has no metadata of yet.
 _GONE = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 _GONE_TRIES = 5

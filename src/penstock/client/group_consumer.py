@@ -1,7 +1,7 @@
-"""Reads topics as a member of a group: what it is assigned, from where the group has got to.
+"""Reads topics as a member of a group: the assigned partitions, from the group's committed offsets.
 
-The caller polls, reads, says with `advance` how far it has read, and commits. What is taken away at a rebalance is
-committed first, as far as it was read.
+The caller polls, reads, moves its position with `advance`, and commits. Positions of partitions that a rebalance
+revokes are committed first.
 
     consumer = await GroupConsumer.join(client, MemberSettings("billing", ("orders",)))
     for fetched in await consumer.poll(): ...
@@ -36,7 +36,7 @@ from penstock.client.offsets import EARLIEST, find_offsets
 from penstock.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from penstock.world.tasks import cancel_and_wait
 
-_LAST_WORD_MS = 5_000  # how long to try to commit what is being taken away
+_LAST_WORD_MS = 5_000  # how long to try to commit the positions of revoked partitions
 
 
 class GroupConsumer:
@@ -74,9 +74,9 @@ class GroupConsumer:
         limits: FetchLimits | None = None,
         committed_only: bool = False,
     ) -> "GroupConsumer":
-        """A consumer that joins at its first poll; by the new protocol where the broker has it, unless told.
+        """A consumer that joins at its first poll; with the consumer protocol if the broker has it and none is given.
 
-        `begin_at` (EARLIEST or LATEST) is where it reads partitions that the group has not committed.
+        `begin_at` (EARLIEST or LATEST) is where it starts in partitions without a committed offset.
         """
         member_client = client.sibling()
         member: GroupMembership
@@ -113,16 +113,16 @@ class GroupConsumer:
         return dict(self._fetcher.positions)
 
     async def poll(self) -> list[Fetched]:
-        """The next answer with news of our partitions; empty when the group had to settle, or nothing came.
+        """The next response for assigned partitions; empty after a rebalance, or if nothing came.
 
-        May be cancelled at any time: the next call goes on with what was begun.
+        May be cancelled at any time: the next call continues.
         """
         news = self._member.news
         if news.is_set:
             try:
-                await self._member.settle(self._give_up)
+                await self._member.rebalance(self._revoke)
             except BaseException:
-                news.set()  # still to be done
+                news.set()  # a rebalance is pending
                 raise
         if not self._member.assignment <= self._fetcher.positions.keys():
             await self._take_up()
@@ -142,31 +142,31 @@ class GroupConsumer:
         return await self._readable(task.result())
 
     def advance(self, partition: TopicPartition, offset: int) -> None:
-        """Everything below `offset` has been dealt with."""
+        """Move the position: everything below `offset` has been processed."""
         if partition in self._fetcher.positions:
             self._fetcher.advance(partition, offset)
             self._uncommitted[partition] = offset
 
     async def commit(self) -> None:
-        """Tell the group how far we have got; AnsweredError if it does not take that."""
+        """Commit the positions; AnsweredError if the coordinator rejects them."""
         await self._commit(self._uncommitted, patience_ms=None)
 
     async def close(self, *, commit: bool = True, leave: bool = True) -> None:
-        """Commit what was read, leave the group, end the connections.
+        """Commit the positions, leave the group, close the connections.
 
-        Who does not leave is missed by the group when its session runs out, and until then keeps its partitions.
+        A member that does not leave keeps its partitions until its session times out.
         """
         if commit:
-            await self._give_up(self.assignment)
+            await self._revoke(self.assignment)
         if self._fetching is not None:
             await cancel_and_wait(self._fetching)
         await self._fetcher.close()
-        await (self._member.leave() if leave else self._member.fall_silent())
+        await (self._member.leave() if leave else self._member.stop_without_leaving())
         await self._member_client.close()
 
-    async def _give_up(self, partitions: Collection[TopicPartition]) -> None:
+    async def _revoke(self, partitions: Collection[TopicPartition]) -> None:
         leaving = {each: self._uncommitted[each] for each in partitions if each in self._uncommitted}
-        # Too late, or no coordinator: the next owner of the partition reads again from the last commit.
+        # Fenced, or no coordinator: the partition's next owner reads again from the last committed offset.
         with contextlib.suppress(ClientError):
             await self._commit(leaving, patience_ms=_LAST_WORD_MS)
         for partition in partitions:
@@ -191,7 +191,7 @@ class GroupConsumer:
                 del self._uncommitted[partition]
 
     async def _take_up(self) -> None:
-        """Find where to read what is newly assigned."""
+        """Look up the positions of newly assigned partitions."""
         new = sorted(self._member.assignment - self._fetcher.positions.keys())
         if not new:
             return
@@ -206,8 +206,8 @@ class GroupConsumer:
         except AnsweredError as error:
             if error.refusal.code not in GONE_ON:
                 raise
-            self._member.news.set()  # the next heartbeat, or join, tells what the group has come to
-            await self._client.pause(0)
+            self._member.news.set()  # the next heartbeat or join has the group's new state
+            await self._client.back_off(0)
             return
         unknown = {partition: self._begin_at for partition in new if partition not in known}
         starts = {partition: committed.offset for partition, committed in known.items()}
@@ -218,7 +218,7 @@ class GroupConsumer:
                 self._fetcher.advance(partition, offset)
 
     async def _readable(self, answers: Iterable[Fetched]) -> list[Fetched]:
-        """What of the answers is ours; a position that is out of range is reset."""
+        """The responses for partitions that are still assigned; a position that is out of range is reset."""
         mine = []
         for fetched in answers:
             if fetched.partition not in self._member.assignment:

@@ -1,6 +1,6 @@
-"""What a group has committed: read it, set it, forget it. OffsetFetch v1-v10, OffsetCommit v2-v10, OffsetDelete v0.
+"""A group's committed offsets: fetch, commit, delete. OffsetFetch v1-v10, OffsetCommit v2-v10, OffsetDelete v0.
 
-Setting offsets here is an administrator's act on a group without members; members commit with their own generation.
+Administrators set the offsets of groups without members; members commit with their generation or member epoch.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,7 +36,7 @@ from penstock.wire.messages.offset_fetch import (
 NO_OFFSET: Final = -1
 NO_EPOCH: Final = -1
 NO_MEMBER: Final = ""
-# Errors that a member gets whose generation or member epoch is not the group's.
+# The errors of a fenced member: its generation or member epoch is not the group's.
 GONE_ON: Final = frozenset(
     {
         ErrorCode.ILLEGAL_GENERATION,
@@ -47,13 +47,13 @@ GONE_ON: Final = frozenset(
     }
 )
 _SEVERAL_GROUPS_SINCE = 8
-# By name up to here: an administrator also wants the offsets of topics that are gone.
+# Names topics by name, not id: an administrator also wants the offsets of deleted topics.
 _LAST_FETCH_BY_NAME = 9
 _LAST_COMMIT_BY_NAME = 9
 
 
 class GroupOffset(NamedTuple):
-    """A group's place in a partition: the next offset to read."""
+    """A group's committed offset in a partition: the next one to read."""
 
     offset: int
     leader_epoch: int = NO_EPOCH
@@ -61,7 +61,7 @@ class GroupOffset(NamedTuple):
 
 
 class Membership(NamedTuple):
-    """Who commits: a member in its generation (or member epoch), or a client that is no member."""
+    """The member that commits, in its generation or member epoch; or no member."""
 
     generation: int = NO_EPOCH
     member_id: str = NO_MEMBER
@@ -76,9 +76,9 @@ async def committed_offsets(
     stable: bool = False,
     membership: Membership | None = None,
 ) -> dict[TopicPartition, GroupOffset]:
-    """What the group has committed, of these partitions or of all; those without a commit are not in it.
+    """The committed offsets of these partitions or of all; partitions without one are left out.
 
-    With `stable`, waits for transactions that are about to commit offsets.
+    With `stable`, retries until no transaction has a pending offset commit.
     """
 
     async def attempt() -> dict[TopicPartition, GroupOffset]:
@@ -89,7 +89,7 @@ async def committed_offsets(
         answer = await client.ask_node(node_id, request, OffsetFetchResponse, version_max=version)
         return _committed(answer, version)
 
-    return await client.persist(attempt)
+    return await client.retry(attempt)
 
 
 async def commit_offsets(
@@ -100,7 +100,7 @@ async def commit_offsets(
     membership: Membership | None = None,
     patience_ms: int | None = None,
 ) -> dict[TopicPartition, Refusal | None]:
-    """Set offsets; None for each that is set. Retried as a whole: setting an offset twice changes nothing."""
+    """Commit offsets; None for each that succeeded. Retried as a whole: committing an offset twice changes nothing."""
     by = membership or Membership()
     request = OffsetCommitRequest(
         group_id=group_id,
@@ -142,7 +142,7 @@ async def commit_offsets(
 async def delete_offsets(
     client: Client, group_id: str, partitions: Sequence[TopicPartition]
 ) -> dict[TopicPartition, Refusal | None]:
-    """Forget what a group has committed; None for each that is gone."""
+    """Delete committed offsets; None for each that succeeded."""
     request = OffsetDeleteRequest(
         group_id=group_id,
         topics=[

@@ -30,7 +30,7 @@ from penstock.wire.messages.list_groups import ListGroupsRequest, ListGroupsResp
 
 _CONSUMER = "consumer"  # the protocol type of groups that read topics
 _FILTERS_BY_STATE_SINCE = 4
-# Kafka's names, of all kinds of groups; Penstock's own groups have the first seven.
+# Kafka's names for the states of all kinds of groups; Penstock's groups have the first seven.
 GROUP_STATES = (
     "Empty",
     "Assigning",
@@ -56,7 +56,7 @@ class GroupProtocol(StrEnum):
 class GroupListing(NamedTuple):
     group_id: str
     protocol: GroupProtocol
-    state: str  # empty where an old broker does not tell
+    state: str  # empty if an old broker does not report it
     protocol_type: str
 
 
@@ -75,7 +75,7 @@ class GroupDescription(NamedTuple):
     protocol: GroupProtocol
     state: str
     assignor: str
-    epoch: int  # -1 for classic groups, which do not tell theirs
+    epoch: int  # -1 for classic groups, whose epoch is not reported
     members: tuple[DescribedMember, ...]
 
 
@@ -102,15 +102,15 @@ async def list_groups(
         found = await asyncio.gather(*(ask(broker.node_id) for broker in await client.brokers()))
         return sorted(group for groups in found for group in groups)
 
-    return await client.persist(attempt)
+    return await client.retry(attempt)
 
 
 async def describe_groups(client: Client, group_ids: Sequence[str]) -> dict[str, GroupDescription | Refusal]:
-    """Members and what they read, of each group; a Refusal with GROUP_ID_NOT_FOUND for one that is not there."""
+    """Each group's members and their assignments; a Refusal with GROUP_ID_NOT_FOUND for an unknown group."""
 
     async def ask(node_id: int, ids: Sequence[str]) -> dict[str, GroupDescription | Refusal]:
         found = await _describe_as_consumer_groups(client, node_id, ids)
-        # A group of the other kind is answered like one that does not exist.
+        # A group of the other protocol is answered as if it did not exist.
         rest = [group_id for group_id in ids if not isinstance(found.get(group_id), GroupDescription)]
         if rest:
             found |= await _describe_as_classic_groups(client, node_id, rest)
@@ -124,11 +124,11 @@ async def describe_groups(client: Client, group_ids: Sequence[str]) -> dict[str,
         _raise_if_retriable(found, "describe group")
         return found
 
-    return await client.persist(attempt)
+    return await client.retry(attempt)
 
 
 async def delete_groups(client: Client, group_ids: Sequence[str]) -> dict[str, Refusal | None]:
-    """Delete groups without members, with their offsets; None for each that is gone."""
+    """Delete groups without members, with their offsets; None for each that was deleted."""
     done: dict[str, Refusal | None] = {}
 
     async def attempt() -> None:
@@ -146,7 +146,7 @@ async def delete_groups(client: Client, group_ids: Sequence[str]) -> dict[str, R
         if again is not None:
             raise again
 
-    await client.persist(attempt)
+    await client.retry(attempt)
     return done
 
 
@@ -174,7 +174,9 @@ async def _describe_as_classic_groups(
     found: dict[str, GroupDescription | Refusal] = {}
     for each in answer.groups:
         refusal = refusal_of(each.error_code, each.error_message)
-        if refusal is None and each.group_state == "Dead":  # how older versions say that there is none
+        if (
+            refusal is None and each.group_state == "Dead"
+        ):  # older versions answer this for a group that does not exist
             refusal = Refusal(ErrorCode.GROUP_ID_NOT_FOUND)
         found[each.group_id] = refusal or _classic_group(each)
     return found
@@ -222,7 +224,7 @@ def _classic_group(each: DescribedGroup) -> GroupDescription:
     )
 
 
-# A member may tell its group anything; what is no subscription or assignment names no topics.
+# A client may use any format of its own; metadata that cannot be decoded names no topics.
 
 
 def _subscribed(data: bytes) -> tuple[str, ...]:

@@ -1,9 +1,9 @@
-"""The line of JAAS in which Java's client wants user and password:
+"""Parses sasl.jaas.config, the JAAS line that configures user and password of Kafka's Java client:
 
     org.apache.kafka.common.security.scram.ScramLoginModule required username="alice" password="…";
 
-The login modules of Kafka itself are known, by their whole name or its last word. What they read from elsewhere (files,
-Kerberos, an OAuth server) is refused by name. Errors never quote the line, for there is a password in it.
+Kafka's own login modules are known, by full or simple name. Options that read from elsewhere (files, Kerberos, an OAuth
+server) are rejected by name. Errors never quote the line, which contains a password.
 """
 
 import re
@@ -26,7 +26,7 @@ _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
 
 
 class Login(NamedTuple):
-    """What a line says: who, and with which password."""
+    """User and password of a JAAS line."""
 
     user: str | None
     password: Secret | None

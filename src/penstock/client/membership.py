@@ -1,4 +1,4 @@
-"""What a group consumer asks of its membership, whichever protocol it is a member by."""
+"""The membership of a group consumer, which the classic and the consumer protocol implement."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection
@@ -8,54 +8,54 @@ from penstock.base.ids import TopicPartition
 from penstock.client.group_offsets import Membership
 from penstock.world.loop import Loop
 
-# Called with partitions that are about to be taken away, while they are still ours.
-GiveUp: TypeAlias = Callable[[Collection[TopicPartition]], Awaitable[None]]
+# Called with partitions that are about to be revoked, while this member still owns them.
+Revoke: TypeAlias = Callable[[Collection[TopicPartition]], Awaitable[None]]
 
 
 class MemberSettings(NamedTuple):
-    """How a member behaves in its group."""
+    """A member's group, topics and timeouts."""
 
     group_id: str
     topics: tuple[str, ...]
     instance_id: str | None = None
-    session_timeout_ms: int = 45_000  # classic: without a heartbeat for so long, a member is taken for dead
-    heartbeat_interval_ms: int = 3_000  # classic; in the new protocol the broker says
+    session_timeout_ms: int = 45_000  # classic: session.timeout.ms
+    heartbeat_interval_ms: int = 3_000  # classic; in the consumer protocol the broker decides
     rebalance_timeout_ms: int = 300_000
 
 
 class GroupMembership(Protocol):
-    """A place in a group."""
+    """Membership in a group."""
 
     @property
     def membership(self) -> Membership:
-        """In whose name offsets are committed now."""
+        """The member id and generation or member epoch that offsets are committed with."""
         ...
 
     @property
     def assignment(self) -> frozenset[TopicPartition]:
-        """What this member may read now."""
+        """The assigned partitions."""
         ...
 
     @property
     def news(self) -> "News":
-        """Set when the group wants something: call `settle` then."""
+        """Set when a rebalance is due: call `rebalance` then."""
         ...
 
-    async def settle(self, give_up: GiveUp) -> None:
-        """Do what the group wants: join, or take over another assignment, giving up what is not ours any more."""
+    async def rebalance(self, revoke: Revoke) -> None:
+        """Join the group, or apply a new assignment: revoke what is not assigned any more, add the rest."""
         ...
 
     async def leave(self) -> None:
-        """Tell the group that this member is gone."""
+        """Leave the group."""
         ...
 
-    async def fall_silent(self) -> None:
-        """Stop without leaving the group."""
+    async def stop_without_leaving(self) -> None:
+        """Stop heartbeats without leaving the group."""
         ...
 
 
 class News:
-    """A flag that can be waited for."""
+    """A flag that can be awaited."""
 
     def __init__(self, loop: Loop, *, is_set: bool) -> None:
         self.is_set = is_set
@@ -73,7 +73,7 @@ class News:
         self.is_set = False
 
     def wait(self) -> "asyncio.Future[None]":
-        """Done when the flag is set; at once if it is."""
+        """Wait until the flag is set."""
         waiter: asyncio.Future[None] = self._loop.create_future()
         if self.is_set:
             waiter.set_result(None)

@@ -1,4 +1,4 @@
-"""Which offset a partition has at its ends or at a time. ListOffsets v1-v11."""
+"""Offsets of a partition's ends, or by timestamp. ListOffsets v1-v11."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ from penstock.wire.messages.list_offsets import (
     ListOffsetsTopic,
 )
 
-# Timestamps that stand for something else than a time.
+# Special timestamps of ListOffsets.
 LATEST: Final = -1
 EARLIEST: Final = -2
 MAX_TIMESTAMP: Final = -3
@@ -33,13 +33,13 @@ class AtOffset(NamedTuple):
 
 
 class AtTime(NamedTuple):
-    """A position by its time: the first record that is not older."""
+    """A position by time: the first record with this timestamp or a later one."""
 
     timestamp_ms: int
 
 
 class FoundOffset(NamedTuple):
-    """An offset; NO_OFFSET if no record is that young."""
+    """An offset; NO_OFFSET if all records are older."""
 
     offset: int
     timestamp: int
@@ -49,9 +49,7 @@ class FoundOffset(NamedTuple):
 async def list_offsets(
     client: Client, timestamps: Mapping[TopicPartition, int], *, committed_only: bool = False
 ) -> dict[TopicPartition, FoundOffset | Refusal]:
-    """For each partition the first offset at or after the time, or what the special timestamps above ask
-    for.
-    """
+    """For each partition the first offset at or after the timestamp, or that of a special timestamp."""
     found: dict[TopicPartition, FoundOffset | Refusal] = {}
 
     async def attempt() -> None:
@@ -74,14 +72,14 @@ async def list_offsets(
         if again is not None:
             raise again
 
-    await client.persist(attempt)
+    await client.retry(attempt)
     return found
 
 
 async def find_offsets(
     client: Client, timestamps: Mapping[TopicPartition, int], *, committed_only: bool = False
 ) -> dict[TopicPartition, int]:
-    """Just the offsets; AnsweredError if one is refused."""
+    """As `list_offsets`, the offsets alone; AnsweredError if one is refused."""
     offsets = {}
     for partition, found in (await list_offsets(client, timestamps, committed_only=committed_only)).items():
         if isinstance(found, Refusal):

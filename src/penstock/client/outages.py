@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 from penstock.client.errors import AnsweredError, ClientError, ConnectionLostError, NoAnswerError
 
-# An error answer, as for a partition without a leader, is retried so often before it is reported.
+# An error code, as for a partition without a leader, is retried this often before it is reported.
 _SILENT_RETRIES = 5
 
 
 class Outages:
-    """`Client.retrying` and callers that get answers report here; `say` gets the lines to show."""
+    """Calls `say` with a line when an outage begins or ends; `failed` is to be the client's `Client.retrying`."""
 
     def __init__(self, bootstrap_servers: str, say: Callable[[str], None]) -> None:
         self._bootstrap_servers = bootstrap_servers
@@ -17,7 +17,7 @@ class Outages:
         self._away: str | None = None
 
     def failed(self, error: ClientError, tries: int) -> None:
-        """An attempt failed after `tries` others, and another one follows."""
+        """An attempt failed after `tries` others, and will be retried."""
         if self._away is not None or not _is_worth_reporting(error, tries):
             return
         if isinstance(error, AnsweredError):
@@ -37,5 +37,5 @@ def _is_worth_reporting(error: ClientError, tries: int) -> bool:
     if isinstance(error, AnsweredError):
         return tries >= _SILENT_RETRIES
     if isinstance(error, ConnectionLostError) and not isinstance(error, NoAnswerError):
-        return tries > 0  # a broker that stops closes its connections, and another leads at once
+        return tries > 0  # a stopping broker closes its connections, and another one leads at once
     return True

@@ -1,6 +1,6 @@
-"""Which partition a record goes to: by its key's hash as the Java client has it, else in turns.
+"""Chooses a record's partition: by the murmur2 hash of its key as the Java client does, else round robin.
 
-The hash takes its time in Python, so `Partitioner` remembers recent keys.
+The hash is slow in Python, so `Partitioner` caches recent keys.
 """
 
 from functools import lru_cache
@@ -13,8 +13,8 @@ _KEYS_REMEMBERED = 65536
 class Partitioner:
     """Chooses partitions for the records of one topic.
 
-    Records without a key stay with one partition until `turn`, which the producer calls per batch: full
-    batches are worth more than an even spread of single records.
+    Records without a key go to one partition until `turn`, which the producer calls per batch, so that batches
+    are full.
     """
 
     def __init__(self, partition_count: int, *, first: int = 0) -> None:
@@ -26,5 +26,5 @@ class Partitioner:
         return self._keyless if key is None else self._of_key(key)
 
     def turn(self) -> None:
-        """The records without a key go to the next partition from now on."""
+        """Send records without a key to the next partition from now on."""
         self._keyless = (self._keyless + 1) % self._count

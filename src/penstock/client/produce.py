@@ -1,9 +1,7 @@
-"""Batches to partitions. Produce v3-v13: one batch per partition and request, to its leader, until it is
-taken.
+"""Produce batches to partitions: Produce v3-v13, one batch per partition and request, retried until it is appended.
 
-Order within a partition is the caller's: who sends a partition's next batch only after this one's result
-keeps it, retries included. What a retry may double is up to the batch: one with a producer id is appended
-once.
+Order within a partition is the caller's: it holds if the next batch is sent after the result of this one, retries
+included. A retry may append a batch twice unless the batch has a producer id.
 """
 
 import asyncio
@@ -36,7 +34,7 @@ _LAST_VERSION_BY_NAME = 12
 
 
 class ProduceResult(NamedTuple):
-    """Where a batch went; the offset is NO_OFFSET if the broker does not answer (acks=0)."""
+    """The base offset of an appended batch; NO_OFFSET if the broker does not answer (acks=0)."""
 
     base_offset: int
     log_append_time_ms: int = -1
@@ -51,7 +49,7 @@ async def produce(
     transactional_id: str | None = None,
     version_max: int | None = None,
 ) -> dict[TopicPartition, ProduceResult | Refusal]:
-    """Append one batch to each partition. Raises only if no broker can be reached."""
+    """Append one batch to each partition. Raises only if no broker is reachable."""
     results: dict[TopicPartition, ProduceResult | Refusal] = {}
 
     async def attempt() -> None:
@@ -87,7 +85,7 @@ async def produce(
             raise again
 
     try:
-        await client.persist(attempt)
+        await client.retry(attempt)
     except AnsweredError as error:
         for partition in batches:
             results.setdefault(partition, error.refusal)
@@ -123,7 +121,7 @@ async def produce_on(
     transactional_id: str | None = None,
     version_max: int | None = None,
 ) -> dict[TopicPartition, ProduceResult | Refusal]:
-    """One request, sent once, behind whatever else was sent on the connection."""
+    """Send one request, once, on this connection."""
     request = ProduceRequest(
         transactional_id=transactional_id,
         acks=acks,
@@ -145,7 +143,7 @@ async def produce_on(
     if acks == ACKS_NONE:
         await connection.tell(request, version_max=version_max)
         return dict.fromkeys(batches, ProduceResult(NO_OFFSET))
-    # The broker may take the request's own timeout for its replicas, and is given time to answer after that.
+    # The broker may wait for replicas until the request's own timeout, and needs time to answer after that.
     timeout_ms = _TIMEOUT_MS + client.settings.limits.request_timeout_ms
     response = await connection.ask(request, ProduceResponse, timeout_ms=timeout_ms, version_max=version_max)
     return _results(client, request.topic_data, response)

@@ -1,7 +1,7 @@
-"""Records to topics: chooses partitions, fills batches, sends them in order, and counts what arrived.
+"""Sends records to topics: chooses partitions, fills batches, sends them in order, and counts what was appended.
 
-Idempotent where acks and the broker allow it: then a batch that is sent again after a lost answer is still
-appended once. One batch per partition is in flight at a time. `transactional_producer` is built on this.
+Idempotent if acks and the broker allow it: a batch that is retried after a lost response is appended once. One batch
+per partition is in flight at a time. `transactional_producer` is built on this.
 """
 
 from collections import deque
@@ -22,11 +22,11 @@ from penstock.records.compression import Codec
 from penstock.records.record import Headers, Record
 
 _SEQUENCES = 2**31
-_RECORD_OVERHEAD = 24  # bytes, about: what a record takes beside its key, value and headers
+_RECORD_OVERHEAD = 24  # bytes, about: the overhead of a record besides key, value and headers
 
 
 class NewRecord(NamedTuple):
-    """A record to be sent; without a timestamp it gets the present one, without a partition its key's."""
+    """A record to send; the default timestamp is now, the default partition the one of its key."""
 
     key: bytes | None
     value: bytes | None
@@ -36,7 +36,7 @@ class NewRecord(NamedTuple):
 
 
 class RecordTooLargeError(AnsweredError):
-    """A record that does not fit, alone in its batch; `size` is the batch's, in bytes."""
+    """A record that is too large even alone in a batch; `size` is the batch's, in bytes."""
 
     def __init__(self, refusal: Refusal, partition: TopicPartition, record: NewRecord, size: int) -> None:
         super().__init__(refusal, f"produce to {partition}")
@@ -52,7 +52,7 @@ class _Batch(NamedTuple):
 
 @dataclass
 class Tally:
-    """What was appended to one partition; offsets are -1 where the broker did not answer (acks=0)."""
+    """Counts what was appended to one partition; offsets are -1 if the broker did not answer (acks=0)."""
 
     record_count: int = 0
     bytes_count: int = 0
@@ -69,7 +69,7 @@ class Tally:
 
 
 class TransactionContext(NamedTuple):
-    """In whose name records are sent; `announce` is called with the partitions before anything goes to them."""
+    """The transaction that records are part of; `announce` is called with partitions before they are written to."""
 
     transactional_id: str
     producer_id: int
@@ -104,7 +104,7 @@ class Producer:
         self._transaction: TransactionContext | None = None
 
     def begin(self, transaction: TransactionContext) -> None:
-        """Send from now on as part of a transaction; sequence numbers restart at 0 where the id or epoch changes."""
+        """Send from now on as part of a transaction; sequence numbers restart at 0 when the id or epoch changes."""
         identity = (transaction.producer_id, transaction.producer_epoch)
         if identity != self._producer:
             self._producer = identity
@@ -112,7 +112,7 @@ class Producer:
         self._transaction = transaction
 
     async def send(self, topic: str, records: Iterable[NewRecord]) -> None:
-        """Send all of them and return when they have arrived; AnsweredError for the first one refused."""
+        """Send all records and return when they are appended; AnsweredError for the first one rejected."""
         await self._identity()
         waiting = self._fill(topic, records, await self._partitioner(topic))
         transaction = self._transaction
@@ -135,7 +135,7 @@ class Producer:
             except BaseException:
                 self._start_over()
                 raise
-            # All of them first: the tallies are right even where one is refused.
+            # Count all first: the tallies are right even if a batch is rejected.
             refused = [
                 _error(refusal, partition, round_[partition], len(encoded[partition]))
                 for partition, result in results.items()
@@ -147,9 +147,9 @@ class Producer:
             waiting = {partition: batches for partition, batches in waiting.items() if batches}
 
     async def encode(self, topic: str, records: Iterable[NewRecord]) -> list[tuple[TopicPartition, bytes]]:
-        """The batches that `send` would send, for a caller that keeps them until they have arrived.
+        """The batches that `send` would send, for a caller that stores them until they are appended.
 
-        They have their sequence numbers: sent again and again, in this order, each is appended once.
+        They have sequence numbers: retried in this order, each is appended once.
         """
         await self._identity()
         encoded = []
@@ -177,13 +177,13 @@ class Producer:
         )
 
     def _start_over(self) -> None:
-        """It is unknown whether the failed batch was appended: its sequence numbers must not be reused, or
-        the broker would take the next records for these.
+        """Get a new producer id: the failed batch may have been appended, so reusing its sequence numbers for other
+        records would make the broker drop those as duplicates.
         """
         if self._transaction is None:
             self._producer = None
             self._sequences.clear()
-        # Else the transaction has to be aborted, and the next one begins with another epoch.
+        # In a transaction: it has to be aborted, and the next one begins with another epoch.
 
     def _count(self, partition: TopicPartition, record_count: int) -> None:
         self._sequences[partition] = (self._sequences.get(partition, 0) + record_count) % _SEQUENCES
@@ -195,7 +195,7 @@ class Producer:
         result: ProduceResult | Refusal,
         waiting: deque[_Batch],
     ) -> Refusal | None:
-        """Count a batch that arrived, or make two of one that is too large; else say why it was refused."""
+        """Count an appended batch, or split one that is too large; else return the refusal."""
         count = len(batch.records)
         if isinstance(result, ProduceResult):
             self._count(partition, count)
@@ -211,7 +211,7 @@ class Producer:
     def _fill(
         self, topic: str, records: Iterable[NewRecord], partitioner: Partitioner
     ) -> dict[TopicPartition, deque[_Batch]]:
-        """The records by partition, in batches of at most the size allowed (one record may be larger)."""
+        """The records by partition, in batches of at most the allowed size (a single record may exceed it)."""
         filling: dict[int, list[NewRecord]] = {}
         sizes: dict[int, int] = {}
         full: dict[TopicPartition, deque[_Batch]] = {}

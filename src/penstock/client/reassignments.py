@@ -1,6 +1,6 @@
-"""Moving replicas: AlterPartitionReassignments v0-v1, ListPartitionReassignments v0.
+"""Partition reassignments: AlterPartitionReassignments v0-v1, ListPartitionReassignments v0.
 
-New replicas copy first; the old ones go when the new ones are in sync. Until then a move can be cancelled.
+New replicas copy first; the old ones are removed when the new ones are in the ISR. Until then it can be cancelled.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,7 +37,7 @@ class Reassignment(NamedTuple):
 async def alter_reassignments(
     client: Client, targets: Mapping[TopicPartition, Sequence[int] | None]
 ) -> dict[TopicPartition, Refusal | None]:
-    """Move partitions to other replicas, or cancel their moves (None); None for each that the controller took."""
+    """Reassign partitions to other replicas, or cancel a reassignment (None); None for each that was accepted."""
     request = AlterPartitionReassignmentsRequest(
         timeout_ms=TIMEOUT_MS,
         topics=[
@@ -61,7 +61,7 @@ async def alter_reassignments(
                 results[TopicPartition(topic.name, each.partition_index)] = refusal
         return results
 
-    return await client.persist(attempt)
+    return await client.retry(attempt)
 
 
 def _reassignable(
@@ -96,4 +96,4 @@ async def list_reassignments(
             for each in topic.partitions
         }
 
-    return await client.persist(attempt)
+    return await client.retry(attempt)

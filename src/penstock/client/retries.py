@@ -1,4 +1,4 @@
-"""When to try again: which answers call for fresh metadata, and how long to wait between attempts."""
+"""Retries: which error codes call for fresh metadata, and the backoff between attempts."""
 
 from typing import NamedTuple
 
@@ -25,19 +25,19 @@ _STALE_METADATA = frozenset(
 
 
 def is_stale_metadata(code: ErrorCode) -> bool:
-    """Whether an answer means that the client's picture of the cluster is out of date."""
+    """Whether an error code means that the client's metadata are stale."""
     return code in _STALE_METADATA
 
 
 class Backoff(NamedTuple):
-    """Waits that double up to a ceiling, spread by chance lest many clients return at one moment."""
+    """Exponential backoff with jitter, so that many clients do not retry at the same moment."""
 
     first_ms: int = 50
     ceiling_ms: int = 1000
     spread_percent: int = 20
 
     def delay_ms(self, attempt: int, *, chance: int) -> int:
-        """How long to wait after attempt number `attempt`, counted from 0; `chance` is in [0, 100)."""
+        """The delay after attempt number `attempt`, counted from 0; `chance` is in [0, 100)."""
         whole_ms = min(self.ceiling_ms, self.first_ms << min(attempt, 32))
         swing_percent = self.spread_percent * (2 * chance - 100) // 100
         return max(1, whole_ms + whole_ms * swing_percent // 100)

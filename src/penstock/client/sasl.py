@@ -1,5 +1,5 @@
-"""What the two sides say to each other in SASL, by mechanism, as bytes and without I/O: PLAIN and OAUTHBEARER
-(RFC 7628) here, SCRAM beside it. Kerberos (GSSAPI) is left out.
+"""The client's messages of SASL mechanisms, as bytes without I/O: PLAIN and OAUTHBEARER (RFC 7628); SCRAM is in
+`scram`. Kerberos (GSSAPI) is left out.
 """
 
 from typing import Final, Protocol
@@ -11,17 +11,17 @@ _SEPARATOR: Final = "\x01"
 
 
 class SaslExchange(Protocol):
-    """One proof of who we are: `first` is said first, then `answer` to what comes back, until that is None."""
+    """One SASL exchange: send `first`, then `answer` to each server message until it returns None."""
 
     def first(self) -> bytes: ...
 
     def answer(self, challenge: bytes) -> bytes | None:
-        """What to say next, or None if all is said; AuthenticationError if the other side is not to be trusted."""
+        """The next message, None when the exchange is complete; AuthenticationError if it has failed."""
         ...
 
 
 class Plain:
-    """PLAIN: name and password as they are, so only for inside TLS or a network that is trusted."""
+    """PLAIN: name and password in clear text, so only inside TLS or a trusted network."""
 
     def __init__(self, *, user: str, password: Secret) -> None:
         if "\0" in user or "\0" in password.reveal():
@@ -37,22 +37,22 @@ class Plain:
 
 
 class OAuthBearer:
-    """OAUTHBEARER: a token that an identity provider has signed."""
+    """OAUTHBEARER: a token that an identity provider signed."""
 
     def __init__(self, token: Secret) -> None:
         if _SEPARATOR in token.reveal() or not token:
-            raise AuthenticationError("the token for OAUTHBEARER is empty, or no token at all")
+            raise AuthenticationError("the token for OAUTHBEARER is empty, or not a token")
         self._token = token
-        self.problem: str | None = None  # what the broker says about a token that it does not take
+        self.problem: str | None = None  # the broker's reason for rejecting the token
 
     def first(self) -> bytes:
         return f"n,,{_SEPARATOR}auth=Bearer {self._token.reveal()}{_SEPARATOR}{_SEPARATOR}".encode()
 
     def answer(self, challenge: bytes) -> bytes | None:
-        """Nothing to a broker that is content. One that is not says why, and wants to hear that we have heard."""
+        """None if the broker accepts the token. One that rejects it sends the reason, and expects one more message."""
         if not challenge:
             return None
         if self.problem is not None:
-            raise AuthenticationError(f"the token was not taken: {self.problem}")
+            raise AuthenticationError(f"the token was rejected: {self.problem}")
         self.problem = challenge.decode(errors="replace")[:400]
         return _SEPARATOR.encode()

@@ -1,7 +1,7 @@
-"""SCRAM (RFC 5802, with SHA-256 and SHA-512 as in RFC 7677) as a conversation of bytes, without I/O.
+"""The client's side of SCRAM (RFC 5802, with SHA-256 and SHA-512 as in RFC 7677), as bytes without I/O.
 
-The password never leaves this side, and the broker has to prove that it knows it too. No channel binding; names and
-passwords are taken as UTF-8 without SASLprep, as Kafka's own client does.
+The password is never sent, and the broker has to prove that it knows it too. No channel binding; names and passwords
+are UTF-8 without SASLprep, as in Kafka's own client.
 """
 
 import base64
@@ -15,11 +15,11 @@ from penstock.client.errors import AuthenticationError
 
 _NO_BINDING: Final = b"n,,"
 ITERATIONS_MIN: Final = 4096
-ITERATIONS_MAX: Final = 1_000_000  # half a second of work; a broker must not cause hours of it
+ITERATIONS_MAX: Final = 1_000_000  # half a second of CPU time; a broker must not be able to cause hours of it
 
 
 class Scram:
-    """One proof: `first`, then `answer` to each thing the broker says until it returns None."""
+    """One exchange: send `first`, then `answer` to each server message until it returns None."""
 
     def __init__(self, hash_name: str, *, user: str, password: Secret, nonce: str) -> None:
         self._hash_name = hash_name
@@ -32,7 +32,7 @@ class Scram:
         return _NO_BINDING + self._first_bare
 
     def answer(self, challenge: bytes) -> bytes | None:
-        """What to say next; None when the broker has proven itself. AuthenticationError where it has not."""
+        """The next message; None when the broker has proven that it knows the password, else AuthenticationError."""
         if self._server_signature is None:
             return self._final(challenge)
         self._verify(challenge)

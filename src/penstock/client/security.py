@@ -1,8 +1,8 @@
-"""How a client makes sure of its broker, and the broker of it: `Security`, a value that can be hashed and pickled.
+"""TLS and SASL of a client's connections: `Security`, a value that can be hashed and pickled.
 
-What Kafka calls the security protocol follows from its two parts: PLAINTEXT has neither TLS nor SASL, SSL the one,
-SASL_PLAINTEXT the other, SASL_SSL both. Settings under Kafka's names become one in `security_settings`. Secrets are
-`Secret`s throughout: nothing that is printed or logged shows them.
+Kafka's security protocol follows from its two parts: PLAINTEXT has neither, SSL has TLS, SASL_PLAINTEXT has SASL,
+SASL_SSL both. `security_settings` makes one from Kafka's settings. Passwords and tokens are `Secret`s: nothing that is
+printed or logged shows them.
 """
 
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from penstock.world.tls import Tls
 
 
 class Mechanism(Enum):
-    """The ways of SASL that are known; the value is the name on the wire."""
+    """The supported SASL mechanisms, by their names in the protocol."""
 
     PLAIN = "PLAIN"
     SCRAM_SHA_256 = "SCRAM-SHA-256"
@@ -28,13 +28,13 @@ class Mechanism(Enum):
 
 @dataclass(frozen=True)
 class Sasl:
-    """Who this side is. OAUTHBEARER has a token, or a function that is called for one; all others have a user."""
+    """Credentials. OAUTHBEARER has a token, or a function that returns one; the other mechanisms have a user."""
 
     mechanism: Mechanism
     user: str = ""
     password: Secret = field(default_factory=lambda: Secret(""))
     token: Secret | None = None
-    # As "module:function": called before every proof, so that the token is fresh; may be a coroutine function.
+    # As "module:function": called before every authentication for a fresh token; may be a coroutine function.
     token_function: str | None = None
 
 
@@ -47,7 +47,7 @@ class Security:
 
     @property
     def protocol(self) -> str:
-        """The name Kafka has for it."""
+        """Kafka's name for the combination."""
         if self.sasl is None:
             return "PLAINTEXT" if self.tls is None else "SSL"
         return "SASL_PLAINTEXT" if self.tls is None else "SASL_SSL"

@@ -1,8 +1,8 @@
-"""The settings of security under the names Kafka's clients have for them, declared once as data, and the `Security`
-that follows from them. The command line reads them from a file of properties, Spark's source from its options.
+"""Security settings under the names of Kafka's clients, declared once as data, and the `Security` made from them.
+The command line reads them from a properties file, Spark's source from its options.
 
-Where Java's client and librdkafka call a thing differently, both names are known. What is said in a JAAS line may be
-said with sasl.username and sasl.password instead.
+Where the names of Java's client and librdkafka differ, both are known. sasl.username and sasl.password may replace the
+JAAS line.
 """
 
 import re
@@ -22,7 +22,7 @@ _TOKEN_FUNCTION: Final = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*\Z")
 PROTOCOL = text(
     "security.protocol",
     "PLAINTEXT",
-    "What the broker's listener speaks: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.",
+    "The security protocol of the broker's listener: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.",
     allowed=OneOf(("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"), any_case=True),
 )
 
@@ -30,45 +30,46 @@ PROTOCOL = text(
 
 TRUSTSTORE_LOCATION = optional_text(
     "ssl.truststore.location",
-    "The PEM file with the authorities that may sign a broker's certificate; by default those the machine trusts.",
+    "The PEM file with the certificate authorities to trust; by default those of the operating system.",
 )
 TRUSTSTORE_TYPE = optional_text(
     "ssl.truststore.type", "The kind of that file; PEM is read.", allowed=OneOf(_STORE_TYPES, any_case=True)
 )
 TRUSTSTORE_CERTIFICATES = optional_text(
-    "ssl.truststore.certificates", "The same authorities as text in PEM, instead of a file."
+    "ssl.truststore.certificates", "The certificate authorities to trust, as PEM text instead of a file."
 )
 TRUSTSTORE_PASSWORD = optional_secret(
-    "ssl.truststore.password", "Not taken: PEM has no password for a whole file."
+    "ssl.truststore.password", "Rejected: a PEM file has no password as a whole."
 )
 CA_LOCATION = optional_text("ssl.ca.location", "As ssl.truststore.location, under librdkafka's name.")
 KEYSTORE_LOCATION = optional_text(
     "ssl.keystore.location",
-    "The PEM file with this side's certificate, those that signed it, and its private key.",
+    "The PEM file with the client's certificate chain and private key.",
 )
 KEYSTORE_TYPE = optional_text(
     "ssl.keystore.type", "The kind of that file; PEM is read.", allowed=OneOf(_STORE_TYPES, any_case=True)
 )
 KEYSTORE_CHAIN = optional_text(
-    "ssl.keystore.certificate.chain", "This side's certificate as text in PEM, instead of a file."
+    "ssl.keystore.certificate.chain", "The client's certificate chain, as PEM text instead of a file."
 )
 KEYSTORE_KEY = optional_secret(
-    "ssl.keystore.key", "The private key as text in PEM, for ssl.keystore.certificate.chain."
+    "ssl.keystore.key", "The private key of ssl.keystore.certificate.chain, as PEM text."
 )
 KEYSTORE_PASSWORD = optional_secret(
-    "ssl.keystore.password", "Not taken: PEM has no password for a whole file; ssl.key.password is the key's."
+    "ssl.keystore.password",
+    "Rejected: a PEM file has no password as a whole; ssl.key.password is that of the private key.",
 )
 CERTIFICATE_LOCATION = optional_text(
     "ssl.certificate.location", "As ssl.keystore.location, under librdkafka's name."
 )
 KEY_LOCATION = optional_text(
-    "ssl.key.location", "The PEM file with the private key, where it is not with the certificate."
+    "ssl.key.location", "The PEM file with the private key, if it is not in the file of the certificate."
 )
-KEY_PASSWORD = optional_secret("ssl.key.password", "What opens the private key, if it is encrypted.")
+KEY_PASSWORD = optional_secret("ssl.key.password", "The password of the private key, if it is encrypted.")
 ENDPOINT_IDENTIFICATION = text(
     "ssl.endpoint.identification.algorithm",
     "https",
-    "https checks that the broker's certificate is for the host that was asked for; none, or nothing, does not.",
+    "https checks that the broker's certificate is for the host that the client connects to; none or empty does not.",
     allowed=OneOf(("https", "none", ""), any_case=True),
 )
 
@@ -76,20 +77,22 @@ ENDPOINT_IDENTIFICATION = text(
 
 MECHANISM = optional_text(
     "sasl.mechanism",
-    "How to prove who we are: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER.",
+    "The SASL mechanism: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER.",
     allowed=OneOf(tuple(mechanism.value for mechanism in Mechanism), any_case=True),
 )
 USERNAME = optional_text("sasl.username", "The user, for PLAIN and SCRAM.")
 PASSWORD = optional_secret("sasl.password", "The user's password.")
 JAAS_CONFIG = optional_secret(
     "sasl.jaas.config",
-    "User and password as Java's client wants them: a line with PlainLoginModule or ScramLoginModule.",
+    "User and password in the form of Kafka's Java client: a JAAS line with PlainLoginModule or ScramLoginModule.",
 )
-TOKEN = optional_secret("penstock.sasl.token", "The token for OAUTHBEARER, if it lives long enough.")
+TOKEN = optional_secret(
+    "penstock.sasl.token", "A fixed token for OAUTHBEARER, if it does not expire while the client runs."
+)
 TOKEN_FUNCTION = optional_text(
     "penstock.sasl.token.function",
     "A function that returns a fresh token for OAUTHBEARER, as module:function; it is called for every connection "
-    "and before a token's time is over.",
+    "and before a token expires.",
 )
 
 SECURITY_SETTINGS: Final = Catalogue(
@@ -126,7 +129,7 @@ _SASL_SETTINGS: Final = tuple(
 
 
 def security_of(settings: Settings) -> Security:
-    """The security that the settings ask for; SettingError for what is missing, or contradicts itself."""
+    """The `Security` of the settings; SettingError if one is missing, or two contradict each other."""
     protocol = settings[PROTOCOL].upper()
     tls = sasl = None
     if protocol.endswith("SSL"):
@@ -141,7 +144,7 @@ def security_of(settings: Settings) -> Security:
 
 
 def _refuse(settings: Settings, members: tuple[Setting[Any], ...], what: str, protocols: str) -> None:
-    """Credentials that would not be used: security.protocol was probably forgotten."""
+    """Reject credentials that would not be used: security.protocol was probably forgotten."""
     for setting in members:
         if settings[setting] != setting.default:
             raise SettingError(
@@ -189,7 +192,7 @@ def _one_of(settings: Settings, *members: Setting[Any]) -> Setting[Any] | None:
 
 
 def _lines(pem: str | None) -> str | None:
-    """PEM that was squeezed into one line, as a properties file may have it, with its lines again."""
+    """PEM text with its line breaks restored; a properties file may have it in one line."""
     if not pem or "\n" in pem:
         return pem or None
     for dashes in re.findall(r"-----(?:BEGIN|END) [A-Z0-9 ]+-----", pem):

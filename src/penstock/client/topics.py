@@ -1,4 +1,4 @@
-"""Topics: create, delete, grow, cut off at the front; and where a cluster keeps them.
+"""Topics: create, delete, add partitions, delete records; replica sizes, and the cluster's brokers.
 
 CreateTopics v2-v7, DeleteTopics v1-v6, CreatePartitions v0-v3, DeleteRecords v0-v2, DescribeCluster v0-v2,
 DescribeLogDirs v1-v5, DescribeTopicPartitions v0. Leaves out explicit replica assignments for new partitions.
@@ -46,14 +46,14 @@ from penstock.wire.messages.describe_topic_partitions import (
 )
 
 BROKER_DEFAULT = -1
-# How long the controller may take; shorter than a request may take, so that its answer comes first.
+# The controller's timeout; shorter than the request's, so that its error comes first.
 TIMEOUT_MS = 20_000
 _VISIBLE_WITHIN_MS = 5_000
 _DELETES_BY_STATE_SINCE = 6
 
 
 class NewTopic(NamedTuple):
-    """A topic to be; without `assignments` (partition → replicas) the cluster chooses the brokers."""
+    """A topic to create; without `assignments` (partition → replicas) the controller chooses the brokers."""
 
     name: str
     partitions: int = BROKER_DEFAULT
@@ -63,7 +63,7 @@ class NewTopic(NamedTuple):
 
 
 class Created(NamedTuple):
-    """A topic that was made; the counts are -1 where an old broker does not tell them."""
+    """A created topic; the counts are -1 if an old broker does not report them."""
 
     topic_id: TopicId
     partitions: int
@@ -88,7 +88,7 @@ class ClusterDescription(NamedTuple):
 async def create_topics(
     client: Client, topics: Sequence[NewTopic], *, validate_only: bool = False
 ) -> dict[str, Created | Refusal]:
-    """Make topics. When this returns, the broker asked shows them in its metadata."""
+    """Create topics. When this returns, they are in the metadata of the broker that this client asks."""
     request = CreateTopicsRequest(
         topics=[_creatable(topic) for topic in topics], timeout_ms=TIMEOUT_MS, validate_only=validate_only
     )
@@ -102,7 +102,7 @@ async def create_topics(
             results[each.name] = refusal_of(each.error_code, each.error_message) or created
         return results
 
-    results = await client.persist(attempt)
+    results = await client.retry(attempt)
     if not validate_only:
         made = [name for name, result in results.items() if isinstance(result, Created)]
         await _wait_until_shown(client, dict.fromkeys(made, 1))
@@ -110,7 +110,7 @@ async def create_topics(
 
 
 async def delete_topics(client: Client, names: Sequence[str]) -> dict[str, Refusal | None]:
-    """Delete topics by name; None for each that is gone."""
+    """Delete topics by name; None for each that was deleted."""
     by_state = DeleteTopicsRequest(
         topics=[DeleteTopicState(name=name) for name in names], timeout_ms=TIMEOUT_MS
     )
@@ -126,13 +126,13 @@ async def delete_topics(client: Client, names: Sequence[str]) -> dict[str, Refus
             results[each.name or ""] = refusal_of(each.error_code, each.error_message)
         return results
 
-    results = await client.persist(attempt)
+    results = await client.retry(attempt)
     client.cluster.forget()
     return results
 
 
 async def create_partitions(client: Client, counts: Mapping[str, int]) -> dict[str, Refusal | None]:
-    """Let topics grow to so many partitions; None for each that did."""
+    """Increase topics to this many partitions; None for each that was."""
     request = CreatePartitionsRequest(
         topics=[
             CreatePartitionsTopic(name=name, count=count, assignments=None) for name, count in counts.items()
@@ -148,7 +148,7 @@ async def create_partitions(client: Client, counts: Mapping[str, int]) -> dict[s
             results[each.name] = refusal_of(each.error_code, each.error_message)
         return results
 
-    results = await client.persist(attempt)
+    results = await client.retry(attempt)
     await _wait_until_shown(
         client, {name: counts[name] for name, refusal in results.items() if refusal is None}
     )
@@ -158,7 +158,7 @@ async def create_partitions(client: Client, counts: Mapping[str, int]) -> dict[s
 async def delete_records(
     client: Client, before: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int | Refusal]:
-    """Cut partitions off below an offset (-1: all there is); the new start offset of each."""
+    """Delete records below an offset (-1: the high watermark); the new log start offset of each partition."""
 
     async def ask(node_id: int, partitions: Sequence[TopicPartition]) -> DeleteRecordsResponse:
         request = DeleteRecordsRequest(
@@ -188,12 +188,12 @@ async def delete_records(
                     results[partition] = refusal_of(each.error_code) or each.low_watermark
         return results
 
-    return await client.persist(attempt)
+    return await client.retry(attempt)
 
 
 async def describe_cluster(client: Client) -> ClusterDescription:
     """The cluster's id, controller and brokers."""
-    response = await client.persist(lambda: client.ask_any(DescribeClusterRequest(), DescribeClusterResponse))
+    response = await client.retry(lambda: client.ask_any(DescribeClusterRequest(), DescribeClusterResponse))
     raise_if_refused(response.error_code, response.error_message, "describe the cluster")
     brokers = (
         KnownBroker(each.broker_id, Address(each.host, each.port), each.rack) for each in response.brokers
@@ -202,10 +202,10 @@ async def describe_cluster(client: Client) -> ClusterDescription:
 
 
 async def with_eligible(client: Client, topics: Sequence[KnownTopic]) -> list[KnownTopic]:
-    """The same topics with the replicas that may lead though they are not in sync, where a broker can tell."""
+    """The same topics with their ELR, if a broker reports it."""
     lacking = [topic.name for topic in topics if any(len(p.isr) < len(p.replicas) for p in topic.partitions)]
     try:
-        found = await client.persist(lambda: _eligible(client, lacking)) if lacking else {}
+        found = await client.retry(lambda: _eligible(client, lacking)) if lacking else {}
     except UnsupportedError:
         found = {}
     return [
@@ -236,7 +236,7 @@ async def _eligible(client: Client, names: Sequence[str]) -> dict[TopicPartition
 async def replica_sizes(
     client: Client, partitions: Sequence[TopicPartition]
 ) -> dict[TopicPartition, list[ReplicaSize]]:
-    """What partitions take on the disks of all brokers that answer, replicas that are being moved left out."""
+    """The sizes of replicas on all brokers that answer, without future replicas (moves between directories)."""
     request = DescribeLogDirsRequest(
         topics=[
             DescribableLogDirTopic(topic=topic, partitions=indexes)
@@ -257,11 +257,11 @@ async def replica_sizes(
                             )
         return sizes
 
-    return await client.persist(attempt)
+    return await client.retry(attempt)
 
 
 def by_topic(partitions: Sequence[TopicPartition]) -> dict[str, list[int]]:
-    """The same partitions as the protocol groups them."""
+    """The partitions grouped by topic, as requests need them."""
     grouped: dict[str, list[int]] = {}
     for topic, partition in partitions:
         grouped.setdefault(topic, []).append(partition)
@@ -282,24 +282,22 @@ def _creatable(topic: NewTopic) -> CreatableTopic:
 
 
 def _retry_elsewhere(code: int, about: str) -> None:
-    """A broker that is not the controller any more did nothing: the whole request may be sent again."""
+    """Retry the whole request on NOT_CONTROLLER: the former controller has changed nothing."""
     if code == ErrorCode.NOT_CONTROLLER:
         raise AnsweredError(Refusal(ErrorCode.NOT_CONTROLLER), about)
 
 
 async def _wait_until_shown(client: Client, partition_counts: Mapping[str, int]) -> None:
-    """Brokers learn of the controller's changes a moment later; the caller expects to find
-    them.
-    """
+    """Wait until a broker's metadata have the controller's changes, which reach brokers a moment later."""
     if not partition_counts:
         return
     deadline = client.loop.time() + _VISIBLE_WITHIN_MS / 1000
     tries = 0
     while client.loop.time() < deadline:
-        topics = await client.persist(lambda: client.refresh(partition_counts))
+        topics = await client.retry(lambda: client.refresh(partition_counts))
         if all(_is_shown(topic, partition_counts[topic.name]) for topic in topics):
             return
-        await client.pause(tries)
+        await client.back_off(tries)
         tries += 1
 
 

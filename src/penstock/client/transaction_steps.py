@@ -1,7 +1,7 @@
-"""The steps of a transaction, one request each, for callers that combine them in their own way.
+"""The steps of a transaction, one request each, for callers that combine them themselves.
 InitProducerId v0-v6, AddPartitionsToTxn v0-v3, EndTxn v0-v5.
 
-`transactional_producer` is the usual way; Spark's sink starts a transaction in one process and ends it in another.
+Most callers use `transactional_producer`; Spark's sink starts a transaction in one process and ends it in another.
 """
 
 from collections.abc import Collection
@@ -24,9 +24,11 @@ from penstock.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from penstock.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 FEATURE: Final = "transaction.version"
-_OWN_EPOCHS: Final = 2  # the level of the feature from which on every transaction has an epoch of its own
+_OWN_EPOCHS: Final = (
+    2  # the level of transaction.version from which on every transaction has its own epoch (KIP-890)
+)
 
-# The last versions for clusters where that is not finalised; newer ones mean that it is.
+# The newest versions for clusters below that level; newer ones imply it.
 OLD_PRODUCE: Final = 11
 _OLD_END: Final = 4
 _LAST_ADD_BY_CLIENTS: Final = 3
@@ -35,7 +37,7 @@ _NO_TIMEOUT_MS: Final = 2**31 - 1
 
 
 class ProducerIdentity(NamedTuple):
-    """Who a producer is: its id, and which of those that had the id."""
+    """A producer id and its epoch."""
 
     producer_id: int
     producer_epoch: int
@@ -45,13 +47,13 @@ NO_IDENTITY: Final = ProducerIdentity(NO_PRODUCER, NO_EPOCH)
 
 
 async def has_own_epochs(client: Client) -> bool:
-    """Whether every transaction of this cluster has an epoch of its own, and partitions join by being written to."""
+    """Whether every transaction has its own epoch, and produce requests add partitions to it (KIP-890)."""
     connection = await client.any_connection()
     return connection.features.get(FEATURE, 0) >= _OWN_EPOCHS
 
 
 async def offers_two_phase(client: Client) -> bool:
-    """Whether the cluster knows transactions without a timeout (which it may still refuse)."""
+    """Whether the cluster has two-phase commit (KIP-939), which its settings may still refuse."""
     connection = await client.any_connection()
     return connection.versions.pick(InitProducerIdRequest) >= _TWO_PHASE_SINCE
 
@@ -68,13 +70,13 @@ async def new_identity(client: Client) -> ProducerIdentity:
         raise_if_refused(answer.error_code, None, "get a producer id")
         return ProducerIdentity(answer.producer_id, answer.producer_epoch)
 
-    return await client.persist(attempt)
+    return await client.retry(attempt)
 
 
 async def take_over(
     client: Client, transactional_id: str, *, timeout_ms: int, two_phase: bool = False
 ) -> ProducerIdentity:
-    """Become the producer of this id: the previous one is fenced, and its open transaction aborted."""
+    """InitProducerId: the previous producer of this transactional id is fenced, and its open transaction aborted."""
     answer = await ask_coordinator(
         client,
         CoordinatorKind.TRANSACTION,
@@ -92,7 +94,7 @@ async def take_over(
 async def add_partitions(
     client: Client, transactional_id: str, identity: ProducerIdentity, partitions: Collection[TopicPartition]
 ) -> None:
-    """Announce partitions before they are written to; only where transactions have no epochs of their own."""
+    """Add partitions to the transaction before they are written to; needed only below `transaction.version` 2."""
 
     def code_of(answer: AddPartitionsToTxnResponse) -> int:
         codes = (
@@ -125,7 +127,7 @@ async def add_partitions(
 async def end(
     client: Client, transactional_id: str, identity: ProducerIdentity, *, committed: bool, own_epochs: bool
 ) -> ProducerIdentity:
-    """Commit or abort, from any connection; repeating it changes nothing. Who the producer is from now on."""
+    """Commit or abort, from any connection; repeating it changes nothing. Returns the producer's next id and epoch."""
     answer = await ask_coordinator(
         client,
         CoordinatorKind.TRANSACTION,

@@ -1,8 +1,8 @@
-"""Records and committed offsets that become visible together, or not at all. AddOffsetsToTxn v0-v4, TxnOffsetCommit
+"""A transactional producer: records and committed offsets in one transaction. AddOffsetsToTxn v0-v4, TxnOffsetCommit
 v0-v5, and the requests of `transaction_steps`.
 
-Where the cluster has finalised `transaction.version` 2, every transaction has an epoch of its own and partitions join
-by being written to; elsewhere they are announced first.
+If the cluster has finalised `transaction.version` 2, every transaction has its own epoch and produce requests add
+their partitions to it; below that, partitions are added first.
 
     producer = TransactionalProducer(client, "billing-1")
     await producer.start()
@@ -42,7 +42,7 @@ from penstock.wire.messages.txn_offset_commit import (
     TxnOffsetCommitResponse,
 )
 
-# The last version for clusters where transactions have no epochs of their own; newer ones mean that they have.
+# The newest version for clusters below `transaction.version` 2; newer ones imply it.
 _OLD_OFFSET_COMMIT: Final = 4
 
 _FENCED = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
@@ -57,7 +57,7 @@ class _State(Enum):
 
 
 class FencedError(PenstockError):
-    """Another producer has taken the transactional id over: this one can do nothing any more."""
+    """Another producer with the same transactional id has fenced this one; it cannot write any more."""
 
 
 class TransactionalProducer:
@@ -83,11 +83,11 @@ class TransactionalProducer:
         self._state = _State.NEW
         self._announced: set[TopicPartition] = set()
         self._groups: set[str] = set()
-        self._touched = False  # whether the coordinator may know of this transaction
+        self._touched = False  # whether the coordinator may have this transaction
 
     @property
     def tallies(self) -> Mapping[TopicPartition, Tally]:
-        """What has arrived in each partition, in all transactions."""
+        """What was appended to each partition, in all transactions."""
         return self._producer.tallies
 
     async def start(self) -> None:
@@ -150,7 +150,7 @@ class TransactionalProducer:
         self._require(_State.OPEN, _State.BROKEN)
         try:
             if self._state is _State.BROKEN and not self._own_epochs:
-                # What failed may have arrived, and its sequence numbers are used up: that takes a new epoch too.
+                # A failed batch may have been appended: its sequence numbers are used up, which needs a new epoch too.
                 await self.start()
             else:
                 await self._end(committed=False)
@@ -252,7 +252,7 @@ class TransactionalProducer:
 async def end_transaction(
     client: Client, transactional_id: str, *, producer_id: int, producer_epoch: int, committed: bool
 ) -> Refusal | None:
-    """End the transaction of another producer, given its producer id and epoch. None if that succeeded."""
+    """End another producer's transaction by its producer id and epoch; None if that succeeded."""
     identity = ProducerIdentity(producer_id, producer_epoch)
     try:
         own_epochs = await has_own_epochs(client)

@@ -1,4 +1,4 @@
-"""Transactions as an administrator sees them: list, describe, who writes to a partition, end what hangs.
+"""Transactions as an administrator sees them: list, describe, a partition's producers, abort hanging ones.
 ListTransactions v0-v2, DescribeTransactions v0, DescribeProducers v0, WriteTxnMarkers v1, InitProducerId.
 """
 
@@ -56,12 +56,12 @@ class TransactionDescription(NamedTuple):
     producer_epoch: int
     state: str
     timeout_ms: int
-    started_ms: int  # -1 where none is open
+    started_ms: int  # -1 if none is open
     partitions: tuple[TopicPartition, ...]
 
 
 class ActiveProducer(NamedTuple):
-    """A producer of a partition; `transaction_start` is -1 where it has no open transaction there."""
+    """A producer of a partition; `transaction_start` is -1 if it has no open transaction there."""
 
     producer_id: int
     producer_epoch: int
@@ -95,13 +95,13 @@ async def list_transactions(
         found = await asyncio.gather(*(ask(broker.node_id) for broker in await client.brokers()))
         return sorted(each for part in found for each in part)
 
-    return await client.persist(attempt)
+    return await client.retry(attempt)
 
 
 async def describe_transactions(
     client: Client, transactional_ids: Sequence[str]
 ) -> dict[str, TransactionDescription | Refusal]:
-    """State, producer and partitions of each; a Refusal with TRANSACTIONAL_ID_NOT_FOUND for one that is not there."""
+    """State, producer and partitions of each; a Refusal with TRANSACTIONAL_ID_NOT_FOUND for an unknown id."""
 
     async def attempt() -> dict[str, TransactionDescription | Refusal]:
         found: dict[str, TransactionDescription | Refusal] = {}
@@ -128,13 +128,13 @@ async def describe_transactions(
                 )
         return found
 
-    return await client.persist(attempt)
+    return await client.retry(attempt)
 
 
 async def describe_producers(
     client: Client, partitions: Sequence[TopicPartition]
 ) -> dict[TopicPartition, list[ActiveProducer] | Refusal]:
-    """Who writes to these partitions, idempotent and transactional producers alike."""
+    """The idempotent and transactional producers of these partitions."""
 
     async def ask(
         node_id: int, led: Sequence[TopicPartition]
@@ -173,11 +173,11 @@ async def describe_producers(
             found |= part
         return found
 
-    return await client.persist(attempt)
+    return await client.retry(attempt)
 
 
 async def fence_producer(client: Client, transactional_id: str) -> tuple[int, int]:
-    """Abort what this id has open and shut its producer out, by taking the id over; the new id and epoch."""
+    """Abort the id's open transaction and fence its producer, with InitProducerId; the new producer id and epoch."""
     answer = await ask_coordinator(
         client,
         CoordinatorKind.TRANSACTION,
@@ -210,4 +210,4 @@ async def abort_hanging(client: Client, partition: TopicPartition, producer: Act
                 for each in topic.partitions:
                     raise_if_refused(each.error_code, None, f"abort a transaction in {partition}")
 
-    await client.persist(attempt)
+    await client.retry(attempt)

@@ -35,7 +35,7 @@ def cluster_of(settings: Settings) -> ClusterAddress:
             limits=ConnectionLimits(request_timeout_ms=settings[REQUEST_TIMEOUT_MS]),
             patience_ms=settings[PATIENCE_MS],
             security=security_in(settings),
-            insistent=True,  # a task's worker is new to a cluster that the query has known for long
+            retries_first_connection=True,  # a task's worker is new to a cluster that the query has known for long
         ),
     )
 

@@ -210,8 +210,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """A batch that is planned again after a restart may name topics that are gone by now."""
         topics = sorted({each.partition.topic for each in wanted})
         known: Mapping[str, int] = {
-            topic.name: len(topic.partitions)
-            for topic in await client.persist(lambda: client.refresh(topics))
+            topic.name: len(topic.partitions) for topic in await client.retry(lambda: client.refresh(topics))
         }
         there = []
         for each in wanted:

@@ -77,10 +77,10 @@ class TopicSelection:
     async def _find_topics(self, client: Client) -> list[KnownTopic]:
         if self._pattern is not None:
             pattern = self._pattern
-            every = await client.persist(lambda: client.refresh(None))
+            every = await client.retry(lambda: client.refresh(None))
             return [each for each in every if pattern.fullmatch(each.name) and not each.is_internal]
         names = self._topics or sorted({each.topic for each in self._assigned or ()})
-        topics = await client.persist(lambda: client.refresh(names))
+        topics = await client.retry(lambda: client.refresh(names))
         for each in topics:
             if each.refusal is not None and not each.partitions:
                 raise await _not_there(client, each, each.refusal)

@@ -25,4 +25,4 @@ async def final_fetch(
             raise AnsweredError(fetched.refusal, f"{partition} at offset {position}")
         return fetched
 
-    return await client.persist(attempt)
+    return await client.retry(attempt)

@@ -25,7 +25,7 @@ class FinalReader:
     async def read_all(self) -> None:
         client = self._client
         client.begin()
-        topics = await client.persist(lambda: client.refresh(None))
+        topics = await client.retry(lambda: client.refresh(None))
         self._journal.topics.listed(sorted(topic.name for topic in topics))
         for topic in sorted(topic for topic in topics if not topic.is_internal):
             for index in range(len(topic.partitions)):

@@ -27,10 +27,10 @@ class Operator:
         self._journal = journal
 
     async def move(self, entry: entries.MoveReplicas) -> None:
-        await self._counted(entry.kind, self._client.persist(lambda: self._move(entry)))
+        await self._counted(entry.kind, self._client.retry(lambda: self._move(entry)))
 
     async def elect(self, entry: entries.ElectPreferred) -> None:
-        await self._counted(entry.kind, self._client.persist(lambda: self._elect(entry)))
+        await self._counted(entry.kind, self._client.retry(lambda: self._elect(entry)))
 
     async def drain(self, entry: entries.DrainBroker) -> None:
         await self._counted(entry.kind, mark_draining(self._client, entry.broker, draining=True))

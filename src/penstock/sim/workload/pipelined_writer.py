@@ -129,7 +129,7 @@ class _PartitionQueue:
             elif self._begins_epoch:
                 self._begin_epoch()
             if problem is not None:
-                await self._client.pause(tries)
+                await self._client.back_off(tries)
                 tries += 1
 
     async def _round(self) -> ClientError | None:

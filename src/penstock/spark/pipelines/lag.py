@@ -44,7 +44,7 @@ class LagMeter:
         """`say` gets a line when the broker does not answer, and one when it does again."""
         flow = next(iter(project.flows.values()))
         cluster = cluster_of(read_settings(project.source_options(flow)))
-        settings = replace(cluster.settings, patience_ms=_PATIENCE_MS, insistent=False)
+        settings = replace(cluster.settings, patience_ms=_PATIENCE_MS, retries_first_connection=False)
         self._blocking = BlockingClient(cluster.bootstrap_servers, settings=settings)
         self._outages = Outages(cluster.bootstrap_servers, say or (lambda _line: None))
 

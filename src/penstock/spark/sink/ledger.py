@@ -254,7 +254,7 @@ class _Reader:
     async def __aiter__(self) -> AsyncIterator[tuple[int, SinkDecision | None]]:
         deadline = self._client.loop.time() + self._client.settings.patience_ms / 1000
         while self._position < self._end:
-            fetched = await self._client.persist(self._fetch)
+            fetched = await self._client.retry(self._fetch)
             before = self._position
             for each in self._decisions(fetched):
                 yield each

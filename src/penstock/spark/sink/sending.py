@@ -293,4 +293,4 @@ async def partition_count(client: Client, topic: str) -> int:
             )
         raise AnsweredError(refusal, f"topic {topic}")
 
-    return await client.persist(attempt)
+    return await client.retry(attempt)

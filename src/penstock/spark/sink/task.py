@@ -221,7 +221,7 @@ class _Transaction:
         return self._blocking.run(self._begin(self._blocking.client))
 
     async def _begin(self, client: Client) -> InName:
-        self._own_epochs = await client.persist(lambda: has_own_epochs(client))
+        self._own_epochs = await client.retry(lambda: has_own_epochs(client))
         identity = await begin_attempt(self._ledger, lambda: self._take_over(client), run=self._run)
         self.offered = Offered(self._id, *identity)
 

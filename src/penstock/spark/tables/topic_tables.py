@@ -43,7 +43,7 @@ def create_topic_table(
 
 async def sample_values(client: Client, topic: str, *, most: int = SAMPLE_MAX) -> list[bytes]:
     """Some of a topic's first values, of every partition."""
-    (found,) = await client.persist(lambda: client.refresh([topic]))
+    (found,) = await client.retry(lambda: client.refresh([topic]))
     partitions = [TopicPartition(topic, each.partition) for each in found.partitions]
     starts = await find_offsets(client, dict.fromkeys(partitions, EARLIEST))
     ends = await find_offsets(client, dict.fromkeys(partitions, LATEST), committed_only=True)
