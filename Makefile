@@ -29,7 +29,7 @@ help:
 	@echo "make test    formatting, lint, types, layers, and the whole suite; fetches the jars that it needs if Java and Maven are there"
 	@echo "make lint    the same without the suite"
 	@echo "make tools   what the foreign tests and the benchmarks need: Apache Kafka, ZooKeeper, Spark's Kafka connector, kcat"
-	@echo "make bench   Penstock beside Apache Kafka"
+	@echo "make bench   Penstock beside Apache Kafka (BENCH='--beside COMMIT': beside an earlier Penstock)"
 	@echo "make sim     random seeds in the simulation; SEEDS=1000 for more"
 	@echo "make mutants which seed detects each bug planted by tests/sim"
 	@echo "make chaos   transactions and a cluster while processes are killed, and a broker under attack: CHAOS_SECONDS (180), CHAOS_SEED, CHAOS_ONLY"
@@ -62,7 +62,7 @@ tools:
 	@sh scripts/tools.sh
 
 bench: ready-dev tools
-	$(BIN)/python -m bench
+	$(BIN)/python -m bench $(BENCH)
 
 sim: ready-dev
 	$(BIN)/penstock sim run --seeds $(SEEDS)

@@ -65,7 +65,7 @@ def _bar(index: int, result: Result, times: float) -> str:
     offset = _offset(times)
     x = _MIDDLE + min(0.0, offset)
     baseline = top + 12
-    figures = f"{format_figure(result.penstock)} / {format_figure(result.kafka)} {escape(result.row.unit)}"
+    figures = f"{format_figure(result.penstock)} / {format_figure(result.peer)} {escape(result.row.unit)}"
     return (
         f'<text x="{_LABEL_WIDTH}" y="{baseline}" text-anchor="end">{escape(result.row.title)}</text>'
         f'<rect x="{x:.1f}" y="{top}" width="{max(abs(offset), 1):.1f}" height="15" rx="2" '

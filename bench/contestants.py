@@ -1,7 +1,11 @@
-"""The two brokers: started the way their users start them, warmed up, and watched from outside."""
+"""The two brokers: Penstock and its peer, Apache Kafka or an earlier Penstock.
+
+They are started the way their users start them, warmed up, and watched from outside.
+"""
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -123,8 +127,19 @@ class Contestant:
                 assert refusal is None, f"{self.name} does not delete {name}: {refusal}"
 
 
-def contestants() -> list[Contestant]:
+def beside_kafka() -> list[Contestant]:
     return [Contestant(PENSTOCK, new_penstock), Contestant(KAFKA, new_kafka)]
+
+
+def beside_earlier(name: str, source: Path) -> list[Contestant]:
+    """Penstock and an earlier version of it, whose package is in the folder `source`."""
+
+    def new_earlier() -> PenstockProcess:
+        process = new_penstock()
+        process.source = source
+        return process
+
+    return [Contestant(PENSTOCK, new_penstock), Contestant(name, new_earlier)]
 
 
 def warm_up(contestant: Contestant, scale: Scale) -> None:

@@ -53,17 +53,17 @@ class Row(NamedTuple):
 
 
 class Result(NamedTuple):
-    """A row with both brokers' figures; None where one has none."""
+    """A row with the figures of Penstock and its peer, Kafka or an earlier version; None where one has none."""
 
     row: Row
     penstock: float | None
-    kafka: float | None
+    peer: float | None
     own: float | None = None  # Penstock's figure of the row that the goal refers to
 
     @property
     def ratio(self) -> float | None:
-        """Penstock's figure as a multiple of Kafka's."""
-        return _ratio(self.penstock, self.kafka) if self.row.compared else None
+        """Penstock's figure as a multiple of its peer's."""
+        return _ratio(self.penstock, self.peer) if self.row.compared else None
 
     @property
     def is_met(self) -> bool | None:
@@ -73,7 +73,7 @@ class Result(NamedTuple):
             return None
         verdicts = []
         if goal.ratio is not None:
-            against = self.own if goal.of_row else self.kafka
+            against = self.own if goal.of_row else self.peer
             found = _ratio(self.penstock, against)
             if found is None:
                 return None
@@ -99,17 +99,17 @@ def combine(rows: Sequence[Row], rounds: Sequence[Figures]) -> dict[str, float]:
     return combined
 
 
-def results(rows: Sequence[Row], *, penstock: Figures, kafka: Figures) -> list[Result]:
+def results(rows: Sequence[Row], *, penstock: Figures, peer: Figures) -> list[Result]:
     """The rows for which there is a figure."""
     return [
         Result(
             row,
             penstock.get(row.key),
-            kafka.get(row.key),
+            peer.get(row.key),
             penstock.get(row.goal.of_row) if row.goal and row.goal.of_row else None,
         )
         for row in rows
-        if row.key in penstock or row.key in kafka
+        if row.key in penstock or row.key in peer
     ]
 
 

@@ -6,7 +6,7 @@ import platform
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from bench.contestants import KAFKA, PENSTOCK, Contestant, contestants, warm_up
+from bench.contestants import PENSTOCK, Contestant, beside_kafka, warm_up
 from bench.measures import Measure
 from bench.progress import StepProgress
 from bench.rows import Result, combine, results
@@ -33,7 +33,7 @@ def run_all(
     progress: Callable[[Sequence[tuple[str, float]]], StepProgress] = StepProgress,
 ) -> Outcome:
     """Measure everything. A measure that fails on one broker leaves its rows there empty and is named."""
-    taking_part = contestants() if brokers is None else brokers
+    taking_part = beside_kafka() if brokers is None else brokers
     shown = progress(_steps(measures, scale, taking_part))
     outcome = Outcome([], {}, [])
     for is_warm in (False, True):
@@ -87,7 +87,9 @@ def _run_measure(
     outcome.rounds[measure.name] = found
     rows = measure.rows(scale)
     combined = {name: combine(rows, rounds) for name, rounds in found.items()}
-    outcome.results.extend(results(rows, penstock=combined.get(PENSTOCK, {}), kafka=combined.get(KAFKA, {})))
+    penstock = combined.pop(PENSTOCK, {})
+    peer = next(iter(combined.values()), {})
+    outcome.results.extend(results(rows, penstock=penstock, peer=peer))
 
 
 def _steps(

@@ -4,16 +4,16 @@ from collections.abc import Sequence
 
 from bench.rows import Result
 
-_HEADINGS = ("measure", "unit", "Penstock", "Kafka", "ratio", "goal", "met")
-_TEXT_COLUMNS = ("measure", "unit", "goal", "met")
+_ALIGNMENTS = (str.ljust, str.ljust, str.rjust, str.rjust, str.rjust, str.ljust, str.ljust)
 
 
-def render_table(results: Sequence[Result]) -> str:
+def render_table(results: Sequence[Result], *, peer: str = "Kafka") -> str:
+    headings = ("measure", "unit", "Penstock", peer, "ratio", "goal", "met")
     lines = [_cells(result) for result in results]
-    widths = [max(map(len, column)) for column in zip(_HEADINGS, *lines, strict=True)]
+    widths = [max(map(len, column)) for column in zip(headings, *lines, strict=True)]
     return "\n".join(
         [
-            _line(_HEADINGS, widths),
+            _line(headings, widths),
             _rule(widths),
             *(_line(line, widths) for line in lines),
         ]
@@ -44,7 +44,7 @@ def _distance(result: Result) -> str:
     assert result.penstock is not None
     parts = []
     if goal.ratio is not None:
-        against = result.own if goal.of_row else result.kafka
+        against = result.own if goal.of_row else result.peer
         assert against
         parts.append(f"{format_figure(result.penstock / against)} x")
     if goal.limit is not None:
@@ -58,7 +58,7 @@ def _cells(result: Result) -> tuple[str, ...]:
         row.title,
         row.unit,
         format_figure(result.penstock),
-        format_figure(result.kafka),
+        format_figure(result.peer),
         "" if result.ratio is None else f"{format_figure(result.ratio)} x",
         "" if row.goal is None else row.goal.text(row.better),
         {True: "yes", False: "NO", None: ""}[result.is_met],
@@ -66,16 +66,13 @@ def _cells(result: Result) -> tuple[str, ...]:
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
-    padded = [
-        cell.ljust(width) if heading in _TEXT_COLUMNS else cell.rjust(width)
-        for cell, width, heading in zip(cells, widths, _HEADINGS, strict=True)
-    ]
+    padded = [align(cell, width) for align, cell, width in zip(_ALIGNMENTS, cells, widths, strict=True)]
     return f"| {' | '.join(padded)} |"
 
 
 def _rule(widths: Sequence[int]) -> str:
     bars = [
-        "-" * (width + 2) if heading in _TEXT_COLUMNS else "-" * (width + 1) + ":"
-        for width, heading in zip(widths, _HEADINGS, strict=True)
+        "-" * (width + 2) if align is str.ljust else "-" * (width + 1) + ":"
+        for align, width in zip(_ALIGNMENTS, widths, strict=True)
     ]
     return f"|{'|'.join(bars)}|"

@@ -1,5 +1,6 @@
 """The benchmarks: their arithmetic, how they show it, and one small turn against a real broker."""
 
+import contextlib
 import io
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
@@ -9,8 +10,9 @@ from types import ModuleType
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
+from bench.__main__ import main
 from bench.chart import render_chart, times_better
-from bench.contestants import PENSTOCK, Contestant
+from bench.contestants import PENSTOCK, Contestant, beside_earlier
 from bench.load.frames import batch_of, good_answer, produce_frames
 from bench.load.raw import LoadError, run_load
 from bench.load.talks import Pause, Question, Talk, hold
@@ -38,7 +40,7 @@ from bench.rows import Better, Goal, Result, Row, combine, percentile, results
 from bench.run import run_all
 from bench.scale import FULL, QUICK, TINY
 from bench.table import format_figure, render_summary, render_table
-from peers.penstock import PenstockProcess
+from peers.penstock import SOURCE, PenstockProcess
 from penstock.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 RATE = Row("rate", "requests", "1/s", Better.MORE, Goal(ratio=5), charted=True)
@@ -82,14 +84,14 @@ def test_a_goal_can_refer_to_another_row_of_our_own() -> None:
     few = Row("few", "10 partitions", "MB/s", Better.MORE)
     many = Row("many", "10,000 partitions", "MB/s", Better.MORE, Goal(ratio=0.8, of_row="few"))
 
-    found = results([few, many], penstock={"few": 100, "many": 81}, kafka={"few": 1000})
+    found = results([few, many], penstock={"few": 100, "many": 81}, peer={"few": 1000})
 
     assert [result.is_met for result in found] == [None, True]
     assert "≥ 0.8 x own" in render_table(found)
 
 
 def test_rows_without_any_figure_are_left_out() -> None:
-    assert [result.row for result in results([RATE, COST], penstock={}, kafka={"cost": 1})] == [COST]
+    assert [result.row for result in results([RATE, COST], penstock={}, peer={"cost": 1})] == [COST]
 
 
 def test_a_percentile_is_a_figure_that_was_measured() -> None:
@@ -104,7 +106,7 @@ def test_the_table_has_a_line_per_row_and_says_what_is_missed_by_how_much() -> N
     found = results(
         [RATE, COST, TAIL],
         penstock={"rate": 12_345, "cost": 40, "tail": 0.5},
-        kafka={"rate": 6_000, "cost": 120, "tail": 10},
+        peer={"rate": 6_000, "cost": 120, "tail": 10},
     )
 
     lines = render_table(found).splitlines()
@@ -136,7 +138,7 @@ def test_the_chart_is_small_well_formed_and_shows_the_charted_rows() -> None:
     found = results(
         [RATE, COST, TAIL],
         penstock={"rate": 3, "cost": 40, "tail": 1},
-        kafka={"rate": 1, "cost": 20, "tail": 9},
+        peer={"rate": 1, "cost": 20, "tail": 9},
     )
 
     text = render_chart(found, subtitle="2 cores & <much> more")
@@ -225,6 +227,32 @@ def test_a_real_cluster_is_measured(measure: ModuleType) -> None:
 
     assert set(figures) >= {row.key for row in measure.rows(TINY)}
     assert all(figure >= 0 for figure in figures.values())
+
+
+def test_a_run_measures_penstock_beside_an_earlier_version() -> None:
+    (measure,) = (measure for measure in MEASURES if measure.name == small_requests.NAME)
+
+    outcome = run_all([measure], TINY, brokers=beside_earlier("0.1", SOURCE))
+
+    assert outcome.failures == []
+    assert set(outcome.rounds[measure.name]) == {PENSTOCK, "0.1"}
+    assert all(result.peer for result in outcome.results)
+    assert "0.1" in render_table(outcome.results, peer="0.1").splitlines()[0]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["--beside", "0" * 40], "is not in this copy of the repository"),
+        (["--beside", "HEAD", "--only", "failover"], "--beside measures only: throughput"),
+    ],
+)
+def test_what_cannot_be_measured_beside_an_earlier_version_is_an_error(
+    words: list[str], expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with contextlib.suppress(SystemExit):
+        assert main(words) == 2
+    assert expected in capsys.readouterr().err
 
 
 def test_a_measure_that_fails_is_named_and_does_not_end_the_run(penstock: Contestant) -> None:

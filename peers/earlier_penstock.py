@@ -1,4 +1,4 @@
-"""The version before the broker handshake, as a wheel built from its commit: for tests of upgrades."""
+"""An earlier version of Penstock, as a wheel built from its commit: for tests of upgrades, and to measure beside it."""
 
 import io
 import os
@@ -8,34 +8,26 @@ import tarfile
 import zipfile
 from pathlib import Path
 
-import pytest
-
-COMMIT = "9c71669"
-ROOT = Path(__file__).resolve().parent.parent.parent
+ROOT = Path(__file__).resolve().parent.parent
 _BUILD = "import sys; from setuptools import build_meta; print(build_meta.build_wheel(sys.argv[1]))"
+_FILES = ("src", "pyproject.toml", "setup.py", "README.md", "LICENSE")
 
 
-def install(folder: Path) -> Path:
-    """Build the wheel and unpack it; the folder to import it from. Skips where the commit is not there."""
+class MissingCommitError(Exception):
+    """The commit is not in this copy of the repository."""
+
+
+def install_earlier(commit: str, folder: Path) -> Path:
+    """Build the wheel and unpack it; the folder to import it from.
+
+    Its dependencies are those of this environment.
+    """
     archive = subprocess.run(
-        [
-            "git",
-            "-C",
-            str(ROOT),
-            "archive",
-            COMMIT,
-            "src",
-            "pyproject.toml",
-            "setup.py",
-            "README.md",
-            "LICENSE",
-        ],
-        capture_output=True,
-        check=False,
+        ["git", "-C", str(ROOT), "archive", commit, *_FILES], capture_output=True, check=False
     )
     if archive.returncode:
-        pytest.skip(
-            f"commit {COMMIT} is not in this copy of the repository: {archive.stderr.decode().strip()}"
+        raise MissingCommitError(
+            f"commit {commit} is not in this copy of the repository: {archive.stderr.decode().strip()}"
         )
     tree, wheels, target = folder / "tree", folder / "wheels", folder / "installed"
     with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as files:
@@ -51,7 +43,6 @@ def install(folder: Path) -> Path:
         capture_output=True,
     )
     (wheel,) = wheels.glob("*.whl")
-    # Without an index and without dependencies: those of this environment serve both versions.
     with zipfile.ZipFile(wheel) as packed:
         packed.extractall(target)
     return target
