@@ -168,7 +168,7 @@ def epoch_goes_on_without_a_replica(patch: pytest.MonkeyPatch) -> None:
 @planted
 def drained_broker_keeps_its_replicas(patch: pytest.MonkeyPatch) -> None:
     """Others lead, and that is all."""
-    patch.setattr(_Planner, "_replace_leaving", lambda _: None)
+    patch.setattr(_Planner, "_move_off_leaving", lambda _: None)
 
 
 @planted

@@ -298,7 +298,7 @@ class MetadataImage:
         value = self.broker_configs.get(str(node_id), {}).get(PENSTOCK_BROKER_DRAIN.name)
         return value is not None and PENSTOCK_BROKER_DRAIN.parse(value)
 
-    def takers(self) -> list[int]:
+    def assignable(self) -> list[int]:
         """The node ids of the brokers that new replicas may be placed on, in order."""
         return [node_id for node_id in self.alive() if not self.is_draining(node_id)]
 

@@ -32,16 +32,16 @@ from penstock.world.tasks import Tasks, repeat
 log = logging.getLogger("penstock.balancer")
 
 _LEADERS_AT_A_TIME: Final = 100
-_LOADS_EVERY: Final = 6  # looks: with thousands of partitions it is a long answer
-_BUSY_LOOK_S: Final = 1.0  # while something moves
+_LOADS_EVERY: Final = 6  # intervals: with thousands of partitions the responses are large
+_BUSY_INTERVAL_S: Final = 1.0  # while partitions are being reassigned
 
-# Where brokers have less than so much each, on average, it is not worth moving anything for.
+# Below these averages per broker, sizes and rates are not balanced: moving replicas would cost more than it gains.
 _SIZE_MIN: Final = 256 * 1024**2
 _RATE_MIN: Final = 256 * 1024
 
 
 class Balancer:
-    """Works as long as this broker is the controller."""
+    """Runs at `penstock.balance.interval.ms`, and balances while this broker is the controller."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Balancer:
         self._configs = configs
         self._node_id = node_id
         self._loads = PartitionLoads(world, image, replicas, peers, node_id=node_id)
-        self._away_since: dict[int, float] = {}
+        self._fenced_since: dict[int, float] = {}
         self._is_moving = False
         self._tasks = Tasks(world.loop)
 
@@ -77,19 +77,19 @@ class Balancer:
         return self._configs.broker[PENSTOCK_BALANCE_INTERVAL_MS] / 1000
 
     def _pause_s(self) -> float:
-        return min(self._interval_s, _BUSY_LOOK_S) if self._is_moving else self._interval_s
+        return min(self._interval_s, _BUSY_INTERVAL_S) if self._is_moving else self._interval_s
 
     async def _balance(self) -> None:
         """Begin the next reassignments and preferred leader elections."""
         self._is_moving = False
         if not self._controller.is_active:
-            self._away_since.clear()
+            self._fenced_since.clear()
             self._loads.forget()
             return
         brokers = self._brokers()
         if not self._configs.broker[PENSTOCK_BALANCE_ENABLE]:
             return
-        await self._give_up_on(
+        await self._cancel_hopeless(
             {broker.node_id for broker in brokers if broker.is_leaving and not broker.is_alive}
         )
         await self._loads.measure(_LOADS_EVERY * self._interval_s)
@@ -98,7 +98,7 @@ class Balancer:
         limits = Limits(
             leaders=_LEADERS_AT_A_TIME,
             replicas=broker[PENSTOCK_BALANCE_MOVES_MAX],
-            gives_back=broker[AUTO_LEADER_REBALANCE_ENABLE],
+            auto_leader_rebalance=broker[AUTO_LEADER_REBALANCE_ENABLE],
         )
         planned = await self._world.work.run(lambda: plan(brokers, facts, limits))
         await self._carry_out(planned, {fact.where: fact for fact in facts})
@@ -110,9 +110,9 @@ class Balancer:
         now = self._loop.time()
         for node_id, broker in self._image.brokers.items():
             if broker.fenced:
-                self._away_since.setdefault(node_id, now)
+                self._fenced_since.setdefault(node_id, now)
             else:
-                self._away_since.pop(node_id, None)
+                self._fenced_since.pop(node_id, None)
         patience_s = self._configs.broker[PENSTOCK_BALANCE_REPLACE_AFTER_MS] / 1000
         return [
             BrokerFact(
@@ -120,7 +120,7 @@ class Balancer:
                 broker.rack,
                 is_alive=not broker.fenced,
                 is_leaving=self._image.is_draining(node_id)
-                or now - self._away_since.get(node_id, now) > patience_s,
+                or now - self._fenced_since.get(node_id, now) > patience_s,
             )
             for node_id, broker in sorted(self._image.brokers.items())
         ]
@@ -154,23 +154,23 @@ class Balancer:
             facts = [fact._replace(bytes_in=0.0, bytes_out=0.0) for fact in facts]
         return facts
 
-    # What is done.
+    # The moves.
 
-    async def _give_up_on(self, lost: set[int]) -> None:
-        """Nobody waits for a replica on a broker that is not coming back."""
+    async def _cancel_hopeless(self, lost: set[int]) -> None:
+        """Cancel reassignments that add a replica on a broker that was away for too long: they would never complete."""
         hopeless = [
             RequestedReplicas(where, None)
             for where, state in ongoing_reassignments(self._image).items()
             if not lost.isdisjoint(state.adding)
         ]
         if hopeless:
-            _tell(
+            _log_failures(
                 "cancelling the reassignment of",
                 await self._controller.reassign_replicas(hopeless, keeps_factor=True),
             )
 
     async def _carry_out(self, planned: BalancingPlan, facts: Mapping[TopicPartition, PartitionFact]) -> None:
-        wanted = [*planned.orders, *planned.reassignments]
+        wanted = [*planned.reorderings, *planned.reassignments]
         if wanted:
             for where, replicas in planned.reassignments:
                 log.info(
@@ -180,16 +180,16 @@ class Balancer:
                 [RequestedReplicas(where, replicas, facts[where].replicas) for where, replicas in wanted],
                 keeps_factor=False,
             )
-            _tell("reassigning", outcomes)
+            _log_failures("reassigning", outcomes)
         if planned.elections:
             log.info("electing the preferred leaders of %d partitions", len(planned.elections))
-            _tell(
+            _log_failures(
                 "electing the preferred leader of",
                 await self._controller.elect_leaders(planned.elections, unclean=False),
             )
 
 
-def _tell(what: str, outcomes: Mapping[TopicPartition, Refusal] | Refusal) -> None:
+def _log_failures(what: str, outcomes: Mapping[TopicPartition, Refusal] | Refusal) -> None:
     if isinstance(outcomes, Refusal):
         log.info("%s failed: %s; retrying at the next interval", what, outcomes.message)
         return

@@ -34,7 +34,7 @@ Rule = Callable[[Topic, PartitionState], PartitionState]
 
 
 class BrokerRegistry:
-    """Works as long as this broker is the controller."""
+    """Fences and unfences brokers while this broker is the controller."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class BrokerRegistry:
         await self._watcher.stop()
 
     async def _look(self) -> bool:
-        """Fence and unfence; False if a change failed and has to be tried again."""
+        """Fence and unfence brokers; False if a change failed and has to be retried."""
         if not self._controller.is_active:
             return True
         living = {int(name) for name in await self._world.store.children(LIVE, watch=self.look)}
@@ -87,7 +87,7 @@ class BrokerRegistry:
             done &= await self._unfence(*registered[node_id])
         for node_id in sorted(gone):
             done &= await self.fence(registered[node_id][0], version=registered[node_id][1])
-        await self._controller.clear_needless_elrs()  # the last controller may have stopped before it did
+        await self._controller.clear_needless_elrs()  # the last controller may have died before it did this
         return done
 
     async def _unfence(self, broker: BrokerRegistration, version: int) -> bool:
@@ -96,7 +96,7 @@ class BrokerRegistry:
         def decide() -> Change:
             problems = unsupported(self._image.features, broker.features)
             if problems:
-                # It checked before it registered, and levels were raised since: it reads them, and ends.
+                # It checked the levels before it registered, and they were raised since: it reads them, and stops.
                 log.error(
                     "broker %d: registration rejected, unsupported features: %s", node_id, "; ".join(problems)
                 )

@@ -83,7 +83,7 @@ class Controller:
         self._writer: MetadataWriter | None = None
         self.on_active: Callable[[], None] | None = None  # called when this broker has become the controller
 
-    # Being the controller, or not.
+    # Elected and deposed.
 
     @property
     def is_active(self) -> bool:

@@ -51,7 +51,7 @@ class ControllerElection:
         return elected is not None
 
     async def _look(self) -> Elected | None:
-        """The present controller, if there is one; a watch tells when its node is gone."""
+        """The present controller, if there is one; sets a watch on its node."""
         try:
             node = await self._world.store.get(CONTROLLER, watch=self.stand)
         except NoNodeError:
@@ -66,7 +66,7 @@ class ControllerElection:
         return Elected(node_id, epoch)
 
     async def _own(self, epoch: int) -> Elected | None:
-        """This broker was elected, and the answer was lost."""
+        """The election of this broker, if it won and the answer was lost."""
         node = await self._world.store.get(CONTROLLER_EPOCH)
         return Elected(self._node_id, epoch, node.version) if decode_number(node.data) == epoch else None
 

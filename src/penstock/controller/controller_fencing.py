@@ -3,7 +3,8 @@
 Every write first checks the version of `/controller-epoch`, which each election of a controller raises. A write that
 fails that check, or whose session has expired, marks this controller as deposed.
 
-A controller that was deposed without noticing (its process was paused, its link broken) is stopped by the same check.
+The same check stops a controller that does not know that it was deposed (its process was paused, or its connection to
+the store was broken).
 """
 
 import asyncio
@@ -36,9 +37,9 @@ class FencedStore:
         self.is_deposed = False
 
     async def write(self, operations: list[Operation]) -> None:
-        """Carry out operations once, however often the link breaks meanwhile; NotControllerError if deposed.
+        """Carry out operations exactly once, even if the connection breaks meanwhile; NotControllerError if deposed.
 
-        Once means that the first of them creates a node: see `metadata_writer`.
+        For that, the first of them has to create a node: see `metadata_writer`.
         """
         task = self._world.loop.create_task(self._try([*self._epoch_check(), *operations]))
         try:

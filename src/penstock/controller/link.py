@@ -85,8 +85,8 @@ class ControllerLink:
         }
 
     async def create_topic(self, new: TopicSpec) -> Topic | Refusal:
-        """Create a topic for the broker's own use. Metadata of a topic created elsewhere may lag here: then a Refusal,
-        LEADER_NOT_AVAILABLE, as those who ask for its metadata now are told.
+        """Create a topic for the broker's own use. Metadata of a topic created elsewhere may lag here: then a Refusal
+        with LEADER_NOT_AVAILABLE, as in a Metadata response for it.
         """
         if self.is_here or not self.can_ask:
             return await self._controller.create_topic(new)
@@ -112,7 +112,8 @@ class ControllerLink:
             return known
         if answer.error_code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
             return Refusal(
-                ErrorCode.LEADER_NOT_AVAILABLE, f"{new.name} was created, and is not known here yet"
+                ErrorCode.LEADER_NOT_AVAILABLE,
+                f"topic {new.name} was created, but is not in this broker's metadata yet",
             )
         return Refusal(ErrorCode(answer.error_code), answer.error_message)
 

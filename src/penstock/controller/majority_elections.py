@@ -29,13 +29,13 @@ from penstock.world.tasks import Tasks, cancel_and_wait
 
 log = logging.getLogger("penstock.controller")
 
-_AGAIN_S: Final = 0.05
+_RETRY_S: Final = 0.05
 _ELECTIONS: Final = "majority elections"  # the task
-# How long the other replicas are waited for once a majority has reported: the preferred leader may be among them.
-_PATIENCE_S: Final = 0.1
+# How long to wait for the other replicas once a majority has reported: the preferred leader may be among them.
+_OTHERS_TIMEOUT_S: Final = 0.1
 
 
-class _Told(NamedTuple):
+class _ReceivedReport(NamedTuple):
     """A report, the broker epoch of its sender, and the leader epoch without a leader that it was asked for."""
 
     report: Report
@@ -90,7 +90,7 @@ class MajorityElections:
         self._replicas = replicas
         self._peers = peers
         self._node_id = node_id
-        self._told: dict[TopicPartition, dict[int, _Told]] = {}
+        self._received: dict[TopicPartition, dict[int, _ReceivedReport]] = {}
         self._ready_since: dict[TopicPartition, float] = {}
         self._asking: dict[int, asyncio.Task[None]] = {}
         self._news = asyncio.Event()
@@ -119,18 +119,18 @@ class MajorityElections:
             if not vacancies:
                 break
             self._ask(vacancies)
-            if self._ripe(vacancies):
+            if self._can_elect(vacancies):
                 refusal = await self._controller.elect_majority_leaders(self._decide)
                 if refusal is None:
                     continue
                 log.info("majority election failed: %s; retrying", refusal.message)
-            await self._hear()
-        self._told.clear()
+            await self._wait_for_news()
+        self._received.clear()
         self._ready_since.clear()
 
-    async def _hear(self) -> None:
+    async def _wait_for_news(self) -> None:
         """Return at the next report or change of metadata, or after a short time."""
-        timer = self._loop.call_later(_AGAIN_S, self._news.set)
+        timer = self._loop.call_later(_RETRY_S, self._news.set)
         try:
             await self._news.wait()
         finally:
@@ -173,7 +173,7 @@ class MajorityElections:
             topic_id = parse_id(where.topic)
             found = report_of(self._replicas, topic_id, where.partition, leader_epoch=state.leader_epoch)
             if isinstance(found, Report):
-                self._note(where, self._node_id, _Told(found, broker_epoch, state.leader_epoch))
+                self._note(where, self._node_id, _ReceivedReport(found, broker_epoch, state.leader_epoch))
 
     async def _ask_broker(
         self, node_id: int, wanted: Mapping[TopicPartition, PartitionState], broker_epoch: int
@@ -186,11 +186,11 @@ class MajorityElections:
         else:
             missing = len(reports) < len(wanted)
             for where, report in reports.items():
-                self._note(where, node_id, _Told(report, broker_epoch, wanted[where].leader_epoch))
+                self._note(where, node_id, _ReceivedReport(report, broker_epoch, wanted[where].leader_epoch))
             self._news.set()
         if missing:
-            # It does not know of the epoch without a leader yet, or is not there: it is asked again after a moment.
-            await self._loop.sleep(_AGAIN_S)
+            # It has not read the epoch without a leader yet, or is not reachable: ask again after a pause.
+            await self._loop.sleep(_RETRY_S)
 
     async def _log_ends(
         self, node_id: int, wanted: Mapping[TopicPartition, PartitionState]
@@ -211,22 +211,22 @@ class MajorityElections:
             }
         return {where: report for where, report in reports.items() if where in wanted}
 
-    def _note(self, where: TopicPartition, node_id: int, told: _Told) -> None:
-        self._told.setdefault(where, {})[node_id] = told
+    def _note(self, where: TopicPartition, node_id: int, told: _ReceivedReport) -> None:
+        self._received.setdefault(where, {})[node_id] = told
 
     # Deciding.
 
     def _reports(self, where: TopicPartition, state: PartitionState) -> dict[int, Report]:
         """The reports on a partition whose senders are not fenced and have not registered again since."""
         found = {}
-        for node_id, told in self._told.get(where, {}).items():
+        for node_id, told in self._received.get(where, {}).items():
             broker = self._image.brokers.get(node_id)
             is_current = broker is not None and not broker.fenced and broker.epoch == told.broker_epoch
             if is_current and told.leader_epoch == state.leader_epoch:
                 found[node_id] = told.report
         return found
 
-    def _ripe(self, vacancies: Mapping[TopicPartition, _Vacancy]) -> bool:
+    def _can_elect(self, vacancies: Mapping[TopicPartition, _Vacancy]) -> bool:
         return any(self._choice(where, vacancy) != NO_LEADER for where, vacancy in vacancies.items())
 
     def _choice(self, where: TopicPartition, vacancy: _Vacancy) -> int:
@@ -249,11 +249,11 @@ class MajorityElections:
             return NO_LEADER
         since = self._ready_since.setdefault(where, self._loop.time())
         all_told = all(each in reports for each in state.present_replicas if each in alive)
-        return chosen if all_told or self._loop.time() - since >= _PATIENCE_S else NO_LEADER
+        return chosen if all_told or self._loop.time() - since >= _OTHERS_TIMEOUT_S else NO_LEADER
 
     def _decide(self) -> tuple[Change, set[int]]:
         topics: dict[str, Topic] = {}
-        appointed: set[int] = set()
+        elected: set[int] = set()
         for where, vacancy in self._vacancies().items():
             leader = self._choice(where, vacancy)
             if leader == NO_LEADER:
@@ -263,7 +263,7 @@ class MajorityElections:
                 topic,
                 partitions=_with(topic.partitions, where.partition, elect_leader(vacancy.state, leader)),
             )
-            appointed.add(leader)
+            elected.add(leader)
             log.info(
                 "%s-%d: elected leader %d by majority; reported (epoch, end offset): %s",
                 topic.name,
@@ -271,7 +271,7 @@ class MajorityElections:
                 leader,
                 {node_id: tuple(told) for node_id, told in self._reports(where, vacancy.state).items()},
             )
-        return Change(topics=topics), appointed
+        return Change(topics=topics), elected
 
 
 def _vacancies_of(topic: Topic) -> Iterable[int]:

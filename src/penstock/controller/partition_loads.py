@@ -1,4 +1,4 @@
-"""The loads of partitions, as the controller learns them for balancing: size, bytes written, bytes sent to consumers.
+"""Collects the loads of partitions for the balancer: size, bytes written, bytes sent to consumers.
 
 Brokers are asked with PartitionLoads (key 10002). Bytes written are the growth of the leader's log; bytes sent to
 consumers are a total that each broker counts since its start.
@@ -20,7 +20,7 @@ from penstock.world import World
 
 log = logging.getLogger("penstock.balancer")
 
-_FRESH: Final = 0.5  # the weight of a new measurement of a rate; the rest is that of the measurements before
+_FRESH: Final = 0.5  # the weight of a new rate in the moving average
 
 Totals: TypeAlias = Mapping[TopicPartition, int]
 
@@ -48,7 +48,7 @@ class Rates:
         for where, total in totals.items():
             rates[where] = self.rates.get(where, 0.0)
             grown = total - self.totals.get(where, total)
-            # A log that has shrunk has lost old segments, and a new leader counts from another start: no measurement.
+            # A log that has shrunk has deleted old segments, and a new leader counts from another start: no rate.
             if passed_s and grown >= 0 and self._leaders.get(where) == leaders[where]:
                 rates[where] += _FRESH * (grown / passed_s - rates[where])
         self.totals, self.rates, self._leaders = totals, rates, leaders

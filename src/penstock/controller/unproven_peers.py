@@ -1,5 +1,5 @@
-"""What a controller asks brokers of the versions before the handshake, which have no private API keys, and is asked by
-them. DELETE THIS with `cluster.unproven_peers`, and with the code in `apis` that imports either.
+"""Requests between the controller and brokers of the versions before the handshake, which have no private API keys.
+DELETE THIS with `cluster.unproven_peers`, and with the code in `apis` that imports either.
 
 Log ends travel in OffsetForLeaderEpoch, with topic ids for names; bytes sent to consumers in DescribeLogDirs, as a log
 directory.

@@ -28,7 +28,7 @@ def partition(number: int, *replicas: int, topic: str = "t", **more: Any) -> Par
 def done(facts: Sequence[PartitionFact], planned: BalancingPlan) -> list[PartitionFact]:
     """The facts when a plan has been carried out."""
     by_place = {fact.where: fact for fact in facts}
-    for where, replicas in planned.orders:
+    for where, replicas in planned.reorderings:
         assert set(replicas) == set(by_place[where].replicas)
         by_place[where] = by_place[where]._replace(replicas=replicas)
     for where, replicas in planned.reassignments:
@@ -236,7 +236,7 @@ def test_noise_in_what_is_measured_moves_nothing_to_and_fro():
             for fact, rate in zip(facts, measured, strict=True)
         ]
         planned = plan(brokers, facts, LIMITS)
-        moves.append(len(planned.orders) + len(planned.reassignments))
+        moves.append(len(planned.reorderings) + len(planned.reassignments))
         facts = sorted(done(facts, planned))
     assert sum(moves[20:]) == 0
 
@@ -248,7 +248,7 @@ def test_leaders_are_exchanged_rather_than_replicas_where_that_is_enough():
         for n in range(12)
     ]
     planned = [each for _, each in steps(brokers, facts)]
-    assert planned[0].orders
+    assert planned[0].reorderings
     assert not any(each.reassignments for each in planned)
 
 
@@ -256,7 +256,7 @@ def test_a_preferred_leader_that_is_back_leads_again():
     fact = partition(0, 1, 2)._replace(leader=2)
     brokers = [BrokerFact(1), BrokerFact(2)]
     assert plan(brokers, [fact], LIMITS).elections == [fact.where]
-    assert plan(brokers, [fact], LIMITS._replace(gives_back=False)).is_empty
+    assert plan(brokers, [fact], LIMITS._replace(auto_leader_rebalance=False)).is_empty
     lagging = fact._replace(isr=(2,))
     assert plan(brokers, [lagging], LIMITS).is_empty
 

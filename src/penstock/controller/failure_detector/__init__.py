@@ -2,5 +2,5 @@
 
 probe     an idle connection to every other broker; a refused one is reported
 reports   witnesses in the metadata store; when two agree, the controller fences the broker
-view      which brokers clients are told of meanwhile
+view      which brokers Metadata responses name meanwhile
 """

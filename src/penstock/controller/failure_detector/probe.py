@@ -83,7 +83,7 @@ class ConnectionProbe:
                         connection.close()
                 await self._world.loop.sleep(_TRY_AGAIN_S)
         finally:
-            self._broker_view.answers(node_id)  # or does not count any more
+            self._broker_view.answers(node_id)  # it is fenced: now the metadata say that it is dead
 
     def _doubt(self, node_id: int) -> None:
         self._broker_view.doubt(node_id, now=self._world.loop.time())

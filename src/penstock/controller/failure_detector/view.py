@@ -1,18 +1,21 @@
-"""Which brokers Metadata answers name: not those that seem dead, and for a while those that have just been fenced."""
+"""Which brokers Metadata responses name: those that are not fenced, and for a while those that were just fenced.
+
+A leader that seems dead is not named as leader.
+"""
 
 from collections.abc import Iterator
 
 from penstock.cluster.metadata import BrokerAddress, MetadataImage
 
-# librdkafka drops a broker that is missing in an answer, with the partitions that it had there, which were to move to
-# their new leaders by the same answer: they are without a leader until it looks again, a second later.
-_MISSED_AFTER_S = 5.0
-# A broker whose session outlives this is alive, whatever lies between it and this one.
+# librdkafka drops a broker that is missing in a Metadata response, together with the partitions that the response moves
+# from it to new leaders: they have no leader until the next metadata refresh, 1 s later.
+_NAMED_AFTER_FENCING_S = 5.0
+# A broker whose session outlives this is alive: only the network between it and this broker is broken.
 _DOUBTED_S = 15.0
 
 
 class BrokerView:
-    """What this broker's own connections tell about the others, beyond the metadata."""
+    """Which brokers seem dead by this broker's own connections, before the metadata say so."""
 
     def __init__(self) -> None:
         self._doubted_since: dict[int, float] = {}
@@ -39,8 +42,10 @@ class BrokerView:
 
     def addresses(self, image: MetadataImage, listener: str, *, now: float) -> Iterator[BrokerAddress]:
         """The brokers that a client of that listener may be sent to, by node id."""
-        told = {node_id for node_id, left_at in self._left_at.items() if now - left_at < _MISSED_AFTER_S}
-        for node_id in sorted(told.union(image.alive())):
+        named = {
+            node_id for node_id, left_at in self._left_at.items() if now - left_at < _NAMED_AFTER_FENCING_S
+        }
+        for node_id in sorted(named.union(image.alive())):
             broker = image.brokers.get(node_id)
             address = None if broker is None else broker.address(listener)
             if address is not None:

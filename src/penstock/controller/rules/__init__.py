@@ -1,1 +1,1 @@
-"""What the controller decides, without I/O: a metadata image or a partition's state in, another one out."""
+"""The controller's decisions, without I/O: a metadata image or a partition's state in, another one out."""

@@ -28,12 +28,14 @@ class RequestedReplicas(NamedTuple):
 
     where: TopicPartition
     replicas: tuple[int, ...] | None
-    instead_of: tuple[int, ...] | None = None  # only if it still has just these, and is not being reassigned
+    instead_of: tuple[int, ...] | None = (
+        None  # only if these are its replicas, and it is not being reassigned
+    )
 
 
 @dataclass
 class PartitionDecisions:
-    """What is decided so far: the change, and the outcome of each partition."""
+    """The decisions so far: the change, and the outcome for each partition."""
 
     image: MetadataImage
     topics: dict[str, Topic] = field(default_factory=dict)

@@ -1,17 +1,17 @@
-"""Which leaders and replicas to move next, so that brokers have equal shares. Pure: facts in, a few moves out.
+"""Plans the next reassignments and preferred leader elections that balance the brokers. Pure: facts in, a plan out.
 
-What comes first is never given up for what comes later:
+The goals, by priority; a goal is never sacrificed for a later one:
 
-    1  preferred leaders lead; a broker that is leaving leads nothing
-    2  replicas leave the brokers that are leaving: those being drained, and those gone for good
-    3  partitions that were to have more replicas, when there were too few brokers, get them
+    1  preferred leaders lead; a leaving broker leads no partition
+    2  replicas move off leaving brokers: those being drained, and those that were away for too long
+    3  partitions that were created with too few replicas, since there were too few brokers, get the missing ones
     4  every broker is the preferred leader of as many partitions as the others
     5  every broker has as many replicas as the others
-    6  bytes in, bytes out and disk are even, by exchanging what is hot for what is not
+    6  bytes in, bytes out and disk usage are even: hot replicas are swapped for cold ones
 
-Any other partition keeps its number of replicas, and its replicas stay in as many racks as they are in. Each move
-makes the shares more even by a strict measure, so moves come to an end and none is taken back, as long as the facts
-stay. A partition whose replicas are being exchanged counts as if that were done. Nothing is remembered between calls.
+Apart from goal 3, a partition keeps its number of replicas, and its replicas stay in as many racks as before. Each move
+strictly reduces the imbalance, so as long as the facts stay the same, planning ends and no move is undone. A partition
+under reassignment counts with its target replicas. The planner keeps no state between calls.
 """
 
 from collections import Counter, deque
@@ -22,18 +22,18 @@ from typing import Final, NamedTuple
 
 from penstock.base.ids import TopicPartition
 
-# Loads are even enough if no broker has so much more than its share. What is measured is never exact, so an exchange is
-# worth its while only if it takes away so much of the unevenness, and such a share of it: where a single partition is
-# too hot for any broker, nothing is gained by moving the others to and fro.
+# Loads are even enough if no broker exceeds the average by more than this share.
 TOLERANCE: Final = 0.1
-_WORTH: Final = 0.005
-_WORTH_SHARE: Final = 0.05
-# Of each broker so many partitions are looked at as candidates of an exchange.
+# Measurements are not exact, so a swap has to reduce the imbalance by at least this much, and by this share of it: if a
+# single partition is too hot for any broker, moving the others back and forth gains nothing.
+_GAIN_MIN: Final = 0.005
+_GAIN_SHARE_MIN: Final = 0.05
+# The partitions of each broker that are candidates for a swap.
 _CANDIDATES: Final = 24
 
 
 class BrokerFact(NamedTuple):
-    """A broker; `is_leaving` if it is being drained, or gone for good."""
+    """A broker; `is_leaving` if it is being drained, or was away for too long."""
 
     node_id: int
     rack: str | None = None
@@ -42,10 +42,10 @@ class BrokerFact(NamedTuple):
 
 
 class PartitionFact(NamedTuple):
-    """A partition. If its replicas are being exchanged, `replicas` are those it will have.
+    """A partition. `is_moving`: it is being reassigned, and `replicas` are the target replicas.
 
-    Bytes are those a second that clients send and fetch; `size` is that of one replica. `replicas_wanted`: it is to
-    have as many as soon as there are brokers for them.
+    `bytes_in` and `bytes_out` are a second, produced and fetched by clients; `size` is that of one replica.
+    `replicas_wanted` is the replication factor to reach as soon as there are enough brokers.
     """
 
     where: TopicPartition
@@ -60,15 +60,18 @@ class PartitionFact(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """How much may be under way at a time; whether preferred leaders that are back lead again."""
+    """How many leaders and replicas may move at a time.
+
+    `auto_leader_rebalance`: elect preferred leaders whenever they are in the ISR (`auto.leader.rebalance.enable`).
+    """
 
     leaders: int
     replicas: int
-    gives_back: bool = True
+    auto_leader_rebalance: bool = True
 
 
 class PlannedReplicas(NamedTuple):
-    """Other replicas for a partition, or another order of them: the first is preferred as leader."""
+    """The target replicas of a partition, or a new order of the present ones: the first is the preferred leader."""
 
     where: TopicPartition
     replicas: tuple[int, ...]
@@ -76,102 +79,102 @@ class PlannedReplicas(NamedTuple):
 
 @dataclass
 class BalancingPlan:
-    """What to do next: orders and exchanges of replicas first, then elections of preferred leaders."""
+    """The next steps: new orders of replicas and reassignments first, then preferred leader elections."""
 
-    orders: list[PlannedReplicas] = field(default_factory=list)
+    reorderings: list[PlannedReplicas] = field(default_factory=list)
     reassignments: list[PlannedReplicas] = field(default_factory=list)
     elections: list[TopicPartition] = field(default_factory=list)
 
     @property
     def is_empty(self) -> bool:
-        return not (self.orders or self.reassignments or self.elections)
+        return not (self.reorderings or self.reassignments or self.elections)
 
 
 def plan(brokers: Iterable[BrokerFact], partitions: Iterable[PartitionFact], limits: Limits) -> BalancingPlan:
-    """The next moves; none if all is as it should be, or as good as it gets."""
+    """The next steps; an empty plan if the brokers are balanced, or cannot be balanced any better."""
     return _Planner(brokers, partitions, limits).plan()
 
 
 class _Planner:
-    """The facts, as they will be when what is planned so far is done."""
+    """The facts as they will be after all planned steps, and the plan so far."""
 
     def __init__(
         self, brokers: Iterable[BrokerFact], partitions: Iterable[PartitionFact], limits: Limits
     ) -> None:
         self._brokers = {broker.node_id: broker for broker in brokers}
-        self._takers = sorted(
+        self._available = sorted(
             node_id for node_id, each in self._brokers.items() if each.is_alive and not each.is_leaving
         )
         self._partitions = {fact.where: fact for fact in sorted(partitions)}
         self._plan = BalancingPlan()
         self._limits = limits
         self._leaders_left = limits.leaders
-        # What waits for a broker that is away keeps nobody else waiting.
+        # A reassignment that waits for a fenced broker does not count against the limit.
         alive = {node_id for node_id, each in self._brokers.items() if each.is_alive}
         moving = sum(fact.is_moving and alive >= set(fact.replicas) for fact in self._partitions.values())
         self._replicas_left = max(0, limits.replicas - moving)
-        self._leads: Counter[int] = Counter()
-        self._holds: Counter[int] = Counter()
-        self._of_topic: Counter[tuple[int, str]] = Counter()
+        self._preferred_counts: Counter[int] = Counter()
+        self._replica_counts: Counter[int] = Counter()
+        self._topic_counts: Counter[tuple[int, str]] = Counter()
         for fact in self._partitions.values():
             self._count(fact, 1)
         self._touched: set[TopicPartition] = set()
 
     def plan(self) -> BalancingPlan:
-        if self._takers:
-            self._release_leaders()
-            self._replace_leaving()
-            self._add_wanted()
-            self._even_leaders()
-            self._even_replicas()
+        if self._available:
+            self._demote_leaving()
+            self._move_off_leaving()
+            self._add_missing()
+            self._balance_leaders()
+            self._balance_replicas()
             if not self._plan.reassignments and not any(fact.is_moving for fact in self._partitions.values()):
-                self._even_loads()
+                self._balance_loads()
         self._elect_preferred()
         return self._plan
 
-    # What is planned.
+    # The plan.
 
     def _count(self, fact: PartitionFact, sign: int) -> None:
-        self._leads[fact.replicas[0]] += sign
+        self._preferred_counts[fact.replicas[0]] += sign
         for node_id in fact.replicas:
-            self._holds[node_id] += sign
-            self._of_topic[node_id, fact.where.topic] += sign
+            self._replica_counts[node_id] += sign
+            self._topic_counts[node_id, fact.where.topic] += sign
 
     def _put(self, fact: PartitionFact, replicas: tuple[int, ...]) -> None:
-        """Plan other replicas, or another order of them."""
-        is_order = set(replicas) == set(fact.replicas)
-        changed = fact._replace(replicas=replicas, is_moving=not is_order)
+        """Plan a reassignment, or a new order of the same replicas."""
+        is_reordering = set(replicas) == set(fact.replicas)
+        changed = fact._replace(replicas=replicas, is_moving=not is_reordering)
         self._count(fact, -1)
         self._count(changed, 1)
         self._partitions[fact.where] = changed
         self._touched.add(fact.where)
-        if is_order:
+        if is_reordering:
             self._leaders_left -= 1
-            self._plan.orders.append(PlannedReplicas(fact.where, replicas))
+            self._plan.reorderings.append(PlannedReplicas(fact.where, replicas))
         else:
             self._replicas_left -= 1
             self._plan.reassignments.append(PlannedReplicas(fact.where, replicas))
 
-    def _led(self) -> Iterator[PartitionFact]:
-        """The partitions of which something may be planned: somebody leads them, and nothing is under way."""
+    def _movable(self) -> Iterator[PartitionFact]:
+        """The partitions with a leader that are not being reassigned and have no planned step yet."""
         for fact in list(self._partitions.values()):
             if not fact.is_moving and fact.where not in self._touched and fact.leader in fact.isr:
                 yield fact
 
-    def _whole(self) -> Iterator[PartitionFact]:
-        """Those of them that lack nothing, and can be moved for the sake of evenness."""
-        takers = set(self._takers)
+    def _fully_in_sync(self) -> Iterator[PartitionFact]:
+        """Those of them whose replicas are all in the ISR and on available brokers: balancing may move them."""
+        available = set(self._available)
         return (
             fact
-            for fact in self._led()
-            if set(fact.isr) >= set(fact.replicas) and takers >= set(fact.replicas)
+            for fact in self._movable()
+            if set(fact.isr) >= set(fact.replicas) and available >= set(fact.replicas)
         )
 
-    # 1  Leaders.
+    # 1  Preferred leaders.
 
-    def _release_leaders(self) -> None:
-        """Brokers that are leaving come last in the order of preference."""
-        for fact in self._led():
+    def _demote_leaving(self) -> None:
+        """Put leaving brokers last in the replica lists, so that none of them is a preferred leader."""
+        for fact in self._movable():
             if self._leaders_left <= 0:
                 return
             order = tuple(sorted(fact.replicas, key=self._is_leaving))
@@ -183,49 +186,53 @@ class _Planner:
         return broker is None or broker.is_leaving
 
     def _elect_preferred(self) -> None:
-        """A broker that leads nothing gets one leader first: clients have no connection to it yet, and what they send
-        to that partition has to wait until they do. By the next look they have one, and the others follow.
+        """Elect preferred leaders. A broker that leads no partition gets only one at first: clients have no connection
+        to it yet, and produce requests to that partition wait until they have connected. The next run elects the rest.
         """
         leading = {fact.leader for fact in self._partitions.values()}
-        greeted: set[int] = set()
+        getting_first: set[int] = set()
         for fact in self._partitions.values():
             if len(self._plan.elections) >= self._limits.leaders:
                 return
             preferred = fact.replicas[0]
-            if not (self._limits.gives_back or fact.where in self._touched or self._is_leaving(fact.leader)):
+            if not (
+                self._limits.auto_leader_rebalance
+                or fact.where in self._touched
+                or self._is_leaving(fact.leader)
+            ):
                 continue
-            if fact.leader != preferred and preferred in fact.isr and preferred in self._takers:
+            if fact.leader != preferred and preferred in fact.isr and preferred in self._available:
                 if preferred not in leading:
-                    if preferred in greeted:
+                    if preferred in getting_first:
                         continue
-                    greeted.add(preferred)
+                    getting_first.add(preferred)
                 self._plan.elections.append(fact.where)
 
-    # 2  Replicas of brokers that are leaving.
+    # 2  Replicas on leaving brokers.
 
-    def _replace_leaving(self) -> None:
-        for fact in self._led():
+    def _move_off_leaving(self) -> None:
+        for fact in self._movable():
             if self._replicas_left <= 0:
                 return
             replicas = fact.replicas
             for node_id in filter(self._is_leaving, fact.replicas):
-                found = self._best_taker(fact.where.topic, replicas, node_id)
+                found = self._best_target(fact.where.topic, replicas, node_id)
                 if found is None:
                     break
                 replicas = _replaced(replicas, node_id, found)
             if replicas != fact.replicas:
                 self._put(fact, replicas)
 
-    def _best_taker(self, topic: str, replicas: tuple[int, ...], leaving: int | None = None) -> int | None:
-        """Who takes a replica over, or gets another one: first by racks, then whoever has least."""
-        able = [node_id for node_id in self._takers if node_id not in replicas]
+    def _best_target(self, topic: str, replicas: tuple[int, ...], leaving: int | None = None) -> int | None:
+        """The broker for a new replica, in place of one on `leaving` if given: by racks, then by fewest replicas."""
+        able = [node_id for node_id in self._available if node_id not in replicas]
         stay = tuple(node_id for node_id in replicas if node_id != leaving)
         return min(
             able,
             key=lambda taker: (
                 -self._rack_count((*stay, taker)),
-                self._holds[taker],
-                self._of_topic[taker, topic],
+                self._replica_counts[taker],
+                self._topic_counts[taker, topic],
                 taker,
             ),
             default=None,
@@ -238,44 +245,46 @@ class _Planner:
     def _keeps_racks(self, before: tuple[int, ...], after: tuple[int, ...]) -> bool:
         return self._rack_count(after) >= self._rack_count(before)
 
-    # 3  Replicas that were always wanted.
+    # 3  Missing replicas.
 
-    def _add_wanted(self) -> None:
-        for fact in self._led():
+    def _add_missing(self) -> None:
+        for fact in self._movable():
             if self._replicas_left <= 0:
                 return
             replicas = fact.replicas
             while len(replicas) < fact.replicas_wanted:
-                found = self._best_taker(fact.where.topic, replicas)
+                found = self._best_target(fact.where.topic, replicas)
                 if found is None:
                     break
                 replicas = (*replicas, found)
             if replicas != fact.replicas:
                 self._put(fact, replicas)
 
-    # 4  As many leaders on each broker.
+    # 4  The number of preferred leaders.
 
-    def _even_leaders(self) -> None:
+    def _balance_leaders(self) -> None:
         while self._leaders_left > 0:
-            path = self._path_of_leaders()
+            path = self._leader_path()
             if path is None:
                 return
             for fact, taker in path:
                 others = tuple(node_id for node_id in fact.replicas if node_id != taker)
                 self._put(fact, (taker, *others))
 
-    def _path_of_leaders(self) -> list[tuple[PartitionFact, int]] | None:
-        """Changes of order that take a leader from one that has two more than another, over others if need be."""
+    def _leader_path(self) -> list[tuple[PartitionFact, int]] | None:
+        """New orders of replicas that move one preferred leader from a broker to one that has at least two fewer,
+        directly or along a path over other brokers.
+        """
         edges: dict[int, dict[int, PartitionFact]] = {}
-        for fact in self._whole():
+        for fact in self._fully_in_sync():
             for node_id in fact.replicas[1:]:
                 edges.setdefault(fact.replicas[0], {}).setdefault(node_id, fact)
-        for giver in sorted(self._takers, key=lambda node_id: (-self._leads[node_id], node_id)):
+        for giver in sorted(self._available, key=lambda node_id: (-self._preferred_counts[node_id], node_id)):
             came_from: dict[int, tuple[int, PartitionFact]] = {}
             queue = deque([giver])
             while queue:
                 at = queue.popleft()
-                if self._leads[giver] - self._leads[at] >= 2:
+                if self._preferred_counts[giver] - self._preferred_counts[at] >= 2:
                     return _path_back(came_from, giver, at)
                 for node_id, fact in edges.get(at, {}).items():
                     if node_id != giver and node_id not in came_from:
@@ -283,9 +292,9 @@ class _Planner:
                         queue.append(node_id)
         return None
 
-    # 5  As many replicas on each broker.
+    # 5  The number of replicas.
 
-    def _even_replicas(self) -> None:
+    def _balance_replicas(self) -> None:
         while self._replicas_left > 0:
             found = self._best_transfer()
             if found is None:
@@ -294,15 +303,15 @@ class _Planner:
             self._put(fact, _replaced(fact.replicas, giver, taker))
 
     def _best_transfer(self) -> tuple[PartitionFact, int, int] | None:
-        """A replica for one that has two fewer than another; of the fullest first, for the emptiest."""
+        """A replica to move to a broker that has at least two fewer, if possible from the fullest to the emptiest."""
         by_broker: dict[int, list[PartitionFact]] = {}
-        for fact in self._whole():
+        for fact in self._fully_in_sync():
             for node_id in fact.replicas:
                 by_broker.setdefault(node_id, []).append(fact)
-        fullest = sorted(self._takers, key=lambda node_id: (-self._holds[node_id], node_id))
+        fullest = sorted(self._available, key=lambda node_id: (-self._replica_counts[node_id], node_id))
         for giver in fullest:
             for taker in reversed(fullest):
-                if self._holds[giver] - self._holds[taker] < 2:
+                if self._replica_counts[giver] - self._replica_counts[taker] < 2:
                     break
                 able = [
                     fact
@@ -319,34 +328,34 @@ class _Planner:
         return None
 
     def _cost_of_transfer(self, fact: PartitionFact, giver: int, taker: int) -> tuple[object, ...]:
-        """Rather what makes leaders even, too; then what the giver has most of, by topic; then what is small."""
+        """Prefer replicas that also even out preferred leaders, then topics the giver has most of, then small ones."""
         leads = fact.replicas[0] == giver
         topic = fact.where.topic
         return (
-            leads != (self._leads[giver] > self._leads[taker]),
-            self._of_topic[taker, topic] - self._of_topic[giver, topic],
+            leads != (self._preferred_counts[giver] > self._preferred_counts[taker]),
+            self._topic_counts[taker, topic] - self._topic_counts[giver, topic],
             fact.size,
             fact.where,
         )
 
-    # 6  As much to do for each broker.
+    # 6  Loads.
 
-    def _even_loads(self) -> None:
-        """Exchange what is hot for what is not, one for one, in the same role: the counts stay as they are."""
+    def _balance_loads(self) -> None:
+        """Swap hot replicas for cold ones, one for one and leader for leader: the counts of goals 4 and 5 stay."""
         while self._replicas_left >= 2:
-            loads = _Loads(self._takers, self._partitions.values())
+            loads = _Loads(self._available, self._partitions.values())
             hottest = loads.hottest()
             if hottest is None:
                 return
             swaps = (
-                (loads.unevenness_after(first, second, hottest, other), first, second, other)
-                for other in self._takers
+                (loads.imbalance_after(first, second, hottest, other), first, second, other)
+                for other in self._available
                 if other != hottest
                 for first, second in self._swaps(loads, hottest, other)
             )
             best = min(swaps, default=None)
-            now = loads.unevenness()
-            if best is None or best[0] > now - max(_WORTH, _WORTH_SHARE * now):
+            now = loads.imbalance()
+            if best is None or best[0] > now - max(_GAIN_MIN, _GAIN_SHARE_MIN * now):
                 return
             _, first, second, other = best
             self._swap(first, second, hottest, other)
@@ -354,7 +363,7 @@ class _Planner:
     def _swaps(
         self, loads: "_Loads", hottest: int, other: int
     ) -> Iterator[tuple[PartitionFact, PartitionFact]]:
-        whole = list(self._whole())
+        whole = list(self._fully_in_sync())
         for leads in (True, False):
             givers = sorted(
                 (fact for fact in whole if _role(fact, hottest) is leads), key=loads.weight, reverse=True
@@ -367,9 +376,9 @@ class _Planner:
 
     def _can_swap(self, first: PartitionFact, second: PartitionFact, hottest: int, other: int) -> bool:
         if first.where == second.where or (other in first.replicas) != (hottest in second.replicas):
-            return False  # one of them would have more replicas than before
+            return False  # one broker would have more replicas than before
         if other in first.replicas and first.replicas[0] != hottest:
-            return False  # or it might lead more
+            return False  # one broker might lead more partitions than before
         after_first, after_second = _swapped(first, hottest, other), _swapped(second, other, hottest)
         return self._keeps_racks(first.replicas, after_first) and self._keeps_racks(
             second.replicas, after_second
@@ -381,7 +390,7 @@ class _Planner:
 
 
 class _Loads:
-    """What each broker has to do, in each respect, as a share of the average."""
+    """Bytes in, bytes out and disk usage of each broker, as shares of the average."""
 
     def __init__(self, brokers: Sequence[int], facts: Iterable[PartitionFact]) -> None:
         totals: dict[int, list[float]] = {node_id: [0.0, 0.0, 0.0] for node_id in brokers}
@@ -398,20 +407,18 @@ class _Loads:
         ]
 
     def hottest(self) -> int | None:
-        """Who has most more than its share of anything; None if that is little."""
+        """The broker that exceeds the average most, in any of the three; None if all are within `TOLERANCE`."""
         node_id = max(self._shares, key=lambda each: (max(self._shares[each]), -each))
         return node_id if max(self._shares[node_id]) > 1 + TOLERANCE else None
 
     def weight(self, fact: PartitionFact) -> tuple[float, TopicPartition]:
         return sum(self._share_of(fact, leads=True)), fact.where
 
-    def unevenness(self) -> float:
-        return _unevenness(self._shares)
+    def imbalance(self) -> float:
+        return _imbalance(self._shares)
 
-    def unevenness_after(
-        self, first: PartitionFact, second: PartitionFact, hottest: int, other: int
-    ) -> float:
-        """If two brokers exchange a replica each."""
+    def imbalance_after(self, first: PartitionFact, second: PartitionFact, hottest: int, other: int) -> float:
+        """The imbalance after two brokers have swapped a replica each."""
         shares = {**self._shares, hottest: list(self._shares[hottest]), other: list(self._shares[other])}
         for fact, giver, taker in ((first, hottest, other), (second, other, hottest)):
             after = _swapped(fact, giver, taker)
@@ -419,7 +426,7 @@ class _Loads:
                 for node_id in (giver, taker):
                     if node_id in replicas:
                         _add(shares[node_id], self._share_of(fact, leads=node_id == replicas[0]), sign)
-        return _unevenness(shares)
+        return _imbalance(shares)
 
     def _share_of(self, fact: PartitionFact, *, leads: bool) -> list[float]:
         return [
@@ -429,12 +436,12 @@ class _Loads:
 
 
 def _load(fact: PartitionFact, *, leads: bool) -> tuple[float, float, float]:
-    """What a replica makes its broker do: bytes in, bytes out, disk. Followers are fed by the leader."""
+    """The load of a replica on its broker: bytes in, bytes out, disk. A leader also sends to its followers."""
     out = fact.bytes_out + fact.bytes_in * (len(fact.replicas) - 1) if leads else 0.0
     return fact.bytes_in, out, float(fact.size)
 
 
-def _unevenness(shares: Mapping[int, Sequence[float]]) -> float:
+def _imbalance(shares: Mapping[int, Sequence[float]]) -> float:
     return sum((value - 1) ** 2 for share in shares.values() for value in share)
 
 
@@ -444,7 +451,7 @@ def _add(total: list[float], load: Sequence[float], sign: int) -> None:
 
 
 def _role(fact: PartitionFact, node_id: int) -> bool | None:
-    """Whether a broker leads a partition; None if it has none of it."""
+    """Whether a broker is the preferred leader of a partition; None if it has no replica of it."""
     return fact.replicas[0] == node_id if node_id in fact.replicas else None
 
 
@@ -453,7 +460,7 @@ def _replaced(replicas: tuple[int, ...], old: int, new: int) -> tuple[int, ...]:
 
 
 def _swapped(fact: PartitionFact, giver: int, taker: int) -> tuple[int, ...]:
-    """The taker in the giver's place, and the giver in the taker's if that has a replica, too."""
+    """The replicas with the taker in the giver's place, and the giver in the taker's if both have a replica."""
     places = {giver: taker, taker: giver}
     return tuple(places.get(node_id, node_id) for node_id in fact.replicas)
 

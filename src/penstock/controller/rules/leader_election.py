@@ -1,10 +1,10 @@
-"""Who leads a partition, and who leaves its ISR and ELR, when a broker is fenced, unfenced or shut down. Pure.
+"""Elects partition leaders, and shrinks ISR and ELR, when a broker is fenced, unfenced or shut down. Pure.
 
 No acknowledged write is lost, because only a replica that has everything below the high watermark leads. Members of the
 ISR have it. While the ISR is smaller than `min.insync.replicas`, the high watermark does not move; so a replica that
 leaves the ISR then has everything too, stays in the ELR until the ISR is large enough again, and leads if no member of
-the ISR can. A replica that may have lost records leaves both before it can lead; but the last one stays, whatever
-happened to it, since no other replica has everything.
+the ISR can. A replica that may have lost records leaves both before it can lead; but the last one stays in any
+case, since no other replica has everything.
 
 A new leader epoch begins with every leader, and whenever a partition loses a replica (`rules.reassignment`). A broker
 deletes a replica when it reads the metadata that take it away, and by then it may have been given the replica again.
@@ -83,7 +83,7 @@ def unfence_replica(
     same_directory: bool,
     unclean: bool = False,
 ) -> PartitionState:
-    """A replica's broker has registered; `alive` holds it. Elect a leader if there is none.
+    """Unfence a replica whose broker has registered; `alive` holds it. Elect a leader if there is none.
 
     `keeps_all`: it has everything it ever acknowledged. `same_directory`: it has the data directory it had before. A
     broker without its data leaves the ISR and ELR even as the last member: then no replica is complete, and the

@@ -1,20 +1,21 @@
-"""Leaders and replicas of topics whose majorities count (`penstock.ack.quorum`). Pure: a state in, a state out.
+"""Leaders and replicas of topics with `penstock.ack.quorum=majority`. Pure: a state in, a state out.
 
-What a majority of the *voters* has (the replicas but for those that are being added) is safe: `core.replication` says
-when a leader counts that. What keeps it:
+A record is committed when a majority of the *voters* has it; voters are all replicas but those that a reassignment is
+adding. `core.replication` says when a leader counts a majority. Committed records survive because of these rules:
 
-- A partition loses its leader before it gets another: the metadata says "no leader" under the next epoch, replicas
-  that have heard of that follow no older leader any more, and report the last epoch in their log, and its end. Of any
-  majority that reports, somebody has all that is safe, and whoever has the greatest report of a majority has it too.
-  Since those who reported do not follow the leader before, it gets no majority any more, wherever it is.
-- A replica that may have lost what it acknowledged (its broker did not stop cleanly) is *doubtful*: its report does not
-  count until it has caught up with a leader, which shows as its being in sync again. A majority of all voters has to
-  report without it: of any other majority, at least one is among those. Where that cannot be had, since too many are
-  doubtful, all voters have to report: nobody can know more.
-- Voters change one at a time, on the word of a leader that a majority of the present ones has all that is safe, and a
-  majority of those after the change; until it hears what came of it, it counts both. Who is added has caught up before.
+- A partition first loses its leader, in a new leader epoch with "no leader", and only then gets another. A replica that
+  has read that epoch follows no older leader, and reports the last leader epoch in its log and its log end offset. Any
+  majority of reports includes a replica that has all committed records, so the replica with the greatest report of a
+  majority has them too. The former leader, even if it still runs, gets no majority: those replicas do not follow it.
+- A replica that may have lost records it acknowledged (its broker's shutdown was not clean) is *doubtful*: its report
+  does not count until it has caught up with a leader and is in the ISR again. A majority of all voters has to report
+  without it: such a majority overlaps every other one. If too many voters are doubtful for that, all voters have to
+  report: there is no further information.
+- Voters change one at a time, and only when the leader confirms that a majority of the present voters, and a majority
+  of those after the change, have all committed records. Until the leader knows the outcome, it counts both majorities.
+  A replica becomes a voter only after it has caught up.
 
-The in-sync set only tells who is well.
+The ISR of such a topic decides nothing about commits: it shows which replicas are caught up.
 """
 
 from collections.abc import Collection, Mapping
@@ -25,14 +26,14 @@ from penstock.core.replication import UNKNOWN, majority_of, next_step
 
 
 class Report(NamedTuple):
-    """What a replica's log has, as it says itself. Of two, the greater one has all that is safe if the other has."""
+    """The end of a replica's log. If one replica has all committed records, one with a greater report has them too."""
 
     last_epoch: int
     end_offset: int
 
     @property
-    def tells(self) -> bool:
-        """Whether the two can be compared: a log that has just begun anew does not know the epoch before its start."""
+    def is_comparable(self) -> bool:
+        """Whether it can be compared with others: a log that was just restarted at a later offset has no epoch yet."""
         return self.last_epoch != UNKNOWN or self.end_offset == 0
 
 
@@ -73,7 +74,9 @@ def fence_replica(state: PartitionState, gone: int) -> PartitionState:
 
 
 def unfence_replica(state: PartitionState, come: int, *, keeps_all: bool) -> PartitionState:
-    """A replica's broker has registered. `keeps_all`: it has everything it ever acknowledged."""
+    """Remove a leader whose broker has registered again. `keeps_all`: it has everything it ever acknowledged; else it
+    leaves the ISR and is doubtful.
+    """
     if come not in state.replicas:
         return state
     if not keeps_all and (come in state.isr or come not in state.doubtful):
@@ -94,12 +97,12 @@ def choose_leader(
 ) -> int:
     """The replica to elect, of those that have reported; NO_LEADER if there are too few reports yet.
 
-    `avoided` lead only if no other can. With `unclean`, the reports of those that are alive suffice.
+    `avoided` brokers are elected only if no other can be. With `unclean`, the reports of all live replicas suffice.
     """
     voters = state.present_replicas
     needed = majority_of(len(voters))
     told = {each: reports[each] for each in voters if each in reports}
-    certain = {each: told[each] for each in told if each not in state.doubtful and told[each].tells}
+    certain = {each: told[each] for each in told if each not in state.doubtful and told[each].is_comparable}
     able: list[int] = []
     if len(certain) >= needed:
         able = [
@@ -130,7 +133,8 @@ def elect_leader(state: PartitionState, leader: int) -> PartitionState:
 
 def accept_isr(state: PartitionState, isr: tuple[int, ...]) -> PartitionState:
     """Accept the ISR that a leader proposes, and take the next step of a reassignment if it can be taken; the same
-    state if neither changes anything. A leader that proposes an ISR without itself cannot write: it is removed."""
+    state if neither changes anything. A leader that proposes an ISR without itself cannot write: it is removed.
+    """
     if state.leader not in isr:
         return remove_leader(state._replace(isr=isr))
     after = state
@@ -142,7 +146,7 @@ def accept_isr(state: PartitionState, isr: tuple[int, ...]) -> PartitionState:
 
 
 def _step(state: PartitionState) -> PartitionState:
-    """The next step of a reassignment: one voter more, or one less."""
+    """Take the next step of a reassignment, if there is one: add or remove one voter."""
     step = next_step(state, state.isr, leader=state.leader)
     if step is None:
         return state
@@ -166,7 +170,8 @@ def _in_next_epoch(state: PartitionState) -> PartitionState:
 
 def begin_reassignment(state: PartitionState, wanted: tuple[int, ...]) -> PartitionState:
     """Add the replicas that are wanted, or put them into another order. Replicas that were being added and are not
-    wanted go at once; others that are not wanted go one by one, when all that are wanted are voters."""
+    wanted are removed at once; others that are not wanted are removed one by one, once all wanted ones are voters.
+    """
     voters = state.present_replicas
     leaving = tuple(each for each in voters if each not in wanted)
     return _of_replicas(
@@ -178,7 +183,7 @@ def begin_reassignment(state: PartitionState, wanted: tuple[int, ...]) -> Partit
 
 
 def cancel_reassignment(state: PartitionState) -> PartitionState:
-    """Stop a reassignment: replicas that are being added go, and all others stay, added ones included."""
+    """Stop a reassignment: remove the replicas that are being added; those that have become voters stay."""
     return _of_replicas(state, replicas=state.present_replicas, adding=(), removing=())
 
 

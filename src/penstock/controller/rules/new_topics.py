@@ -57,7 +57,7 @@ class TopicPlanner:
     def plan_growth(
         self, topic: Topic, count: int, assignments: Sequence[Sequence[int]] | None
     ) -> Topic | Refusal:
-        """The topic with `count` partitions, or why it cannot have as many."""
+        """The topic with `count` partitions, or why it cannot have that many."""
         replicas = self._plan_added_replicas(topic, count, assignments)
         if isinstance(replicas, Refusal):
             return replicas
@@ -142,7 +142,7 @@ class TopicPlanner:
         """The brokers that may get new replicas: those being drained only if the others are too few, and fenced ones
         only if all that are alive are too few. A fenced broker copies its replicas when it is back.
         """
-        for found in (self._image.takers(), self._image.alive()):
+        for found in (self._image.assignable(), self._image.alive()):
             if len(found) >= replication_factor:
                 return found
         return sorted(self._image.brokers)
@@ -152,8 +152,8 @@ class TopicPlanner:
         return tuple(new_partition(replicas, alive) for replicas in assigned)
 
     def _limit_refusal(self, added: int) -> Refusal | None:
-        """Why the cluster cannot hold so many more replicas. The limit is for each broker; replicas are spread evenly
-        enough that the sum is checked.
+        """Why the cluster cannot hold `added` more replicas. `penstock.partitions.max` is per broker, but replicas are
+        spread evenly enough to check the sum.
         """
         total, brokers = self._image.replica_count + added, max(1, len(self._image.brokers))
         if total <= self._partition_count_max * brokers:
@@ -167,7 +167,7 @@ class TopicPlanner:
 
 def new_partition(replicas: tuple[int, ...], alive: frozenset[int]) -> PartitionState:
     """A partition without records. Replicas on brokers that are alive come first: they are the ISR, and the first of
-    them leads. If none is alive, all are in the ELR, and the first that comes back leads: it can lack nothing yet.
+    them leads. If none is alive, all are in the ELR, and the first broker to return leads: it cannot lack a record yet.
     """
     isr = tuple(node_id for node_id in replicas if node_id in alive)
     away = tuple(node_id for node_id in replicas if node_id not in alive)

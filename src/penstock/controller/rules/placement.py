@@ -16,9 +16,9 @@ def assign_replicas(
 ) -> list[tuple[int, ...]] | Refusal:
     """Replicas for `partition_count` new partitions, the first of which has number `start`.
 
-    Leaders go round the brokers. The followers of one leader start one broker further with each round, so
-    that when a broker fails its load goes to all the others and not to its neighbour alone. No two replicas are in one
-    rack as long as there are racks without one. How many partitions there may be at most is checked before.
+    Leaders are assigned round-robin. The followers of one leader start one broker further with each round, so that the
+    load of a failed broker goes to all others and not to its neighbour alone. No two replicas are in one rack as long
+    as there are racks without a replica. The caller has checked the maximum number of partitions.
     """
     if partition_count < 1:
         return Refusal(
@@ -38,7 +38,7 @@ def assign_replicas(
 
 
 def _alternating(brokers: Sequence[int], racks: Mapping[int, str | None]) -> list[int]:
-    """The brokers so that neighbours are in different racks, where that is possible."""
+    """The brokers in an order in which neighbours are in different racks, as far as possible."""
     by_rack: dict[str | None, list[int]] = {}
     for broker in brokers:
         by_rack.setdefault(racks.get(broker), []).append(broker)
@@ -53,7 +53,7 @@ def _replicas(
     leader = number % count
     if replication_factor == 1:
         return (brokers[leader],)
-    # Followers are counted among the others only, beginning somewhere else in every round.
+    # Followers are chosen from the other brokers, starting at another one in every round.
     round_number = number // count
     others = [brokers[(leader + 1 + step) % count] for step in range(count - 1)]
     candidates = [others[(round_number + step) % (count - 1)] for step in range(count - 1)]
@@ -74,9 +74,9 @@ def check_assignment(
     first: int = 0,
     replication_factor: int | None = None,
 ) -> list[tuple[int, ...]] | Refusal:
-    """The replicas somebody chose for the partitions from `first` on, in order, if they can be had.
+    """Check a manual assignment of replicas to the partitions from `first` on; returns them in order, or a Refusal.
 
-    All partitions need as many replicas as the first, or as `replication_factor` says.
+    All partitions need as many replicas as the first one, or as `replication_factor`.
     """
     if sorted(assignments) != list(range(first, first + len(assignments))):
         return _refuse(f"partitions have to be numbered from {first} on without a gap")

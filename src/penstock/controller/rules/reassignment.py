@@ -1,7 +1,7 @@
 """The steps of a reassignment: begin, complete, cancel. Pure: a state in, a state out.
 
-The replicas that are to go stay until all new ones are in the ISR. Topics whose majorities count have steps of their
-own (`rules.majorities`). What throttles the copying is `services.replication.throttling`.
+Replicas to remove stay until all new ones are in the ISR. Topics with `penstock.ack.quorum=majority` have steps of
+their own (`rules.majorities`). `services.replication.throttling` throttles the copying.
 """
 
 from collections.abc import Collection
@@ -13,10 +13,10 @@ from penstock.controller.rules.leader_election import elect, with_leader
 def begin_reassignment(
     state: PartitionState, wanted: tuple[int, ...], alive: Collection[int]
 ) -> PartitionState:
-    """Add the replicas that are wanted, or put them into another order; those that are not wanted are to go.
+    """Add the wanted replicas, or put them into another order; the others are to be removed.
 
-    Replicas that an ongoing reassignment is adding, and this one does not want, go at once: they were not among the
-    replicas to which a cancelled reassignment goes back.
+    Replicas that an ongoing reassignment is adding, and this one does not want, are removed at once: they are not among
+    the replicas to which a cancelled reassignment returns.
     """
     state = _without_adding(state, [each for each in state.adding if each not in wanted], alive)
     present = state.present_replicas
@@ -29,18 +29,18 @@ def begin_reassignment(
 
 
 def complete_reassignment(state: PartitionState, alive: Collection[int]) -> PartitionState:
-    """Remove the replicas that are to go if all new ones are in the ISR; else the same state."""
+    """Remove the replicas in `removing` if all new ones are in the ISR; else the same state."""
     wanted = tuple(each for each in state.replicas if each not in state.removing)
     if not (state.adding or state.removing) or not set(wanted) & set(state.isr) >= set(state.adding):
         return state
     isr = tuple(each for each in state.isr if each in wanted)
     if not isr:
-        return state  # only replicas that are to go have everything
+        return state  # only replicas in `removing` have all committed records
     return _with_fewer_replicas(state, alive, replicas=wanted, isr=isr, removing=())
 
 
 def cancel_reassignment(state: PartitionState, alive: Collection[int]) -> PartitionState:
-    """Go back to the replicas from before; the same state if none of them is in the ISR."""
+    """Return to the replicas before the reassignment; the same state if none of them is in the ISR."""
     replicas = state.present_replicas
     isr = tuple(each for each in state.isr if each in replicas)
     if not isr:
@@ -71,7 +71,7 @@ def _with_fewer_replicas(
     adding: tuple[int, ...] = (),
     removing: tuple[int, ...],
 ) -> PartitionState:
-    """The partition with some of its replicas; in a new leader epoch if one is gone: `leader_election` says why."""
+    """The partition with some of its replicas, in a new leader epoch if one was removed: `leader_election` says why."""
     elr = tuple(each for each in state.elr if each in replicas)
     reduced = state.changed(replicas=replicas, isr=isr, elr=elr, adding=adding, removing=removing)
     led = elect(reduced, alive)
