@@ -14,6 +14,7 @@ from penstock.wire.headers import RequestHeader, frame_request
 from penstock.wire.messages.api_versions import ApiVersionsRequest
 from penstock.wire.messages.metadata import MetadataRequest
 from tests.apis.requests import end_offset, values_in
+from tests.broker.controlled import ControlledBroker
 from tests.raw_client import RawClient, batch_of, fetch_request, produce_request
 
 LONG_MS = 60_000
@@ -210,11 +211,22 @@ def test_a_client_that_does_not_take_its_answers_is_no_longer_read(broker: Embed
         assert all(len(client.receive_frame()) > 2 * 500_000 for _ in range(asked))
 
 
+def reads_nothing(broker: ControlledBroker, client: RawClient) -> bool:
+    """Whether the broker holds responses that this client does not read."""
+    port = client.socket.getsockname()[1]
+
+    async def look() -> bool:
+        assert broker.broker._connections is not None
+        return any(each.client.port == port for each in broker.broker._connections._unsent)
+
+    return broker.run(look)
+
+
 def test_clients_that_take_no_answers_have_a_limit_all_together_and_the_longest_go_first(
     caplog: pytest.LogCaptureFixture,
 ):
     settings = {"penstock.unsent.bytes.max": 4 * MIB, "penstock.connection.unsent.bytes.max": 1 * MIB}
-    with EmbeddedBroker(settings=settings) as broker, RawClient(broker.bootstrap_servers) as bystander:
+    with ControlledBroker(settings=settings) as broker, RawClient(broker.bootstrap_servers) as bystander:
         bystander.create_topic("large")
         for _ in range(8):
             bystander.produce("large", batch_of(b"x" * 500_000))
@@ -223,11 +235,15 @@ def test_clients_that_take_no_answers_have_a_limit_all_together_and_the_longest_
         for client in clients:
             for _ in range(30):
                 client.send(request, 12)
+            # The broker serves connections in turn: without this, a later client could be the first to be congested.
+            while not reads_nothing(broker, client):
+                pass
             assert bystander.ask(MetadataRequest(topics=[]), 12).brokers
-        closed = [record for record in caplog.records if "penstock.unsent.bytes.max" in record.getMessage()]
+        lines = [record.getMessage() for record in caplog.records]
+        closed = [line for line in lines if "penstock.unsent.bytes.max" in line]
         assert 0 < len(closed) < len(clients)
-        first = clients[0].socket.getsockname()[1]
-        assert f":{first} " in closed[0].getMessage()
+        for client, line in zip(clients, closed, strict=False):
+            assert f":{client.socket.getsockname()[1]} " in line
         assert all(len(clients[-1].receive_frame()) > 2 * 500_000 for _ in range(30)), "the last one stays"
         for client in clients:
             client.socket.close()
