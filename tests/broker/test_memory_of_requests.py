@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from penstock.schema.codec import encode
 from penstock.testing import EmbeddedBroker
+from penstock.wire.headers import RequestHeader, frame_request
 from penstock.wire.messages.metadata import MetadataRequest
 from penstock.wire.messages.produce import ProduceResponse
 from tests.broker.controlled import ControlledBroker
@@ -44,22 +46,33 @@ def until(holds: Callable[[], bool]) -> None:
         pass
 
 
+def arrived(broker: ControlledBroker, client: RawClient) -> int:
+    """How much of its large request the broker has read from this client."""
+    port = client.socket.getsockname()[1]
+
+    async def look() -> int:
+        assert broker.broker._connections is not None
+        opened = broker.broker._connections._open
+        return sum(each.channel.memory.arrived for each in opened if each.client.port == port)
+
+    return broker.run(look)
+
+
 def slow(broker: ControlledBroker) -> RawClient:
-    """Somebody who has sent nearly all of a large request, and stops."""
+    """A client that has sent nearly all of a large request, and stops; the broker has read all that was sent."""
     client = RawClient(broker.bootstrap_servers)
-    before = held(broker)
     client.socket.sendall(struct.pack(">i", SLOW_BYTES) + bytes(SLOW_BYTES - 100_000))
-    until(lambda: held(broker) - before >= SLOW_BYTES)
+    until(lambda: arrived(broker, client) == SLOW_BYTES - 100_000)
     return client
 
 
-def judge(broker: ControlledBroker) -> None:
+def judge(broker: ControlledBroker, *, after_ms: int) -> None:
     """Some time passes, and progress is looked at twice."""
 
     async def look() -> None:
         assert broker.broker._connections is not None
         broker.broker._connections._judge_progress()
-        broker.advance(1_500)
+        broker.advance(after_ms)
         broker.broker._connections._judge_progress()
 
     broker.run(look)
@@ -80,13 +93,12 @@ def test_a_large_request_gets_the_memory_of_one_that_makes_no_progress(
     broker: ControlledBroker, caplog: pytest.LogCaptureFixture
 ):
     slow_ones = [slow(broker) for _ in range(3)]
-    judge(broker)
+    judge(broker, after_ms=1_500)
     assert held(broker) >= 3 * SLOW_BYTES, "as long as no request waits, none is ended"
     with RawClient(broker.bootstrap_servers) as client:
         client.create_topic("t")
+        # While it waits, the broker looks at progress by itself, four times a second.
         client.send(produce_request("t", batch_of(b"x" * 900_000, b"x" * 900_000, b"x" * 900_000)), 12)
-        until(lambda: waiting(broker) == 1)
-        judge(broker)
         client.receive(0, 12, ProduceResponse)
     for one in slow_ones:
         assert one.is_closed_by_broker()
@@ -99,29 +111,37 @@ def test_a_large_request_gets_the_memory_of_one_that_makes_no_progress(
     assert "penstock_requests_without_progress_total 3" in broker.broker.services.node.metrics.render()
 
 
-def test_a_large_request_behind_a_long_poll_of_its_own_loses_its_memory_to_others(broker: ControlledBroker):
-    polls = RawClient(broker.bootstrap_servers)
-    polls.create_topic("t")
-    polls.send(fetch_request("t", 0, max_wait_ms=600_000), 12)
+def held_back(broker: ControlledBroker) -> int:
+    """How many connections hold a whole request that may not start."""
+
+    async def look() -> int:
+        assert broker.broker._connections is not None
+        return sum(each.channel.memory.holds_back for each in broker.broker._connections._open)
+
+    return broker.run(look)
+
+
+def test_large_requests_behind_long_polls_of_their_own_lose_their_memory_to_others(broker: ControlledBroker):
     large = produce_request("t", batch_of(b"x" * 3_000_000))
-    others = [slow(broker) for _ in range(2)]
-    polls.send(large, 12)
-    until(lambda: held(broker) >= 3 * SLOW_BYTES - 500_000)
+    polls = [RawClient(broker.bootstrap_servers) for _ in range(3)]
+    polls[0].create_topic("t")
+    for client in polls:
+        client.send(fetch_request("t", 0, max_wait_ms=600_000), 12)
+        client.send(large, 12)
+    until(lambda: held_back(broker) == 3)
     with RawClient(broker.bootstrap_servers) as client:
-        client.send(produce_request("t", batch_of(b"x" * 3_000_000)), 12)
+        frame = b"".join(frame_request(RequestHeader(0, 12, 1, "raw"), encode(large, 12)))
+        # The rest would have to wait for memory, too: more than a socket may take.
+        client.socket.sendall(frame[:100_000])
         until(lambda: waiting(broker) == 1)
-
-        async def pass_time() -> None:
-            assert broker.broker._connections is not None
-            broker.broker._connections._judge_progress()
-            broker.advance(11_000)
-            broker.broker._connections._judge_progress()
-
-        broker.run(pass_time)
-        assert polls.is_closed_by_broker()
+        judge(broker, after_ms=1_500)
+        assert held_back(broker) == 3, "they have ten seconds"
+        judge(broker, after_ms=11_000)
+        assert all(each.is_closed_by_broker() for each in polls)
+        client.socket.sendall(frame[100_000:])
         client.receive(0, 12, ProduceResponse)
-    for one in (*others, polls):
-        one.socket.close()
+    for each in polls:
+        each.socket.close()
 
 
 def test_no_more_is_held_than_the_limit_however_much_is_sent(broker: ControlledBroker):
