@@ -336,7 +336,7 @@ def test_a_commit_that_comes_after_its_coordinator_was_fenced_and_is_back_takes_
     shards = metadata(admin, CONSUMER_OFFSETS).topics[CONSUMER_OFFSETS].partitions
     shard = partition_for(topic, len(shards))
     coordinator = shards[shard].replicas[0]
-    lead_again(admin, shard, coordinator)
+    lead_again(cluster, admin, shard, coordinator)
     with RawClient(cluster.brokers[coordinator].bootstrap) as client:
         commit = commit_request(topic, topic, 5)
         assert client.ask(commit, 8).topics[0].partitions[0].error_code == 0
@@ -349,7 +349,7 @@ def test_a_commit_that_comes_after_its_coordinator_was_fenced_and_is_back_takes_
             zookeeper.close()
         until(lambda: leader(admin, CONSUMER_OFFSETS, shard) not in (coordinator, -1))
         until(lambda: has_committed(consumer, place))
-        lead_again(admin, shard, coordinator)
+        lead_again(cluster, admin, shard, coordinator)
         # The client has long asked another broker; this is what the network had kept.
         with pytest.raises(ConnectionError):
             client.ask(commit, 8)
@@ -384,7 +384,7 @@ def test_a_coordinator_that_was_paused_until_another_took_its_place_tells_nothin
         with pytest.raises(ConnectionError):
             client.receive_frame()
     until(lambda: "this process was paused for more than half a ZooKeeper session" in broker.output)
-    lead_again(admin, shard, shards[shard].replicas[0])
+    lead_again(cluster, admin, shard, shards[shard].replicas[0])
 
 
 def commits(broker: PenstockProcess, topic: str, offset: int) -> bool:
@@ -394,11 +394,21 @@ def commits(broker: PenstockProcess, topic: str, offset: int) -> bool:
     return bool(answer.topics[0].partitions[0].error_code == 0)
 
 
-def lead_again(admin: AdminClient, shard: int, preferred: int) -> None:
-    """Have the preferred broker lead a shard of the groups, when it can."""
+def lead_again(cluster: PenstockCluster, admin: AdminClient, shard: int, preferred: int) -> None:
+    """Have the preferred broker lead a shard of the groups, when it can; returns when that broker knows that it does.
+
+    Other brokers may know it earlier. Until it does, a broker answers its group's requests with NOT_COORDINATOR.
+    """
     until(lambda: preferred in isr(admin, CONSUMER_OFFSETS, shard))
     admin.elect_leaders(ElectionType.PREFERRED, [TopicPartition(CONSUMER_OFFSETS, shard)]).result(PATIENCE_S)
-    until(lambda: leader(admin, CONSUMER_OFFSETS, shard) == preferred)
+    asked = MetadataRequest(topics=[MetadataRequestTopic(name=CONSUMER_OFFSETS)])
+    with RawClient(cluster.brokers[preferred].bootstrap) as client:
+
+        def leads() -> bool:
+            partitions = client.ask(asked, 12).topics[0].partitions
+            return any(each.partition_index == shard and each.leader_id == preferred for each in partitions)
+
+        until(leads)
 
 
 def has_committed(consumer: Consumer, place: TopicPartition) -> bool:
