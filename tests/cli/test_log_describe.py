@@ -236,10 +236,10 @@ def test_a_data_directory_is_a_table_of_its_partitions_with_those_that_the_metad
     assert outcome.lines[1].split() == ["DIRECTORY", "TOPIC", "ID", "SEGMENTS", "SIZE", "STATE"]
     states = {line.split()[0]: line.split(maxsplit=5)[-1].strip() for line in outcome.lines[2:]}
     assert states == {
-        f"old-0.{unique}-delete": "deleted; the broker frees its room if the metadata record that",
+        f"old-0.{unique}-delete": "deleted; the broker removes the files if the metadata record the deletion",
         "orders-0": "-",
         "photos-1": "the metadata do not know it; the broker leaves it alone",
-        f"photos-2.{unique}-stray": "set aside, for its name was needed; the broker leaves it alone",
+        f"photos-2.{unique}-stray": "renamed because a new partition needed its name; the broker leaves it alone",
     }
     lines = offline("log", "describe", tmp_path, "--json").documents
     assert lines[1] == {

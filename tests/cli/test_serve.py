@@ -396,8 +396,8 @@ def test_flags_win_over_the_environment_and_that_over_the_file(
 def test_what_lives_for_long_is_looked_at_by_the_collector_only_seldom():
     program = """
 import gc
-from penstock.cli.serve import calm_the_collector
-calm_the_collector()
+from penstock.cli.serve import tune_garbage_collector
+tune_garbage_collector()
 before = gc.get_stats()
 partitions = [[] for _ in range(1_000_000)]
 after = gc.get_stats()

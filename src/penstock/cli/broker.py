@@ -47,7 +47,7 @@ def add_arguments(parser: Parser) -> None:
     verb.add_argument("--no-wait", action="store_true", help="return at once; draining goes on")
     finish_verb(verb, _drain)
     verb = add_verb(
-        verbs, "undrain", "let a drained broker have replicas and leaders again", "BROKER [options]"
+        verbs, "undrain", "stop draining: the broker gets replicas and leaders again", "BROKER [options]"
     )
     verb.add_argument("broker", type=not_negative, metavar="BROKER", help="its node id")
     finish_verb(verb, _undrain)
@@ -155,19 +155,19 @@ def _no_such_broker(node_id: int, known: Sequence[int]) -> UserError:
 
 
 def takers(states: Sequence[BrokerState], node_id: int) -> list[BrokerState]:
-    """The brokers that could take what another one has."""
+    """The brokers that could take another broker's replicas."""
     return [
         state for state in states if state.is_alive and not state.is_draining and state.node_id != node_id
     ]
 
 
 class Left(NamedTuple):
-    """What a broker that is being drained still has."""
+    """The replicas that a draining broker still has."""
 
     partitions: int
     leads: int
     size: int
-    stranded: int  # partitions that need more brokers than there are others
+    stranded: int  # partitions with as many replicas as there are brokers: they cannot move
 
     @classmethod
     def of(cls, states: Sequence[BrokerState], node_id: int) -> "Left":
@@ -176,13 +176,13 @@ class Left(NamedTuple):
         stranded = sum(
             len(replica.partition.replicas) > others and not replica.is_moving for replica in state.replicas
         )
-        # What is no longer a replica is deleted a moment later.
+        # The files of a removed replica are deleted a moment later.
         size = state.size if state.replicas else 0
         return cls(len(state.replicas), state.leads, size, stranded)
 
     @property
     def is_stuck(self) -> bool:
-        """Whether only what cannot go is left."""
+        """Whether only partitions that cannot move are left."""
         return self.stranded == self.partitions and not self.leads
 
     def text(self, seconds_left: int | None) -> str:
@@ -218,7 +218,7 @@ def _drain(arguments: Namespace) -> int:
 
 
 def _watch(blocking: BlockingClient, arguments: Namespace) -> int:
-    """Tell how far it is until nothing is left."""
+    """Show the progress until the broker has no replicas."""
     node_id, client = arguments.broker, blocking.client
     progress = Progress(watched=sys.stderr.isatty() and not arguments.json)
     pace: Pace | None = None
@@ -232,7 +232,7 @@ def _watch(blocking: BlockingClient, arguments: Namespace) -> int:
             progress.clear()
             _say(arguments, f"broker {node_id} is empty", {"broker": node_id, **left._asdict(), "done": True})
             return 0
-        # Twice: what is just ending its move looks like that for a moment.
+        # Seen twice: a reassignment that is just ending looks like that for a moment.
         if left.is_stuck and before is not None and before.is_stuck:
             progress.clear()
             raise UserError(
@@ -251,14 +251,14 @@ def _watch(blocking: BlockingClient, arguments: Namespace) -> int:
 
 
 class Pace:
-    """The rate of progress since the last look."""
+    """Estimates the time left from the progress so far."""
 
     def __init__(self, first: Left, now: float) -> None:
         self._first = first
         self._began_at = now
 
     def seconds_left(self, left: Left, now: float) -> int | None:
-        """By bytes where there are some, else by partitions; None while nothing has gone."""
+        """By bytes if there are some, else by partitions; None while nothing has moved."""
         for before, after in ((self._first.size, left.size), (self._first.partitions, left.partitions)):
             if before > after:
                 return round((now - self._began_at) * after / (before - after))

@@ -66,7 +66,7 @@ def add_arguments(parser: Parser) -> None:
 
 
 class Lacking(NamedTuple):
-    """A partition that has fewer replicas in sync than it should."""
+    """An under-replicated partition, with the reason."""
 
     topic: str
     partition: KnownPartition
@@ -200,7 +200,7 @@ def _as_json(
 
 
 def _counts(topics: Sequence[KnownTopic]) -> tuple[Counter[int], Counter[int], Counter[int]]:
-    """By broker: partitions it leads, has a replica of, and is in sync for."""
+    """By broker: the partitions it leads, has a replica of, and is in the ISR of."""
     partitions = [partition for topic in topics for partition in topic.partitions]
     return (
         Counter(partition.leader for partition in partitions),

@@ -1,4 +1,4 @@
-"""The levels of a cluster's features: how `penstock cluster describe` shows them, and `penstock cluster upgrade`."""
+"""Feature levels in `penstock cluster describe`, and `penstock cluster upgrade`, which raises them."""
 
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
@@ -31,14 +31,14 @@ def as_json(features: Sequence[Feature]) -> list[dict[str, object]]:
 
 
 def _supported(feature: Feature) -> str:
-    """By all, or by each where they differ."""
+    """The levels that all brokers support, or those of each broker if they differ."""
     if len(set(feature.supported.values())) == 1:
         return str(next(iter(feature.supported.values())))
     return ", ".join(f"{levels} by broker {node_id}" for node_id, levels in feature.supported.items())
 
 
 def upgrade(arguments: Namespace) -> int:
-    """Raise every level to what all brokers support, or show that."""
+    """Raise every finalised level to the highest that all brokers support, or show what would be raised."""
     with connected(arguments) as blocking:
         features = blocking.run(describe_features(blocking.client))
         raised = [feature for feature in features if feature.highest > feature.level]

@@ -1,15 +1,15 @@
-"""The process that owns the processes of `penstock cluster up`, and stops them when that ends, however it ends.
+"""The parent of the processes of `penstock cluster up`; stops them when `cluster up` ends, even by SIGKILL.
 
-`python -m penstock.cli.cluster_guard` reads from stdin what to start, one JSON object per line, and writes to stdout
-what came of it. When its stdin ends, because `cluster up` closed it or is no more (SIGKILL included), it stops
-everything, the last that was started first, and ends. SIGTERM has it kill everything at once.
+`python -m penstock.cli.cluster_guard` reads commands from stdin, one JSON object per line, and writes what happened to
+stdout. When its stdin is closed, by `cluster up` or by its death, it stops all processes in reverse order and exits.
+SIGTERM makes it kill all of them at once.
 
     in   {"name": "broker 1", "command": ["…"], "log": "…/broker-1.log"}
     out  {"name": "broker 1", "pid": 4711}
          {"name": "broker 1", "failed": "no such file or directory"}      (instead)
          {"name": "broker 1", "ended": 0}
 
-`Guard` is the other side.
+`Guard` is the side of `cluster up`.
 """
 
 import contextlib
@@ -26,12 +26,12 @@ from typing import IO, Any, Final
 
 from penstock.base.errors import UserError
 
-_STOP_TIMEOUT_S: Final = 40  # longer than a broker takes that cannot leave its cluster
+_STOP_TIMEOUT_S: Final = 40  # longer than penstock.shutdown.timeout.ms
 _START_TIMEOUT_S: Final = 30
 
 
 class Guard:
-    """Starts the guarding process, and through it all others."""
+    """Starts the guard process, and through it all others."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
@@ -39,14 +39,14 @@ class Guard:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            start_new_session=True,  # Ctrl-C is for `cluster up`, which has them stopped in order
+            start_new_session=True,  # Ctrl-C is for `cluster up`, which stops the processes in order
         )
         self._news = threading.Condition()
         self._told: dict[str, dict[str, Any]] = {}
-        threading.Thread(target=self._read, name="news of the cluster's processes", daemon=True).start()
+        threading.Thread(target=self._read, name="events of the cluster's processes", daemon=True).start()
 
     def start(self, name: str, command: Sequence[str], log: Path) -> int:
-        """Start a process whose output goes to `log`; its pid."""
+        """Start a process with its output in the file `log`; returns its pid."""
         assert self._process.stdin is not None
         self._process.stdin.write(
             json.dumps({"name": name, "command": list(command), "log": str(log)}) + "\n"
@@ -64,20 +64,20 @@ class Guard:
         return pid
 
     def exit_code(self, name: str) -> int | None:
-        """None while it runs."""
+        """The process's exit code; None while it runs."""
         with self._news:
             code: int | None = self._told.get(name, {}).get("ended")
             return code
 
     def stop(self) -> None:
-        """Stop all; returns when they have ended."""
+        """Stop all processes; returns when they have ended."""
         assert self._process.stdin is not None
         with contextlib.suppress(OSError):
             self._process.stdin.close()
         self._process.wait()
 
     def kill(self) -> None:
-        """End all at once."""
+        """Kill all processes."""
         self._process.terminate()
         self._process.wait()
 
@@ -90,8 +90,8 @@ class Guard:
                 self._news.notify_all()
 
 
-class _Guarding:
-    """The guarding process."""
+class _GuardProcess:
+    """The guard process itself."""
 
     def __init__(self, orders: IO[str], news: IO[str]) -> None:
         self._orders = orders
@@ -131,7 +131,7 @@ class _Guarding:
         self._tell({"name": name, "ended": process.wait()})
 
     def _tell(self, news: dict[str, Any]) -> None:
-        with self._lock, contextlib.suppress(OSError, ValueError):  # the parent may be gone
+        with self._lock, contextlib.suppress(OSError, ValueError):  # the parent may have died
             self._news.write(json.dumps(news) + "\n")
             self._news.flush()
 
@@ -146,7 +146,7 @@ def _stop(process: "subprocess.Popen[bytes]") -> None:
 
 
 def main() -> None:
-    guarding = _Guarding(sys.stdin, sys.stdout)
+    guarding = _GuardProcess(sys.stdin, sys.stdout)
 
     def end(_number: int, _frame: FrameType | None) -> None:
         guarding.kill_all()
@@ -154,7 +154,7 @@ def main() -> None:
 
     signal.signal(signal.SIGTERM, end)
     guarding.run()
-    os._exit(0)  # nothing is left to do, and stdout may have no reader
+    os._exit(0)  # without closing stdout, which may have no reader
 
 
 if __name__ == "__main__":

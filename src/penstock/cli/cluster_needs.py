@@ -3,9 +3,9 @@
 ZooKeeper's jars are looked for in
 
 1. the directory that `--zookeeper-jars` or PENSTOCK_ZOOKEEPER_JARS names: Apache's download, unpacked, or any jars,
-2. what `make tools` fetched, in a source tree,
-3. the machine's package,
-4. PySpark, which brings them, if it is installed.
+2. the directory of `make tools`, in a source tree,
+3. the operating system's package,
+4. PySpark's jars, if it is installed.
 """
 
 import importlib.util
@@ -32,7 +32,7 @@ _MACHINE_FOLDERS: Final = (
 
 
 class Needs(NamedTuple):
-    """What ZooKeeper is started with."""
+    """Java and the class path that ZooKeeper is started with."""
 
     java: Path
     class_path: str
@@ -44,7 +44,7 @@ def find_needs(
     jars: Path | None = None,
     machine_folders: tuple[Path, ...] = _MACHINE_FOLDERS,
 ) -> Needs:
-    """Everything, or a UserError with all that is missing and how to have it."""
+    """Find all needs; UserError that lists what is missing and how to install it."""
     problems: list[str] = []
 
     def attempt(find: Callable[[], T]) -> T | None:
@@ -86,7 +86,7 @@ def find_zookeeper(
     jars: Path | None = None,
     machine_folders: tuple[Path, ...] = _MACHINE_FOLDERS,
 ) -> str:
-    """The class path of ZooKeeper's server; UserError with the ways to have one."""
+    """The class path of ZooKeeper's server; UserError with the ways to install one."""
     given = jars or (Path(environment[JARS_VARIABLE]) if environment.get(JARS_VARIABLE) else None)
     if given is not None:
         found = _class_path(given) or _class_path(given / "lib")
@@ -109,10 +109,10 @@ def find_zookeeper(
 
 
 def _class_path(folder: Path) -> str | None:
-    """What has ZooKeeper's server in that folder on the class path; None if it is not there."""
+    """The class path of ZooKeeper's server in that folder; None if it is not there."""
     jar = folder / "zookeeper.jar"
     if jar.is_file() and _names_the_others(jar):
-        return str(jar)  # the folder has jars of many programs, some of which contradict each other
+        return str(jar)  # the folder has jars of many programs, with conflicting versions
     if jar.is_file() or any(folder.glob("zookeeper-[0-9]*.jar")):
         return f"{folder}/*"
     return None
@@ -127,7 +127,7 @@ def _names_the_others(jar: Path) -> bool:
 
 
 def _tools_folders(environment: Mapping[str, str]) -> Iterator[Path]:
-    """Where `make tools` puts it. The pom arrives last: without it the jars may be incomplete."""
+    """The folder of `make tools`. Its pom is written last: without it the jars may be incomplete."""
     given = environment.get(_TOOLS_VARIABLE)
     home = environment.get("HOME")
     folder = Path(given) if given else Path(home) / ".cache" / "penstock" / "tools" if home else None

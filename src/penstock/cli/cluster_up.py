@@ -1,7 +1,7 @@
 """`penstock cluster up`: ZooKeeper and several brokers on this machine, for development, and one view of them all.
 
-Each is a process of its own, with its data and its log file below one directory; a second start goes on with what is
-there. Ctrl-C stops them, brokers first; so does the end of this process, whatever ended it (`cluster_guard`).
+Each is a process with its data and log file below one directory; a second start uses the existing data. Ctrl-C stops
+them, brokers first; so does the death of this process (`cluster_guard`).
 """
 
 import os
@@ -29,7 +29,7 @@ _CLEAR = "\x1b[H\x1b[2J"
 
 
 class Process:
-    """One of the cluster's processes. What it says goes to a file."""
+    """One of the cluster's processes; its output goes to a file."""
 
     def __init__(self, name: str, command: Sequence[str], log: Path) -> None:
         self.name = name
@@ -50,7 +50,7 @@ class Process:
 def run_cluster(
     *, brokers: int, listen: str, data: Path, output: TextIO, zookeeper_jars: Path | None = None
 ) -> int:
-    """Run until Ctrl-C; 0 then."""
+    """Run until Ctrl-C; returns the exit code."""
     host, _, port = listen.rpartition(":")
     if not host or not port.isdigit():
         raise UserError(f"--listen {listen}: HOST:PORT is expected")
@@ -123,18 +123,18 @@ def _zookeeper(needs: Needs, data: Path, port: int) -> Process:
 
 
 def _wait_for(process: Process, address: str) -> None:
-    """Return when it listens there."""
+    """Return when the process accepts connections at `address`."""
     host, _, port = address.rpartition(":")
     deadline = time.monotonic() + _START_TIMEOUT_S
     while time.monotonic() < deadline and process.exit_code is None:
         with suppress(OSError), socket.create_connection((host, int(port)), timeout=1):
             return
-        time.sleep(0.05)  # another process: nothing here could be told
+        time.sleep(0.05)  # another process: there is no event to await
     raise UserError(f"{process.name} did not start; {process.log} ends with: {_last_line(process.log)}")
 
 
 def _watch(zookeeper: Process, members: Sequence[Process], addresses: Sequence[str], output: TextIO) -> None:
-    """Show how things are, until Ctrl-C: all of it to a person, what is new to a file."""
+    """Show the cluster's state until Ctrl-C: redrawn on a terminal, changes only in a file."""
     settings = ClientSettings(client_id="penstock-cli", patience_ms=2_000)
     is_watched = output.isatty()
     shown: list[str] = []

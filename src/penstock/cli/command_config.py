@@ -1,4 +1,4 @@
-"""The file of `--command-config`: properties as Java's tools take them, as far as they are about security.
+"""The properties file of `--command-config`, in the format of Kafka's own tools; security settings only.
 
     security.protocol=SASL_SSL
     sasl.mechanism=SCRAM-SHA-256
@@ -6,7 +6,7 @@
         username="alice" password="…";
     ssl.ca.location=/etc/kafka/ca.pem
 
-Other properties are refused: none that is misspelt should be passed over in silence.
+Other properties are rejected, so that a misspelt one is not silently ignored.
 """
 
 import re
@@ -27,7 +27,7 @@ _ESCAPED: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def read_security(path: str) -> Security:
-    """The security that the file asks for; UserError if there is none such, SettingError for what is wrong in it."""
+    """The `Security` of the file; UserError if it cannot be read, SettingError for an invalid setting."""
     try:
         with Path(path).open("rb") as file:
             data = file.read(_FILE_BYTES_MAX + 1)
@@ -50,7 +50,7 @@ def read_security(path: str) -> Security:
 
 
 def parse_properties(text: str) -> Iterator[tuple[str, str]]:
-    """Names and values: `name=value`, `#` and `!` begin comments, a backslash at the end goes on with the next line."""
+    """Names and values: `name=value`; `#` and `!` begin comments, a backslash at the end continues the line."""
     for line in _whole_lines(text):
         match = _PROPERTY.fullmatch(line)
         if match is not None:

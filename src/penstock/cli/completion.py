@@ -16,7 +16,7 @@ from penstock.cli.parsing import Parser, new_parser
 
 
 class Option(NamedTuple):
-    """An option by all its names; `values` are those it can have, where they can be listed."""
+    """An option by all its names, and its possible values if they can be listed."""
 
     names: tuple[str, ...]
     help: str
@@ -25,7 +25,7 @@ class Option(NamedTuple):
 
 
 class CommandNode(NamedTuple):
-    """What may follow the words of `path`: other words, with their help, or options."""
+    """The subcommands, with their help, and options that may follow the words of `path`."""
 
     path: tuple[str, ...]
     words: dict[str, str]
@@ -49,7 +49,7 @@ def run(arguments: Namespace) -> int:
 
 
 def nodes() -> Iterator[CommandNode]:
-    """All places where something can be completed, the shortest first."""
+    """All commands and subcommands, the shortest path first."""
     yield CommandNode((), dict(COMMANDS), (Option(("--help",), "tell more", False, ()), _VERSION))
     for command in COMMANDS:
         parser = new_parser(f"penstock {command}")
@@ -84,7 +84,7 @@ def _below(path: tuple[str, ...], parser: argparse.ArgumentParser) -> Iterator[C
         yield from _below((*path, name), verb)
 
 
-# bash: the path is found by walking the words before the cursor; words that name nothing are arguments or values.
+# bash: the path is found by walking the words before the cursor; unknown words are arguments or values.
 
 
 def _bash(found: Sequence[CommandNode]) -> Iterator[str]:
@@ -133,7 +133,7 @@ def _values(found: Sequence[CommandNode]) -> Iterator[tuple[str, str]]:
                 yield "|".join(f'"{_path(node)} {name}"' for name in option.names), " ".join(option.values)
 
 
-# zsh: the same walk; words come with their help. (A variable called `path` would be zsh's PATH.)
+# zsh: the same walk; words have their help. (A variable called `path` would be zsh's PATH.)
 
 
 def _zsh(found: Sequence[CommandNode]) -> Iterator[str]:
@@ -168,7 +168,7 @@ def _described(name: str, text: str) -> str:
     return f"{name}:{text}" if text else name
 
 
-# fish: one rule per word and option, each with the words that have to be there.
+# fish: one rule per word and option, with the words that must precede it.
 
 
 def _fish(found: Sequence[CommandNode]) -> Iterator[str]:

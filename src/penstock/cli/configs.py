@@ -14,7 +14,7 @@ from penstock.client.configs import Config, ConfigSource, Resource, alter_config
 from penstock.client.errors import AnsweredError
 
 _VISIBLE_WITHIN_S: Final = 5.0
-# Who gave a value. A broker's own are those it was started with; the others were altered while it ran.
+# The sources of values. A static broker config was given at start; the dynamic ones were altered later.
 _SOURCES: Final = {
     ConfigSource.TOPIC: "topic",
     ConfigSource.GROUP: "group",
@@ -41,12 +41,12 @@ def add_config_arguments(verb: Parser) -> None:
         metavar="NAME",
         action="append",
         default=[],
-        help="back to what it is without; may be repeated",
+        help="reset it to what it inherits; may be repeated",
     )
 
 
 def run_config(arguments: Namespace, blocking: BlockingClient, resource: Resource) -> int:
-    """Change what is to be changed; then show that, or what was asked for, or all."""
+    """Alter the configs that are given; then show these, or the named ones, or all."""
     set_to = dict(arguments.set_to)
     changed = [*set_to, *arguments.unset]
     client = blocking.client
@@ -66,7 +66,7 @@ def run_config(arguments: Namespace, blocking: BlockingClient, resource: Resourc
 async def _describe_changed(
     client: Client, resource: Resource, set_to: Mapping[str, str], unset: Collection[str]
 ) -> list[Config]:
-    """All configs, once the brokers show what was changed: they learn of the controller's changes a moment later."""
+    """All configs, once the brokers have the alterations: the controller's changes reach them a moment later."""
     deadline = client.loop.time() + _VISIBLE_WITHIN_S
     tries = 0
     while True:
@@ -84,7 +84,7 @@ async def _describe_changed(
 def _chosen(
     resource: Resource, found: Sequence[Config], names: Sequence[str], *, hidden: Collection[str]
 ) -> Sequence[Config]:
-    """Those of these names, or all; some brokers hide a config while it is not set."""
+    """The configs of these names, or all; some brokers hide a config that is not set."""
     known = {config.name: config for config in found}
     for name in names:
         if name not in known and name not in hidden:

@@ -1,4 +1,4 @@
-"""The question before something is destroyed, the same for every command that destroys."""
+"""The confirmation that every destructive command asks for."""
 
 import sys
 from argparse import Namespace
@@ -8,20 +8,18 @@ from penstock.cli.parsing import Parser
 
 
 class UnconfirmedError(UserError):
-    """There is no terminal to ask on, and --yes was not given: nothing was changed, exit code 2."""
+    """There is no terminal to ask on, and --yes was not given: nothing is changed, exit code 2."""
 
 
 def add_yes(verb: Parser) -> None:
-    verb.add_argument(
-        "-y", "--yes", action="store_true", help="do not ask; without a terminal it has to be given"
-    )
+    verb.add_argument("-y", "--yes", action="store_true", help="do not ask; required without a terminal")
 
 
 def confirm(arguments: Namespace, what: str) -> None:
-    """Return if `what` may be done: --yes was given, or a person on the terminal says so.
+    """Return if `what` is confirmed: --yes was given, or the user on the terminal answers y.
 
-    UserError if the answer is no, UnconfirmedError if there is no terminal to ask on. Input that is
-    no terminal is never read, for what comes over a pipe was not written as an answer to this question.
+    UserError if the answer is no, UnconfirmedError if there is no terminal to ask on. A pipe is never read: its
+    content was not written as an answer to this question.
     """
     if arguments.yes:
         return

@@ -60,7 +60,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument("-g", "--group", metavar="GROUP", help="read as a member of this group, and commit")
     parser.add_argument("--committed", action="store_true", help="only committed records (read_committed)")
     add_connection(parser)
-    add_json(parser, "an object per line; what is no text as base64")
+    add_json(parser, "an object per line; non-UTF-8 bytes as base64")
 
 
 def run(arguments: Namespace) -> int:
@@ -135,7 +135,7 @@ def _parts(text: str) -> list[str]:
 async def _warn_if_beyond_the_end(
     client: Client, place: Position, starts: Mapping[TopicPartition, int]
 ) -> None:
-    """Say on stderr that the start lies beyond the end, so that an empty output is no riddle."""
+    """Warn on stderr that the start offset lies beyond the end, which explains an empty output."""
     if isinstance(place, AtOffset):
         beyond = [f"{each} ({end})" for each, end in starts.items() if end < place.offset]
         if beyond:
@@ -154,7 +154,7 @@ async def _warn_if_beyond_the_end(
 
 
 class _Reading:
-    """Reads partitions until each has reached its stop offset; those without one are followed."""
+    """Reads partitions until each has reached its stop offset; without one, forever."""
 
     def __init__(
         self,

@@ -1,7 +1,6 @@
 """How `penstock consume` prints a record: chosen parts in a line, or JSON.
 
-A line is bytes: keys, values and headers are in it as they are in the record. `consume_print` makes text of them where
-a person reads.
+A line has the record's keys, values and headers as bytes. `consume_print` decodes them for a terminal.
 """
 
 import os
@@ -32,7 +31,7 @@ def json_format(partition: TopicPartition, record: Record) -> bytes:
 
 
 def line_format(parts: Sequence[str], separator: str) -> Format:
-    """The parts of a record, in the order they were asked for."""
+    """A line with the chosen parts of a record, in the order given."""
     if list(parts) == ["value"]:
         return lambda _partition, record: _whole(record.value)
     renderers = [PARTS[part] for part in parts]

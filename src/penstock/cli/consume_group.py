@@ -1,4 +1,4 @@
-"""`penstock consume --group`: reads as a member of a group, and commits what has been printed."""
+"""`penstock consume --group`: reads as a member of a group, and commits the offsets of printed records."""
 
 from penstock.base.ids import TopicPartition
 from penstock.cli.consume_print import Printer
@@ -11,7 +11,7 @@ from penstock.client.membership import MemberSettings
 from penstock.client.offsets import LATEST, find_offsets
 from penstock.client.outages import Outages
 
-# Small enough that the first records of a large topic show at once.
+# Small, so that the first records of a large topic are shown at once.
 LIMITS = FetchLimits(max_wait_ms=500, max_bytes=8 << 20, partition_max_bytes=1 << 20)
 
 
@@ -59,7 +59,7 @@ class GroupReading:
                     self._pass_what_is_empty(consumer, answers)
                 self._printer.show()
                 await _commit(consumer)
-        except OSError:  # of our output: a full disk, a closed pipe
+        except OSError:  # writing to stdout failed: a full disk, a closed pipe
             is_written = False
             raise
         finally:
@@ -99,6 +99,6 @@ async def _commit(consumer: GroupConsumer) -> None:
     try:
         await consumer.commit()
     except AnsweredError as error:
-        # Else the next member prints again what we printed.
+        # Without the commit, the next member would print these records again.
         if error.refusal.code not in GONE_ON:
             raise

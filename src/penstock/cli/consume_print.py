@@ -1,6 +1,6 @@
-"""Prints records as they come, up to a number of them, and says on stderr how many there were.
+"""Prints records as they arrive, up to a maximum, and their number on stderr.
 
-A pipe or a file gets the records' bytes. A terminal gets text: what is not UTF-8 becomes U+FFFD.
+A pipe or a file gets the records' bytes. A terminal gets text: bytes that are not UTF-8 become U+FFFD.
 """
 
 import sys
@@ -13,7 +13,7 @@ from penstock.records.batch import BatchHeader
 
 
 class Printer:
-    """Where records go; `is_full` once there have been as many as were asked for."""
+    """Prints records; `is_full` once the maximum is reached."""
 
     def __init__(self, as_line: Format, *, is_text: bool, count_max: int | None) -> None:
         self._as_line = as_line
@@ -21,7 +21,7 @@ class Printer:
         self._count_left = count_max
         self._record_count = 0
         self._bytes_count = 0
-        # On a terminal the records themselves are the progress.
+        # On a terminal the records themselves show the progress.
         self._progress = Progress(watched=sys.stderr.isatty() and not sys.stdout.isatty())
 
     @property
@@ -37,7 +37,7 @@ class Printer:
         from_offset: int,
         stop: int | None = None,
     ) -> int:
-        """Print a batch's records from an offset on, up to a stop; the offset to go on at."""
+        """Print a batch's records from an offset up to a stop offset; returns the next offset to read."""
         lines = []
         next_offset = header.next_offset
         for record in read_fetched(batch, header, from_offset=from_offset):
@@ -60,7 +60,7 @@ class Printer:
             sys.stdout.buffer.write(data)
 
     def show(self) -> None:
-        """Let readers of our output see what has been printed."""
+        """Flush stdout."""
         sys.stdout.flush()
         self._progress.show_counts(record_count=self._record_count, bytes_count=self._bytes_count)
 

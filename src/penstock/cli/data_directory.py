@@ -1,4 +1,4 @@
-"""The partitions in a data directory, and what the broker that ran there last said of them."""
+"""The partition directories in a data directory, and their state at the broker's last start."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ from penstock.storage.partition_directories import DELETE, aside_of, partition_o
 
 
 class FoundDirectory(NamedTuple):
-    """A directory with segments. `state` is None for what is as it should be."""
+    """A directory with segments. `state` is None for a directory of a known partition."""
 
     directory: str
     topic_id: str | None
@@ -21,7 +21,7 @@ class FoundDirectory(NamedTuple):
 
 
 def directories_in(path: Path) -> list[FoundDirectory]:
-    """The partitions' directories of a data directory; none where it is none."""
+    """The partition directories of a data directory; empty if `path` is not a data directory."""
     if not path.is_dir():
         return []
     unknown = _unknown_in(path)
@@ -30,7 +30,7 @@ def directories_in(path: Path) -> list[FoundDirectory]:
 
 
 def is_unknown(path: Path) -> bool:
-    """Whether the metadata did not know a partition's directory when the broker started last."""
+    """Whether the partition was not in the metadata at the broker's last start."""
     return path.resolve().name in _unknown_in(path.resolve().parent)
 
 

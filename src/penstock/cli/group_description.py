@@ -1,4 +1,4 @@
-"""Everything there is to know about groups: members, what they read, where the group has got to, how far behind."""
+"""Describes groups: members and their assignments, committed offsets, lag."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from penstock.client.offsets import EARLIEST, LATEST, FoundOffset, list_offsets
 
 
 class GroupPartitionRow(NamedTuple):
-    """A group in one partition; None where there is nothing to tell."""
+    """A group's state in one partition; None for what does not exist."""
 
     partition: TopicPartition
     committed: GroupOffset | None
@@ -22,7 +22,7 @@ class GroupPartitionRow(NamedTuple):
 
     @property
     def lag(self) -> int | None:
-        """How many offsets lie ahead; what retention has deleted meanwhile does not count."""
+        """The offsets left to read; those that retention has deleted do not count."""
         if self.end_offset is None or self.start_offset is None:
             return None
         position = self.start_offset if self.committed is None else self.committed.offset
@@ -66,7 +66,7 @@ async def _describe(client: Client, group: GroupDescription) -> GroupReport:
 async def offsets_that_exist(
     client: Client, partitions: Sequence[TopicPartition], timestamp: int
 ) -> dict[TopicPartition, int]:
-    """Where partitions begin or end; those of topics that were deleted meanwhile are left out."""
+    """The log start or end offsets of partitions; those of deleted topics are left out."""
     names = sorted({partition.topic for partition in partitions})
     counts: Mapping[str, int] = (
         {topic.name: len(topic.partitions) for topic in await client.refresh(names)} if names else {}

@@ -1,4 +1,4 @@
-"""Moving a group to another place: what that would read again or skip, and doing it."""
+"""Resets a group's committed offsets, and shows before what it would read again or skip."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from penstock.client.offsets import EARLIEST, LATEST
 
 
 class Move(NamedTuple):
-    """One partition: where the group is (None: nowhere yet), where it will be, and what there is to read."""
+    """One partition: the committed offset before (None: none) and after the reset, and the partition's offsets."""
 
     partition: TopicPartition
     before: int | None
@@ -25,7 +25,7 @@ class Move(NamedTuple):
 
     @property
     def effect(self) -> str:
-        """What the move means, in offsets that still exist."""
+        """How many existing records the group would read again or skip."""
         if self.before is None:
             return f"begins, {count_of(self.end_offset - self.after, 'record')} ahead"
         before = min(max(self.before, self.start_offset), self.end_offset)
@@ -44,7 +44,7 @@ async def plan(
     place: Position | None,
     shift: int | None,
 ) -> list[Move]:
-    """The moves of the chosen partitions, or of all that are committed and still exist."""
+    """The resets of the chosen partitions, or of all that have a committed offset and still exist."""
     committed = await committed_offsets(client, group_id)
     wanted = sorted(chosen or committed)
     starts = await offsets_that_exist(client, wanted, EARLIEST)

@@ -1,4 +1,4 @@
-"""`penstock log`: what is in a log's files, and what is wrong with them. Needs no broker, changes nothing."""
+"""`penstock log`: shows and checks the files of a log. Needs no broker, changes nothing."""
 
 from argparse import Namespace
 from collections.abc import Iterable, Iterator
@@ -35,8 +35,8 @@ _UNKNOWN = (
 _STATES = {
     None: None,
     "unknown": "the metadata do not know it; the broker leaves it alone",
-    "stray": "set aside, for its name was needed; the broker leaves it alone",
-    "deleted": "deleted; the broker frees its room if the metadata record that",
+    "stray": "renamed because a new partition needed its name; the broker leaves it alone",
+    "deleted": "deleted; the broker removes the files if the metadata record the deletion",
 }
 _SHOWN_MAX = 60  # characters of a key or value in a table
 
@@ -97,7 +97,7 @@ def _describe_data_directory(path: Path, found: list[FoundDirectory], *, as_json
 
 
 class _Segment:
-    """A segment's batches; `troubles` is complete when all of them have been looked at."""
+    """A segment's batches; `troubles` is complete when all of them have been read."""
 
     def __init__(self, path: Path, *, records: bool) -> None:
         self.troubles: list[Trouble] = []
@@ -142,7 +142,7 @@ class _Segment:
         ]
 
     def _readable(self, batch: FoundBatch) -> list[Record]:
-        """The records, as far as they can be read."""
+        """The records up to the first one that cannot be read."""
         records = []
         try:
             for record in records_of(batch):

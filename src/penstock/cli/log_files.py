@@ -1,8 +1,8 @@
-"""The files of a partition's directory, read without a broker and without trusting them.
+"""Reads and checks the files of a partition's directory, without a broker.
 
-Segments (.log) are walked batch by batch: a batch whose bytes are wrong is reported and passed over as long
-as its length makes sense; where a length makes none, nothing behind it can be told apart, and the walk ends.
-Indexes are checked against their own order and, where the segment lies beside them, against its batches.
+Segments (.log) are read batch by batch: a corrupt batch is reported and skipped if its length is plausible; if not,
+the next batch cannot be found, and reading ends. Indexes are checked for order and, if the segment is there, against
+its batches.
 """
 
 import os
@@ -28,7 +28,7 @@ _READ_BUFFER_BYTES = 1 << 20
 
 
 class FoundBatch(NamedTuple):
-    """A batch in a segment; `problem` is None if all is well with it."""
+    """A batch in a segment; `problem` is None if it is valid."""
 
     position: int
     header: BatchHeader
@@ -37,7 +37,7 @@ class FoundBatch(NamedTuple):
 
 
 class Trouble(NamedTuple):
-    """A place in a file that holds something else than it should."""
+    """A position in a file with invalid content."""
 
     position: int
     problem: str
@@ -57,7 +57,7 @@ Finding: TypeAlias = FoundBatch | Trouble
 
 
 def files_to_describe(path: Path) -> list[Path]:
-    """The file itself, or everything in a directory that can be described, in the order of the log."""
+    """The file itself, or a directory's files that can be described, in the order of the log."""
     if not path.is_dir():
         if not path.exists():
             raise UserError(f"{path} does not exist")
@@ -72,7 +72,7 @@ def files_to_describe(path: Path) -> list[Path]:
 
 
 def kind_of(path: Path) -> str | None:
-    """The suffix that says what a file holds; None for what is not described here."""
+    """The suffix that tells a file's kind; None for files that are not described here."""
     for kind in DESCRIBABLE:
         if file_names.offset_in(path.name, kind) is not None:
             return kind
@@ -82,12 +82,12 @@ def kind_of(path: Path) -> str | None:
 def base_offset_of(path: Path) -> int:
     kind = kind_of(path)
     offset = None if kind is None else file_names.offset_in(path.name, kind)
-    assert offset is not None, "asked about a file that is none of a log's"
+    assert offset is not None, "not a file of a log"
     return offset
 
 
 def walk_segment(path: Path) -> Iterator[Finding]:
-    """Every batch of a segment, and what stands between them."""
+    """Every batch of a segment, and invalid bytes between them."""
     end = os.stat(path).st_size
     next_offset = base_offset_of(path)
     with path.open("rb", buffering=_READ_BUFFER_BYTES) as file:
@@ -102,7 +102,7 @@ def walk_segment(path: Path) -> Iterator[Finding]:
 
 
 def records_of(batch: FoundBatch) -> Iterator[Record]:
-    """The records of a batch; CorruptBatchError where they are not what the header says."""
+    """The records of a batch; CorruptBatchError if they contradict the header."""
     return read_records(batch.data, limit=_RECORDS_BYTES_MAX)
 
 
@@ -169,7 +169,7 @@ def _problem(header: BatchHeader, data: bytes, next_offset: int) -> str | None:
 
 
 def _entries(path: Path, entry: Struct) -> tuple[bytes, list[Trouble]]:
-    """The whole entries in an index, without the zeros that Kafka keeps behind them while it writes."""
+    """The complete entries of an index, without the zeros that Kafka preallocates behind them."""
     content = path.read_bytes()
     troubles = []
     surplus = len(content) % entry.size
@@ -193,7 +193,7 @@ def _order_troubles(entries: Sequence[tuple[int, int]], entry_size: int) -> list
 
 
 def _offset_troubles(entries: Sequence[OffsetEntry], segment: Path) -> list[Trouble]:
-    """Each entry must give the last offset of a batch and the place where that batch begins."""
+    """Each entry must have the last offset of a batch and the position of that batch."""
     end = os.stat(segment).st_size
     with segment.open("rb") as file:
         for number, (offset, position) in enumerate(entries):

@@ -1,7 +1,7 @@
-"""What `penstock serve` logs, and how: lines with the time first, for people, or JSON, one object per line.
+"""The log format of `penstock serve`: text lines with the time, or one JSON object per line.
 
-What the broker announces (it is ready, it stops) goes to stdout, all other lines to stderr; both have the same form.
-kazoo, which talks to ZooKeeper, is heard from WARNING on, and of its lines that repeat one a minute is written.
+"ready" and "stopping" go to stdout, all other lines to stderr, in the same format. kazoo, the ZooKeeper client, logs
+from WARNING on, and each of its repeated lines once a minute.
 """
 
 import json
@@ -25,7 +25,7 @@ _REMEMBERED_MAX: Final = 100
 
 
 def configure_logs(*, verbose: bool = False, form: str = TEXT) -> None:
-    """Log to stderr and announce on stdout; `verbose` adds what Penstock logs for debugging."""
+    """Log to stderr and announce on stdout; `verbose` adds Penstock's DEBUG lines."""
     formatter = JsonFormatter() if form == JSON else logging.Formatter(_TEXT_FORMAT)
     errors = _handler(sys.stderr, formatter)
     errors.addFilter(RepetitionFilter("kazoo"))
@@ -34,7 +34,7 @@ def configure_logs(*, verbose: bool = False, form: str = TEXT) -> None:
     logging.getLogger("kazoo").setLevel(logging.WARNING)
     announce.propagate = False
     announce.addHandler(_handler(sys.stderr if "stdout" in closed else sys.stdout, formatter))
-    # A broker whose stderr is closed goes on, without an error for each line.
+    # A broker whose stderr is closed keeps running, without an error for each line.
     logging.raiseExceptions = False
 
 
@@ -61,14 +61,14 @@ class JsonFormatter(logging.Formatter):
 
 
 class RepetitionFilter(logging.Filter):
-    """Of a logger's lines that are all the same, lets one through in a minute, with the number of those left out."""
+    """Logs a repeated line once a minute, with the number of repetitions left out."""
 
     def __init__(self, logger: str) -> None:
         super().__init__()
         self._logger = logger
         self._seen: dict[
             str, tuple[float, int]
-        ] = {}  # message → when it was let through, how many were not since
+        ] = {}  # message → when it was last logged, how many were left out since
 
     def filter(self, record: logging.LogRecord) -> bool:
         if record.name != self._logger and not record.name.startswith(f"{self._logger}."):

@@ -1,7 +1,6 @@
 """Finds the command and runs it: the one place where errors become a line on stderr and an exit code.
 
-A command's module is imported when it is called for, and `--version` imports none: starting is what a command
-line does most often.
+A command's module is imported only when it is called, and `--version` imports none, to keep start-up fast.
 """
 
 import errno
@@ -56,15 +55,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         try:
             code = _dispatch(words)
-        except SystemExit as end:  # argparse ends this way, after help and for wrong arguments
+        except SystemExit as end:  # argparse exits this way, after help and for wrong arguments
             code = end.code if isinstance(end.code, int) else FAILED
         sys.stdout.flush()
         return code
     except BrokenPipeError:
-        # The reader of our output closed it, as `| head` does: that is no failure.
+        # The reader of stdout has closed it, as `| head` does: not a failure.
         _discard_stdout()
         return OK
-    except OSError as error:  # what was printed last could not be written: a full disk, or a closed stdout
+    except OSError as error:  # the last output could not be written: a full disk, or a closed stdout
         return _complain(_system_error(error), FAILED)
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -142,13 +141,13 @@ def _help() -> str:
 
 
 def _escape_unprintable() -> None:
-    """Print characters that the terminal's encoding lacks as escapes: no record's content stops a command."""
+    """Print characters that the terminal's encoding lacks as escapes, so that no record's content stops a command."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _discard_stdout() -> None:
-    """Send what Python flushes to stdout at its end to /dev/null, so that it does not fail."""
+    """Redirect stdout to /dev/null, so that Python's flush at exit does not fail."""
     import os
 
     try:

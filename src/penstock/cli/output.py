@@ -1,4 +1,4 @@
-"""What the commands print: tables for people, JSON for programs, bytes made readable."""
+"""Formats of the commands' output: tables, JSON, bytes and times as text."""
 
 import base64
 import json
@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import chain, islice
 
-# Rows looked at to find the widths of a table's columns; what comes after may be wider and is printed all the
-# same.
+# The widths of a table's columns come from this many rows; later rows may be wider.
 _ROWS_MEASURED = 1000
 _GAP = "  "
 
@@ -36,7 +35,7 @@ def table(titles: Sequence[str], rows: Iterable[Sequence[object]], *, indent: st
 
 
 def print_json(value: object) -> None:
-    """One document, indented for those who look at it."""
+    """Print one JSON document, indented."""
     sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
 
@@ -45,7 +44,7 @@ def json_line(value: object) -> str:
 
 
 def json_bytes(data: bytes | None) -> str | dict[str, str] | None:
-    """Text as a string, anything else as {"base64": ...}; what `produce --json` reads back."""
+    """UTF-8 as a string, other bytes as {"base64": ...}, as `produce --json-lines` reads them."""
     if data is None:
         return None
     try:
@@ -55,7 +54,7 @@ def json_bytes(data: bytes | None) -> str | dict[str, str] | None:
 
 
 def readable(data: bytes | None) -> str:
-    """Bytes on a terminal: what is not UTF-8 becomes U+FFFD, null becomes the word."""
+    """Bytes as text for a terminal: bytes that are not UTF-8 become U+FFFD, null becomes "null"."""
     return "null" if data is None else data.decode("utf-8", "replace")
 
 

@@ -44,7 +44,7 @@ class Parser(argparse.ArgumentParser):
         return attached
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Words and options in any order, `produce TOPIC --whole FILE` too; argparse alone wants words together."""
+        """Accept arguments and options in any order, as `produce TOPIC --whole FILE`; argparse alone does not."""
         if args is not None:
             args = self.with_values_attached(args)
         if self._subparsers is not None or self._is_intermixing:
@@ -112,7 +112,7 @@ def add_json(parser: argparse.ArgumentParser, text: str = "print JSON instead of
 
 
 def finish_verb(verb: Parser, act: Callable[[argparse.Namespace], int]) -> None:
-    """What every verb has, and the function that does it; `run_verb` calls that."""
+    """Add the options of every verb, and set the function that `run_verb` calls."""
     add_connection(verb)
     add_json(verb)
     verb.set_defaults(act=act)
@@ -124,7 +124,7 @@ def run_verb(arguments: argparse.Namespace) -> int:
 
 
 def name_and_value(text: str) -> tuple[str, str]:
-    """The two sides of the first equals sign, for options that take k=v."""
+    """Name and value, separated by the first equals sign."""
     name, separator, value = text.partition("=")
     if not separator or not name:
         raise argparse.ArgumentTypeError(f"{text!r} is not of the form name=value")
@@ -157,7 +157,7 @@ def partition_list(text: str) -> list[int]:
             low, high = int(first), int(last if dash else first)
         except ValueError:
             low, high = 1, 0
-        # A range that names none must not pass for no choice at all, which is all partitions.
+        # An empty range must not count as no choice, which would mean all partitions.
         if not low <= high < low + _PARTITIONS_MAX:
             raise argparse.ArgumentTypeError(f"{text!r} is no list of partitions like 0,2,5-7")
         partitions += range(low, high + 1)
@@ -165,7 +165,7 @@ def partition_list(text: str) -> list[int]:
 
 
 def unescaped(text: str) -> str:
-    r"""A separator as typed in a shell: \t, \n, \0 and \\ stand for what they usually do."""
+    r"""A separator as typed in a shell, with the escapes \t, \n, \0 and \\."""
     for typed, meant in (("\\t", "\t"), ("\\n", "\n"), ("\\0", "\0"), ("\\\\", "\\")):
         text = text.replace(typed, meant)
     if not text:

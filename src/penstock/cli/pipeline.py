@@ -76,14 +76,14 @@ def _add_directory(verb: Parser) -> None:
 
 
 def _finish(verb: Parser, act: object) -> None:
-    """A project says itself where its broker is, so the address has a default only where the environment has one."""
+    """Add -b without localhost as its default: `pipeline.toml` has the broker's address."""
     verb.add_argument(
         "-b",
         "--bootstrap-server",
         "--bootstrap-servers",
         metavar="ADDRESS",
         default=os.environ.get(BOOTSTRAP_VARIABLE) or None,
-        help=f"host:port of a broker, instead of what {BOOTSTRAP_VARIABLE} or {FILE_NAME} says",
+        help=f"host:port of a broker; overrides {BOOTSTRAP_VARIABLE} and {FILE_NAME}",
     )
     add_json(verb)
     verb.set_defaults(act=act)
@@ -113,12 +113,12 @@ def _run(arguments: Namespace) -> int:
     if arguments.master and arguments.remote:
         raise UsageError("--master and --remote exclude each other")
     project = _project(arguments).only(arguments.flow)
-    # It logs a traceback for each failed batch, which is shown in one line already.
+    # PySpark logs a traceback for each failed batch, which is shown in one line already.
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     with spark_in_a_file(project, wanted=not arguments.verbose):
         views = run_pipeline(
             project,
-            # With --json what a program reads is alone on stdout.
+            # With --json, stdout has the JSON alone.
             display=Display(sys.stderr if arguments.json else sys.stdout),
             once=arguments.once,
             duration_s=arguments.duration,

@@ -1,11 +1,11 @@
-"""Places in a topic as people write them, and the offsets they stand for.
+"""Positions in a topic as the user writes them, and their offsets.
 
 beginning, end         the ends of each partition
 42                     an offset; beyond an end, that end
--10                    so many records before the end
+-10                    that many records before the end
 2026-11-16T08:30       a time, in the local time zone unless it names one; a date alone is its midnight
 1763281800000ms        a time in milliseconds since 1970
--90s, -15m, -1h, -2d   so long ago
+-90s, -15m, -1h, -2d   that long ago
 """
 
 import re
@@ -38,7 +38,7 @@ _TIME_MAX_MS = 2**63 - 1
 
 
 def parse_position(text: str, *, now_ms: int) -> Position:
-    """What `text` means; UsageError with examples if nothing."""
+    """Parse a position; UsageError with examples if it is none."""
     if text in (End.BEGINNING.value, End.END.value):
         return End(text)
     if re.fullmatch(r"\d+", text):
@@ -64,8 +64,8 @@ async def resolve(
     *,
     committed_only: bool = False,
 ) -> dict[TopicPartition, int]:
-    """The offset that a position stands for, in each partition; with `committed_only`, a partition ends where the
-    first open transaction begins.
+    """The offset of a position in each partition; with `committed_only`, a partition ends at its last stable
+    offset.
     """
     starts = await find_offsets(client, dict.fromkeys(partitions, EARLIEST))
     if position is End.BEGINNING:

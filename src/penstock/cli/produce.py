@@ -136,7 +136,7 @@ class _Given(NamedTuple):
     first_line: int | None
 
     def place(self, record: NewRecord) -> str:
-        """Where a record came from."""
+        """The file and line of a record."""
         if self.first_line is None:
             return self.name
         number = next(number for number, each in enumerate(self.records) if each is record)
@@ -174,7 +174,7 @@ def _require_partition(topic: KnownTopic, partition: int | None) -> None:
 
 
 def _inputs(arguments: Namespace) -> Iterator[_Given]:
-    """The records of all inputs, as many at a time as are there without waiting."""
+    """The records of all inputs, as many at a time as can be read without waiting."""
     headers: Headers = tuple((name, value.encode()) for name, value in arguments.header)
     for name in arguments.files or [_STDIN]:
         with _open(name) as file:
@@ -232,8 +232,8 @@ def _open(name: str) -> BinaryIO:
 
 
 def _chunks(descriptor: int) -> Iterator[bytes]:
-    """What a file or a pipe has, without waiting for more once there is something: a slow writer's lines go
-    out as they come, a fast one's together.
+    """Chunks of a file or pipe, each as large as can be read without waiting: lines of a slow writer are sent one
+    by one, those of a fast one together.
     """
     while data := os.read(descriptor, _READ_BYTES):
         parts, size = [data], len(data)

@@ -1,9 +1,8 @@
-"""Input of `penstock produce`: bytes cut into lines, lines made into records. The reading itself is in
-`produce`.
+"""Parses the input of `penstock produce`: bytes into lines, lines into records. `produce` reads the bytes.
 
 A JSON line has what `penstock consume --json` prints: "key", "value", "headers" as [name, value] pairs (or an
-object), "timestamp" in ms and "partition", all optional. "topic" and "offset" are passed over; any other field is
-refused. Bytes that are not text are {"base64": "..."}.
+object), "timestamp" in ms and "partition", all optional. "topic" and "offset" are ignored; any other field is an
+error. Bytes that are not UTF-8 are {"base64": "..."}.
 """
 
 import base64
@@ -19,7 +18,7 @@ from penstock.records.record import Headers
 
 
 class LineError(UserError):
-    """A line that is no record."""
+    """A line that cannot be parsed as a record."""
 
 
 class LineFormat(Protocol):
@@ -32,7 +31,7 @@ class TextLines(NamedTuple):
     """A line is a value, or a key and a value with a separator in between."""
 
     key_separator: bytes | None = None
-    null_value: bytes | None = None  # a value of just this means null
+    null_value: bytes | None = None  # a value equal to this is null, a tombstone
     headers: Headers = ()
     partition: int | None = None
 
@@ -49,7 +48,7 @@ class JsonLines(NamedTuple):
     """A line is a JSON object."""
 
     headers: Headers = ()
-    partition: int | None = None  # for records that name none
+    partition: int | None = None  # for records without a partition
 
     def record(self, line: bytes) -> NewRecord:
         try:
@@ -84,10 +83,10 @@ class LineCutter:
     """Cuts a stream into lines; they end with a line feed, which is not part of them."""
 
     def __init__(self) -> None:
-        self._rest: list[bytes] = []  # the beginning of a line, in the pieces it came in
+        self._rest: list[bytes] = []  # the beginning of an incomplete line, in pieces
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The lines that are complete with `data`."""
+        """The lines that `data` completes."""
         *lines, rest = data.split(b"\n")
         if lines:
             lines[0] = b"".join([*self._rest, lines[0]])
@@ -97,7 +96,7 @@ class LineCutter:
         return lines
 
     def finish(self) -> list[bytes]:
-        """What came after the last line feed, if anything did."""
+        """The rest after the last line feed, if there is any."""
         return [b"".join(self._rest)] if self._rest else []
 
 

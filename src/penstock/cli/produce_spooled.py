@@ -1,4 +1,4 @@
-"""`penstock produce --spool DIR`: records are kept on disk first, and sent as soon as a broker takes them."""
+"""`penstock produce --spool DIR`: writes records to disk first, then sends them when a broker is reachable."""
 
 import contextlib
 import sys
@@ -21,7 +21,7 @@ _CHUNK_RECORDS_MAX = 10_000
 
 
 class SpooledSending:
-    """One command's sending through a spool: what an earlier one left goes first."""
+    """Sends one command's records through a spool, after those that an earlier command left."""
 
     def __init__(self, blocking: BlockingClient, producer: Producer, spool: Spool) -> None:
         self._blocking = blocking
@@ -31,7 +31,7 @@ class SpooledSending:
         self.sent_count = 0
 
     def send_all(self, topic: str, inputs: Iterable[list[NewRecord]]) -> None:
-        """Keep everything; send what can be sent. Once no broker takes it, the rest is only kept."""
+        """Spool all records, and send them; once no broker is reachable, only spool."""
         self._try_to_send()
         for records in inputs:
             for part in _parts(records):
@@ -40,7 +40,7 @@ class SpooledSending:
 
     @property
     def problem(self) -> str | None:
-        """Why there is something left."""
+        """Why records are left in the spool."""
         return self._problem
 
     def _try_to_send(self) -> None:

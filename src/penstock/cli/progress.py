@@ -19,7 +19,7 @@ class StatusLine:
     def __init__(self, *, watched: bool | None = None, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr
         self.is_watched = self._stream.isatty() if watched is None else watched
-        self._width = 0  # of what stands there now
+        self._width = 0  # of the text shown now
 
     def show(self, line: str) -> None:
         if self.is_watched:
@@ -28,7 +28,7 @@ class StatusLine:
             self._width = len(line)
 
     def clear(self) -> None:
-        """Remove the line, so that other output can begin where it stood."""
+        """Remove the line, so that other output can begin in its place."""
         if self._width:
             self._stream.write(f"\r{' ' * self._width}\r")
             self._stream.flush()

@@ -23,13 +23,13 @@ from penstock.cli.logs import FORMATS, JSON, TEXT, announce, configure_logs
 from penstock.cli.main import FAILED
 from penstock.world.tasks import cancel_and_wait
 
-if TYPE_CHECKING:  # `--help` needs none of it
+if TYPE_CHECKING:  # not imported for `--help`
     from penstock.broker.broker import Broker
 
 DEFAULT_LISTEN = "127.0.0.1:9092"
 PORTS_TRIED = 100
 
-# New objects until the youngest are looked at, and how often that until the older ones are, and the oldest.
+# The thresholds of Python's garbage collector for its three generations.
 _COLLECTOR_THRESHOLDS = (5_000, 10, 100)
 
 
@@ -56,18 +56,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--verbose",
         action="store_true",
-        help="log for debugging too: connections, refused requests, elections, changes of metadata",
+        help="log DEBUG lines too: connections, rejected requests, elections, metadata changes",
     )
     parser.add_argument(
         "--log-format",
         choices=FORMATS,
         default=TEXT,
-        help=f"lines for people, or {JSON}: one object per line (default {TEXT})",
+        help=f"{TEXT} (default), or {JSON}: one object per line",
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Serve until SIGTERM or Ctrl-C; 0 after a clean stop. Where the data directory fails, end by itself, with 1."""
+    """Serve until SIGTERM or Ctrl-C; 0 after a clean stop, 1 if the data directory fails."""
     started_at = time.monotonic()
     if not __debug__:
         raise UserError("python -O switches off the assertions that guard your data; run without -O")
@@ -82,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
     except PenstockError as error:
         if arguments.log_format != JSON:
             raise
-        announce.critical("%s", error)  # who reads JSON reads all lines as JSON
+        announce.critical("%s", error)  # so that every line is JSON
         return FAILED
 
 
@@ -105,29 +105,29 @@ def _settings(arguments: argparse.Namespace, *, listen: str | None = None) -> Se
     )
 
 
-def calm_the_collector() -> None:
-    """Look at everything that lives only seldom: with ten thousand partitions that takes 200 ms, in one go.
+def tune_garbage_collector() -> None:
+    """Run full collections seldom: with 10,000 partitions one pauses the broker for 200 ms.
 
-    What a request leaves behind is young and is found soon.
+    Garbage of requests is in the youngest generation, which is collected often.
     """
     gc.set_threshold(*_COLLECTOR_THRESHOLDS)
     gc.collect()
-    gc.freeze()  # what start-up made stays: the collector need not look at it again
+    gc.freeze()  # objects of start-up live as long as the broker: exclude them from collections
 
 
 class _Signals:
-    """Hears the signals that end a broker: the first stops it, the second ends the process at once."""
+    """Handles the signals that stop a broker: the first stops it cleanly, the second ends the process at once."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._told = self._loop.create_future()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup leaves SIGHUP
+            if signal.getsignal(number) is not signal.SIG_IGN:  # keep ignoring SIGHUP under nohup
                 self._loop.add_signal_handler(number, self._hear, number)
 
     @property
     def told(self) -> "asyncio.Future[None]":
-        """Done when the broker is to stop."""
+        """Wait for the signal to stop."""
         return self._told
 
     def stop(self) -> None:
@@ -150,7 +150,7 @@ async def _serve(arguments: argparse.Namespace, settings: Settings, started_at: 
     if broker is None:
         announce.info("stopped before it was ready")
         return 0
-    calm_the_collector()
+    tune_garbage_collector()
     if broker.metrics_address is not None:
         address = f"http://{broker.metrics_address}"
         announce.info("metrics are on %s/metrics, health is on %s/healthz", address, address)
@@ -167,7 +167,7 @@ async def _serve(arguments: argparse.Namespace, settings: Settings, started_at: 
     await signals.told
     if broker.failure.done():
         await broker.abandon()
-        # As after kill -9: requests in progress must not write or answer anything any more.
+        # As after kill -9: requests in flight must not write or answer any more.
         os._exit(FAILED)
     announce.info("stopping; a second signal ends at once")
     await broker.stop()
@@ -176,7 +176,7 @@ async def _serve(arguments: argparse.Namespace, settings: Settings, started_at: 
 
 
 async def _start(arguments: argparse.Namespace, settings: Settings, signals: _Signals) -> "Broker | None":
-    """A running broker, or None if it is to stop before it runs."""
+    """Start a broker; None if a signal stops it before it is ready."""
     starting = asyncio.ensure_future(_start_on_a_port(arguments, settings))
     both: list[asyncio.Future[Any]] = [starting, signals.told]
     await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
@@ -189,7 +189,7 @@ async def _start(arguments: argparse.Namespace, settings: Settings, signals: _Si
 
 
 async def _start_on_a_port(arguments: argparse.Namespace, settings: Settings) -> "Broker":
-    """A running broker, where it should be or, if that is wished, on one of the next ports."""
+    """Start a broker on its port or, with --or-next-port, on the next free one."""
     from penstock.broker.assemble import start_broker
     from penstock.broker.listening import AddressInUseError
 

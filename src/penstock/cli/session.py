@@ -20,7 +20,7 @@ _PATIENCE_MS = 30_000
 
 
 class MissingTopicError(UserError):
-    """There is no topic of that name."""
+    """There is no topic with that name."""
 
 
 @contextmanager
@@ -50,8 +50,8 @@ def report_outages(client: Client) -> Outages:
 async def find_topics(
     client: Client, names: Sequence[str], *, could_be_made: bool = False
 ) -> list[KnownTopic]:
-    """The topics of these names; UserError for the first that does not exist, with the nearest name, and with the
-    command that creates it where `could_be_made`.
+    """The topics with these names; UserError for the first that does not exist, with the nearest name and, if
+    `could_be_made`, with the command that creates it.
     """
     topics = await client.refresh(names)
     for topic in topics:

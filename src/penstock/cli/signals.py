@@ -1,4 +1,4 @@
-"""SIGTERM and SIGHUP end a command as Ctrl-C does: what it has begun is finished first."""
+"""SIGTERM and SIGHUP end a command as Ctrl-C does: its `finally` blocks run first."""
 
 import asyncio
 import signal
@@ -14,10 +14,10 @@ _ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
 
 
 def run_until_ended(blocking: BlockingClient, work: Coroutine[Any, Any, None]) -> None:
-    """Run `work`; a signal cancels it, and its `finally` blocks are waited for. Then KeyboardInterrupt is raised.
+    """Run `work`; a signal cancels it, waits for its `finally` blocks, and raises KeyboardInterrupt.
 
-    The second signal of a kind ends the process at once. A signal that the process was started to ignore, as `nohup`
-    does with SIGHUP, is ignored.
+    A second signal of the same kind ends the process at once. An ignored signal, as SIGHUP under `nohup`, stays
+    ignored.
     """
     try:
         blocking.run(_cancelled_by_signals(work))

@@ -1,13 +1,13 @@
-"""A directory in which `penstock produce --spool` keeps records until they have arrived.
+"""The directory in which `penstock produce --spool` stores records until a broker has acknowledged them.
 
 Every chunk of input is two files, named by its number:
 
     00000001.records   the records as JSON lines, after a first line that names the topic; written first, and synced
     00000001.batches   the same as batches with producer id and sequence numbers; written and synced before sending
 
-Both are removed once the broker has taken the batches. What a killed command leaves is sent first by the next one: from
-the batches where there are any, so that the broker recognises what it has got already; from the records otherwise.
-A chunk has few enough batches per partition for the broker to remember all of them.
+Both are removed once the broker has acknowledged the batches. The next command first sends what a killed one left: the
+batches if there are any, so that the broker recognises duplicates, else the records. A chunk has no more batches per
+partition than a broker remembers of a producer.
 """
 
 import fcntl
@@ -25,14 +25,14 @@ from penstock.cli.produce_input import JsonLines
 from penstock.client.producer import NewRecord
 
 BYTES_MAX: Final = 1 << 30
-_NUMBERED: Final = "[0-9]" * 8  # others' files may lie in the directory too
+_NUMBERED: Final = "[0-9]" * 8  # the directory may have other files
 _SIZES: Final = struct.Struct(">III")  # of the topic's name, the partition, the size of the batch
 
 Batches = Sequence[tuple[TopicPartition, bytes]]
 
 
 class Chunk(NamedTuple):
-    """Records that are kept; `batches` once they have been made ready to be sent."""
+    """Spooled records; with `batches` once they are encoded for sending."""
 
     number: int
     topic: str
@@ -41,7 +41,7 @@ class Chunk(NamedTuple):
 
 
 class Spool:
-    """One directory, in the hands of one command at a time."""
+    """One spool directory, locked by one command at a time."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -58,13 +58,13 @@ class Spool:
             leftover.unlink()
         for batches in path.glob(f"{_NUMBERED}.batches"):
             if not batches.with_suffix(".records").exists():
-                batches.unlink()  # they had arrived
+                batches.unlink()  # they were acknowledged
 
     def close(self) -> None:
         os.close(self._lock)
 
     def keep(self, topic: str, records: Sequence[NewRecord]) -> None:
-        """Return when the records are on the disk."""
+        """Write records to a new chunk, and fsync it."""
         lines = [json_line({"topic": topic}), *(json_line(_as_json(record)) for record in records)]
         content = "\n".join(lines).encode() + b"\n"
         if self._size() + len(content) > BYTES_MAX:
@@ -76,7 +76,7 @@ class Spool:
         self._write(f"{number:08}.records", content)
 
     def chunks(self) -> Iterator[Chunk]:
-        """What is kept, oldest first."""
+        """The chunks, oldest first."""
         for number in self._numbers():
             head, *lines = (self.path / f"{number:08}.records").read_bytes().splitlines()
             read = JsonLines()
@@ -89,7 +89,7 @@ class Spool:
             )
 
     def ready(self, chunk: Chunk, batches: Batches) -> Chunk:
-        """Return when the batches that are going to be sent are on the disk."""
+        """Write a chunk's batches, and fsync them, before they are sent."""
         parts: list[bytes] = []
         for (topic, partition), batch in batches:
             name = topic.encode()
@@ -98,8 +98,8 @@ class Spool:
         return chunk._replace(batches=batches)
 
     def drop(self, chunk: Chunk) -> None:
-        """The chunk has arrived."""
-        # The records go first: batches alone are nothing, records alone would be sent under new numbers.
+        """Remove a chunk that was acknowledged."""
+        # Records first: batches alone are ignored, records alone would be sent with new sequence numbers.
         (self.path / f"{chunk.number:08}.records").unlink()
         self._sync()
         (self.path / f"{chunk.number:08}.batches").unlink(missing_ok=True)

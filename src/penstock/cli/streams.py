@@ -1,14 +1,13 @@
-"""Standard streams that were closed before the program began (`penstock … >&-`).
+"""Replaces standard streams that are closed at start (`penstock … >&-`) by /dev/null.
 
-Their descriptors would go to the next files that are opened, a log's segment for instance, and what is printed into
-those. So each gets /dev/null, opened such that reading or writing fails as it does on a closed one; what is written to
-stderr is dropped.
+Else the next opened file, a segment for instance, would get the descriptor, and output would be written into it.
+/dev/null is opened such that reading or writing fails as on a closed stream; output to stderr is dropped.
 """
 
 import os
 import sys
 
-closed: set[str] = set()  # the names of those that were
+closed: set[str] = set()  # the names of the replaced streams
 
 _STREAMS = (
     (0, "stdin", "r", os.O_WRONLY),
@@ -19,7 +18,7 @@ _STREAMS = (
 
 def replace_closed_streams() -> None:
     for number, name, mode, flags in _STREAMS:
-        if getattr(sys, name) is not None:  # Python has none for a descriptor that is not open
+        if getattr(sys, name) is not None:  # Python sets it to None if the descriptor is not open
             continue
         descriptor = os.open(os.devnull, flags)
         if descriptor != number:
@@ -30,6 +29,6 @@ def replace_closed_streams() -> None:
 
 
 def explain_closed() -> str | None:
-    """Why a stream could not be used, for people."""
+    """The error message for a closed stream."""
     names = " and ".join(sorted(closed - {"stderr"}))
     return f"{names} closed: redirect it, from or to /dev/null for instance" if names else None

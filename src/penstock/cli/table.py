@@ -103,7 +103,7 @@ def add_arguments(parser: Parser) -> None:
     add_connection(verb)
     _finish(verb, _create)
 
-    verb = add_verb(verbs, "refresh", "append what is new in their topics to tables", "[TABLE ...] [options]")
+    verb = add_verb(verbs, "refresh", "read new records from the topics into tables", "[TABLE ...] [options]")
     verb.add_argument(
         "names",
         metavar="TABLE",
@@ -234,7 +234,7 @@ def _told(found: Table, done: "Refreshed") -> str:
     )
 
 
-# What a new table is of.
+# Arguments of `create`.
 
 
 def _check_arguments(arguments: Namespace) -> None:
@@ -273,7 +273,7 @@ def _avro_schema(path: Path) -> dict[str, Any]:
 
 
 def _check_options(feed: TopicFeed) -> None:
-    """Options of the source that are misspelt should be said so now, not at the first refresh."""
+    """Reject unknown options of the source now, not at the first refresh."""
     from penstock.spark.options import read_settings
 
     read_settings(
@@ -285,7 +285,7 @@ def _check_options(feed: TopicFeed) -> None:
 
 
 def _with_ends(found: Table) -> tuple[TableState, str | None]:
-    """A table beside its topic; why that could not be asked, where it could not."""
+    """A table's state with its topic's end offsets, or the error why those are unknown."""
     feed = found.declaration.feed
     if feed is None:
         return describe(found), None

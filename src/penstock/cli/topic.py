@@ -49,7 +49,7 @@ def add_arguments(parser: Parser) -> None:
         metavar="TOPIC",
         nargs="*",
         default=[],
-        help="which; all that are not internal if none is named",
+        help="which; all but internal ones if none is named",
     )
     finish_verb(verb, _describe)
 

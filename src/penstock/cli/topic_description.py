@@ -1,4 +1,4 @@
-"""Everything there is to know about topics, gathered from metadata, offsets, disks and configs."""
+"""Describes topics from metadata, offsets, disks and configs."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from penstock.client.topics import replica_sizes, with_eligible
 
 
 class PartitionDescription(NamedTuple):
-    """A partition; None where no broker could be asked."""
+    """A partition; None for what no broker could report."""
 
     known: KnownPartition
     start_offset: int | None
@@ -30,7 +30,7 @@ class TopicDescription(NamedTuple):
 
 
 async def describe(client: Client, topics: Sequence[KnownTopic]) -> list[TopicDescription]:
-    """Ask for everything about these topics, all of them in the same few requests."""
+    """Describe these topics with few requests for all together."""
     if not topics:
         return []
     topics = await with_eligible(client, topics)
@@ -135,7 +135,7 @@ async def _sizes(client: Client, topics: Sequence[KnownTopic]) -> dict[TopicPart
     try:
         replicas = await replica_sizes(client, partitions)
     except (UnsupportedError, AnsweredError):
-        return {}  # an old broker, or one that does not let us look at its disks: the rest is worth showing
+        return {}  # an old broker, or no right to describe log directories: show the rest
     return {partition: max(each.size for each in sizes) for partition, sizes in replicas.items()}
 
 

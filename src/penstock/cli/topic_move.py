@@ -1,4 +1,4 @@
-"""`penstock topic move`: partitions to other brokers, shown until all are there; or moves cancelled."""
+"""`penstock topic move`: reassigns partitions and shows the progress, or cancels reassignments."""
 
 import sys
 from argparse import ArgumentTypeError, Namespace
@@ -101,7 +101,7 @@ def _cancel(
 
 
 def _watch(arguments: Namespace, blocking: BlockingClient, topic: str, targets: Targets) -> None:
-    """Tell how far it is until every partition has its new replicas, and nothing else."""
+    """Show the progress until every partition has exactly its new replicas."""
     client = blocking.client
     progress = Progress(watched=sys.stderr.isatty() and not arguments.json)
     before: int | None = None
@@ -138,7 +138,7 @@ async def _so_far(client: Client, moving: Mapping[TopicPartition, Reassignment])
 
 
 async def _require_there(client: Client, topic: str, targets: Targets) -> None:
-    """A move that ended may have been cancelled, or replaced by another one."""
+    """Raise if a reassignment that ended was cancelled, or replaced by another one."""
     (found,) = await client.retry(lambda: client.refresh([topic]))
     replicas = {TopicPartition(topic, each.partition): each.replicas for each in found.partitions}
     for partition, wanted in targets.items():

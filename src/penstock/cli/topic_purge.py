@@ -17,7 +17,7 @@ from penstock.client.topics import delete_records
 
 
 class PurgedPartition(NamedTuple):
-    """One partition: where it begins, and where it will begin."""
+    """One partition: its log start offset before and after."""
 
     partition: TopicPartition
     before: int
@@ -25,7 +25,7 @@ class PurgedPartition(NamedTuple):
 
     @property
     def records(self) -> int:
-        """At most: offsets that compaction or transactions have left empty count as well."""
+        """An upper bound: offsets without a record, after compaction or for transaction markers, count too."""
         return self.after - self.before
 
 

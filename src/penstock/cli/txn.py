@@ -49,9 +49,12 @@ def add_arguments(parser: Parser) -> None:
         metavar="STATE",
         help="only ids in this state, as Ongoing; may be repeated",
     )
-    verb.add_argument("--open", action="store_true", help="only those that have a transaction open")
+    verb.add_argument("--open", action="store_true", help="only ids with an open transaction")
     verb.add_argument(
-        "--older-than", type=_seconds, metavar="TIME", help="open for longer, as 90s, 15m or 1h"
+        "--older-than",
+        type=_seconds,
+        metavar="TIME",
+        help="only transactions open for longer, as 90s, 15m or 1h",
     )
     finish_verb(verb, _list)
 
@@ -65,13 +68,13 @@ def add_arguments(parser: Parser) -> None:
         verbs, "abort", "abort a hanging transaction", "ID | --partition TOPIC-N --producer-id P [options]"
     )
     verb.add_argument(
-        "id", metavar="ID", nargs="?", help="abort what this id has open; its producer is fenced"
+        "id", metavar="ID", nargs="?", help="abort the open transaction of this id, and fence its producer"
     )
     verb.add_argument(
         "--partition",
         type=_partition,
         metavar="TOPIC-N",
-        help="abort only in this partition, where the coordinator has no such transaction any more",
+        help="abort a transaction in this partition that its coordinator does not have any more",
     )
     verb.add_argument(
         "--producer-id",
@@ -204,7 +207,7 @@ async def _unknown_id(client: Client, name: str) -> UserError:
 
 
 async def _hanging(client: Client, partition: TopicPartition, producer_id: int) -> ActiveProducer:
-    """The producer whose transaction is open there; UserError if it has none."""
+    """The producer, if it has an open transaction in the partition; else UserError."""
     (topic,) = await find_topics(client, [partition.topic])
     if partition.partition >= len(topic.partitions):
         last = len(topic.partitions) - 1
