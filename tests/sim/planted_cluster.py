@@ -28,7 +28,7 @@ from penstock.services.metadata_publisher import BrokerMetadataPublisher
 from penstock.services.replicas.leader import LeaderRole
 from penstock.services.replicas.replica import Replica
 from penstock.services.replicas.replica_opener import ReplicaOpener
-from penstock.services.replication.copying import ReplicaAppender
+from penstock.services.replication.replica_appender import ReplicaAppender
 from penstock.storage.recovery import _Opening
 from penstock.storage.recovery_scan import RecoveryScan
 from penstock.world.store import NodeExistsError, Operation
@@ -127,7 +127,7 @@ def divergence_not_cut(patch: pytest.MonkeyPatch) -> None:
     async def cut(self: ReplicaAppender, *_: Any) -> None:
         await asyncio.sleep(1)  # else it asks again at once, and its leader, and that is most of the run
 
-    patch.setattr(ReplicaAppender, "_cut", cut)
+    patch.setattr(ReplicaAppender, "_truncate_diverging", cut)
 
 
 @planted

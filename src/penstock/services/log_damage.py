@@ -3,7 +3,7 @@
 A read may find damage in any thread; it is handled here, on the loop. Two kinds are found:
 
     damaged batch   its offsets are answered with CORRUPT_MESSAGE, batches around it are served, and
-                    `services.replication.mending` copies it from another replica. The only replica keeps it.
+                    `services.replication.log_repair` copies it from another replica. The only replica keeps it.
     damaged index   it has been rebuilt from the batches, in memory; here it is written to disk, off the loop.
 """
 

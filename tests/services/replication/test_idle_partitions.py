@@ -18,7 +18,7 @@ FOR_EVER_S = 1e9
 def nothing_but_signals(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody looks at everything after a while: what is not signalled here never comes."""
     monkeypatch.setattr(idle_partitions, "LOOK_AT_ALL_S", FOR_EVER_S)
-    monkeypatch.setattr(fetcher, "_LOOK_AT_ALL_S", FOR_EVER_S)
+    monkeypatch.setattr(fetcher, "_EXAMINE_ALL_S", FOR_EVER_S)
 
 
 def sentinels_at(node: Node, index: int = 0) -> list[idle_partitions._Sentinel]:
@@ -67,13 +67,13 @@ def test_only_the_busy_partition_is_looked_at(monkeypatch: pytest.MonkeyPatch) -
 def thought_of(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The partitions of which a follower thought what to say."""
     asked: list[int] = []
-    wanted = fetcher.ReplicaFetcher._wanted
+    wanted = fetcher.ReplicaFetcher._target
 
     def count(self: fetcher.ReplicaFetcher, followed: fetcher._Followed) -> object:
         asked.append(followed.partition.index)
         return wanted(self, followed)
 
-    monkeypatch.setattr(fetcher.ReplicaFetcher, "_wanted", count)
+    monkeypatch.setattr(fetcher.ReplicaFetcher, "_target", count)
     return asked
 
 
@@ -149,7 +149,7 @@ def test_what_is_not_signalled_is_found_when_everything_is_looked_at(
     side: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(idle_partitions, "LOOK_AT_ALL_S", 0.2)
-    monkeypatch.setattr(fetcher, "_LOOK_AT_ALL_S", 0.2)
+    monkeypatch.setattr(fetcher, "_EXAMINE_ALL_S", 0.2)
 
     async def story(cluster: Cluster) -> None:
         await cluster.controller.create(led_by(1, 2))

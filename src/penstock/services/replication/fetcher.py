@@ -1,9 +1,9 @@
-"""Fetching from one leader all partitions that follow it, over one connection, in one session.
+"""The replica fetcher: fetches all partitions that follow one leader, over one connection, in one fetch session.
 
-One loop: ask, apply, ask again. Of a thousand partitions most are quiet: only those at which something may have changed
-are looked at, and all of them every few seconds. What goes wrong with one partition makes that one wait
-(`replica.fetch.backoff.ms`); what goes wrong with the connection makes all of them. When there is something new to ask
-while the leader delays the last fetch, ReleaseFetch (key 10003) makes it answer.
+It is a loop: fetch, apply, fetch again. Of a thousand partitions most are idle, so a round examines only those that may
+have changed, and all of them every 10 s. An error of one partition backs off that partition
+(`replica.fetch.backoff.ms`); an error of the connection backs off all. If a partition changes while the leader delays
+the current fetch, ReleaseFetch (key 10003) makes the leader complete it.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ from penstock.services.configs import Configs
 from penstock.services.replicas.follower import FollowerRole
 from penstock.services.replicas.replica import Replica
 from penstock.services.replicas.replica_manager import ReplicaManager
-from penstock.services.replication.copying import CopyError, LeaderOffsets, ReplicaAppender
+from penstock.services.replication.replica_appender import LeaderOffsets, ReplicaAppender, ReplicaAppendError
 from penstock.services.replication.throttling import FollowerThrottle
 from penstock.storage.errors import NoRoomError
 from penstock.world import World
@@ -50,15 +50,15 @@ from penstock.world.tasks import cancel_and_wait
 log = logging.getLogger("penstock.replication")
 
 _RESPONSE_BYTES_MIN: Final = 128 << 20
-# Of a replica that is being moved here: what is in sync, and producers wait for, comes by the same answers.
-_MOVED_BYTES_MAX: Final = 128 << 10
-_THROTTLE_LOOK_S: Final = 1.0  # the rate may have changed by then
-_SHORT_REST_S: Final = 0.005  # the first one; each is twice as long as the one before
-_LOOK_AT_ALL_S: Final = 10.0  # not all that happens to a partition here is told: retention, a failing disk
+# Of a replica that a reassignment adds: replicas in the ISR, for which producers wait, share the same responses.
+_ADDING_BYTES_MAX: Final = 128 << 10
+_THROTTLE_CHECK_S: Final = 1.0  # at the latest: the rate may have changed
+_FIRST_BACKOFF_S: Final = 0.005  # doubles with every further error
+_EXAMINE_ALL_S: Final = 10.0  # some changes of a partition are not signalled: retention, a failed disk
 
-# The leader, or this broker, has older metadata than the other: that passes, mostly within milliseconds, for which
-# producers wait.
-_PASSES: Final = (
+# One of the two brokers has older metadata than the other. That lasts milliseconds, mostly, and producers wait for it:
+# the backoff starts short.
+_TRANSIENT: Final = (
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
     ErrorCode.FENCED_LEADER_EPOCH,
     ErrorCode.UNKNOWN_LEADER_EPOCH,
@@ -68,23 +68,23 @@ _PASSES: Final = (
 
 
 class _Followed:
-    """A partition that is fetched, and how it was last asked for."""
+    """A partition that is fetched, and its backoff."""
 
-    __slots__ = ("follower", "has_trouble", "is_resting", "lags", "partition", "rest_s")
+    __slots__ = ("backoff_s", "failure_is_logged", "follower", "is_backing_off", "lags", "partition")
 
     def __init__(self, follower: FollowerRole) -> None:
         self.follower = follower
         self.partition = follower.replica
-        self.is_resting = False  # something was wrong with it: it is asked for again after a while
-        self.rest_s = _SHORT_REST_S
-        self.has_trouble = False  # which was told; it is told again when it comes back
-        # It lacks some of what is committed. Who does not is in sync as soon as the leader sees it, and producers wait
-        # for it from then on, before this broker hears of it.
+        self.is_backing_off = False  # not fetched until the timer fires
+        self.backoff_s = _FIRST_BACKOFF_S
+        self.failure_is_logged = False  # until a fetch succeeds
+        # Behind the high watermark, and so throttled. A follower that has reached it joins the ISR with its next fetch,
+        # and producers wait for it before this broker receives the new metadata.
         self.lags = True
 
 
 class ReplicaFetcher:
-    """The partitions that are fetched from one leader."""
+    """Fetches the partitions that follow one leader."""
 
     def __init__(
         self,
@@ -106,18 +106,18 @@ class ReplicaFetcher:
         self._throttle = throttle
         self._node_id = node_id
         self._leader = leader
-        self._copier = ReplicaAppender(world, replicas, slice_ms=configs.broker[PENSTOCK_LOOP_SLICE_MS])
+        self._appender = ReplicaAppender(world, replicas, slice_ms=configs.broker[PENSTOCK_LOOP_SLICE_MS])
         self._followed: dict[PartitionKey, _Followed] = {}
-        self._asked: dict[PartitionKey, _Followed] = {}  # those that the leader's session has
-        self._stirred: dict[PartitionKey, None] = {}  # something may be to be said of these
+        self._in_session: dict[PartitionKey, _Followed] = {}  # in the leader's fetch session
+        self._changed: dict[PartitionKey, None] = {}  # to be examined before the next fetch
         self._throttled: dict[PartitionKey, None] = {}
-        self._looks_at_all_s = 0.0
+        self._examines_all_s = 0.0
         self._session = ReplicaSession()
         self._connection: Connection | None = None
-        self._leader_epoch: int | None = None  # the registration of the leader that it is connected to
-        self._is_asking = False
-        self._news = asyncio.Event()
-        self._nudges: dict[asyncio.Task[None], None] = {}
+        self._leader_epoch: int | None = None  # the broker epoch of the leader it is connected to
+        self._is_fetching = False
+        self._has_changes = asyncio.Event()
+        self._releases: dict[asyncio.Task[None], None] = {}
         self._is_reachable = True
         self._is_waiting_for_throttle = False
         self._task = world.loop.create_task(self._run(), name=f"fetch from broker {leader}")
@@ -131,18 +131,18 @@ class ReplicaFetcher:
         found = self._followed.get(key)
         if found is None or found.follower is not follower:
             self._followed[key] = _Followed(follower)
-            self._stirred[key] = None
+            self._changed[key] = None
             self._wake()
 
     def leave(self, partition: Replica) -> None:
-        """Fetch a partition no more. What is under way for it is void."""
+        """Stop fetching a partition. Responses that are in flight are stale for it."""
         found = self._followed.get(_key(partition))
         if found is not None and found.partition is partition:
             del self._followed[_key(partition)]
-            self._stirred[_key(partition)] = None
+            self._changed[_key(partition)] = None
 
     async def stop(self) -> None:
-        await cancel_and_wait(self._task, *self._nudges)
+        await cancel_and_wait(self._task, *self._releases)
         self._disconnect()
 
     # The loop.
@@ -150,20 +150,20 @@ class ReplicaFetcher:
     async def _run(self) -> None:
         while True:
             try:
-                await self._round()
+                await self._fetch_once()
             except ClientError as error:
                 if self._leader_epoch != self._epoch_of_leader():
-                    self._disconnect()  # it has begun another life, and knows nothing of what was asked in this one
+                    self._disconnect()  # the leader has restarted, and has no session
                     continue
                 if self._is_reachable:
                     log.info("replica fetcher for leader %d: %s; retrying", self._leader, error)
                 self._is_reachable = False
-                await self._start_over()
+                await self._reconnect_later()
             except Exception:
                 log.exception("replica fetcher for leader %d failed; restarting it", self._leader)
-                await self._start_over()
+                await self._reconnect_later()
 
-    async def _start_over(self) -> None:
+    async def _reconnect_later(self) -> None:
         self._disconnect()
         self._session.reset()
         await self._loop.sleep(self._configs.broker[REPLICA_FETCH_BACKOFF_MS] / 1000)
@@ -173,21 +173,21 @@ class ReplicaFetcher:
             self._connection.close()
             self._connection = None
 
-    async def _round(self) -> None:
-        self._news.clear()
+    async def _fetch_once(self) -> None:
+        self._has_changes.clear()
         connection = await self._connected() if self._followed else None
-        asking = self._ask()
-        if connection is None or asking is None:
-            self._session.restart()  # what is gone meanwhile is not remembered
-            await self._news.wait()
+        request = self._next_request()
+        if connection is None or request is None:
+            self._session.restart()  # partitions that leave meanwhile are not forgotten one by one
+            await self._has_changes.wait()
             return
         self._is_reachable = True
         terms = self._terms()
-        self._is_asking = True
+        self._is_fetching = True
         try:
-            answer = await fetch_as_follower(connection, asking, terms)
+            answer = await fetch_as_follower(connection, request, terms)
         finally:
-            self._is_asking = False
+            self._is_fetching = False
         error = answer.error
         self._session.answered(session_id=answer.session_id, error=error)
         if error is not ErrorCode.NONE:
@@ -195,14 +195,14 @@ class ReplicaFetcher:
             return
         answered: list[Replica] = []
         for data in answer.partitions:
-            followed = self._asked.get(data.key)
+            followed = self._in_session.get(data.key)
             if followed is not None:
-                self._stirred[data.key] = None
+                self._changed[data.key] = None
                 answered.append(followed.partition)
-                await self._apply(followed, data)
+                await self._apply_partition(followed, data)
         for partition in answered:
             if not partition.is_flushed_as_needed:
-                # What the next fetch says of a partition must be on the disk; the wait is that of one shared sync.
+                # The next fetch acknowledges these offsets, so they must be flushed. One shared sync serves all.
                 await partition.flushed()
 
     async def _connected(self) -> Connection:
@@ -222,48 +222,48 @@ class ReplicaFetcher:
         broker = self._image.brokers.get(self._leader)
         return None if broker is None else broker.epoch
 
-    # What is asked.
+    # Requests.
 
-    def _ask(self) -> Asked | None:
-        """What to say to the leader: of everything at times, else of what may have changed; None if nothing is due."""
+    def _next_request(self) -> Asked | None:
+        """The next fetch: of the partitions that may have changed, or of all; None if there is nothing to fetch."""
         now_s = self._loop.time()
-        stirred, self._stirred = self._stirred, {}
-        if self._session.says_all or now_s >= self._looks_at_all_s:
-            self._looks_at_all_s = now_s + _LOOK_AT_ALL_S
-            self._asked = self._due(self._followed)
-            asked = {key: self._wanted(followed) for key, followed in self._asked.items()}
+        changed_keys, self._changed = self._changed, {}
+        if self._session.says_all or now_s >= self._examines_all_s:
+            self._examines_all_s = now_s + _EXAMINE_ALL_S
+            self._in_session = self._due(self._followed)
+            asked = {key: self._target(followed) for key, followed in self._in_session.items()}
             return self._session.ask(asked) if asked else None
-        due = self._due(stirred)
-        gone = [key for key in stirred if key not in due]
+        due = self._due(changed_keys)
+        gone = [key for key in changed_keys if key not in due]
         for key in gone:
-            self._asked.pop(key, None)
-        self._asked.update(due)
-        changed = {key: self._wanted(followed) for key, followed in due.items()}
-        return self._session.ask_about(changed, gone) if self._asked else None
+            self._in_session.pop(key, None)
+        self._in_session.update(due)
+        changed = {key: self._target(followed) for key, followed in due.items()}
+        return self._session.ask_about(changed, gone) if self._in_session else None
 
     def _due(self, keys: Iterable[PartitionKey]) -> dict[PartitionKey, _Followed]:
-        """Those of them that are to be fetched now."""
+        """Those partitions that can be fetched now: not backing off, not throttled."""
         due = {
             key: followed
             for key in keys
             if (followed := self._followed.get(key)) is not None
-            and not followed.is_resting
+            and not followed.is_backing_off
             and followed.follower.is_current
         }
-        copied = ((key, followed.follower) for key, followed in due.items() if followed.lags)
-        waits_s = {key: wait_s for key, follower in copied if (wait_s := self._throttle.wait_s(follower))}
+        lagging = ((key, followed.follower) for key, followed in due.items() if followed.lags)
+        waits_s = {key: wait_s for key, follower in lagging if (wait_s := self._throttle.wait_s(follower))}
         self._throttled.update(dict.fromkeys(waits_s))
         if waits_s and not self._is_waiting_for_throttle:
             self._is_waiting_for_throttle = True
-            self._loop.call_later(min(_THROTTLE_LOOK_S, *waits_s.values()), self._throttle_is_over)
+            self._loop.call_later(min(_THROTTLE_CHECK_S, *waits_s.values()), self._throttle_ended)
         return {key: followed for key, followed in due.items() if key not in waits_s} if waits_s else due
 
-    def _wanted(self, followed: _Followed) -> FetchTarget:
+    def _target(self, followed: _Followed) -> FetchTarget:
         partition, replica_log = followed.partition, followed.partition.log
         max_bytes = self._configs.broker[REPLICA_FETCH_MAX_BYTES]
         return FetchTarget(
             fetch_offset=replica_log.end_offset,
-            max_bytes=min(_MOVED_BYTES_MAX, max_bytes) if followed.follower.is_being_added else max_bytes,
+            max_bytes=min(_ADDING_BYTES_MAX, max_bytes) if followed.follower.is_being_added else max_bytes,
             current_leader_epoch=followed.follower.leader_epoch,
             last_fetched_epoch=replica_log.epochs.latest_epoch,
             log_start_offset=replica_log.start_offset,
@@ -281,54 +281,56 @@ class ReplicaFetcher:
             max_bytes=broker[REPLICA_FETCH_RESPONSE_MAX_BYTES],
         )
 
-    # What is answered.
+    # Responses.
 
-    async def _apply(self, followed: _Followed, data: LeaderData) -> None:
+    async def _apply_partition(self, followed: _Followed, data: LeaderData) -> None:
         partition = followed.partition
-        is_void = partial(self._is_void, data.key, followed)
+        is_stale = partial(self._is_stale, data.key, followed)
         error = data.error
         try:
-            if is_void():
+            if is_stale():
                 self._session.restart()
             elif error is ErrorCode.NONE:
                 if followed.lags:
                     self._throttle.count(followed.follower, len(data.records or b""))
-                if not await self._copier.apply(followed.follower, data, is_void):
+                if not await self._appender.apply(followed.follower, data, is_stale):
                     self._session.restart()
                 followed.lags = partition.log.end_offset < data.high_watermark
-                followed.has_trouble = False
-                followed.rest_s = _SHORT_REST_S
+                followed.failure_is_logged = False
+                followed.backoff_s = _FIRST_BACKOFF_S
             elif error is ErrorCode.OFFSET_OUT_OF_RANGE:
-                await self._copier.meet(partition, partial(self._leader_offsets, partition), is_void)
+                await self._appender.handle_offset_out_of_range(
+                    partition, partial(self._leader_offsets, partition), is_stale
+                )
             else:
-                self._back_off(followed, f"it answers {error.name}", passes=error in _PASSES)
-        except (CopyError, NoRoomError) as problem:
+                self._back_off(followed, f"it answers {error.name}", is_transient=error in _TRANSIENT)
+        except (ReplicaAppendError, NoRoomError) as problem:
             self._session.restart()
-            followed.has_trouble |= isinstance(problem, NoRoomError)  # which the partition has told
+            followed.failure_is_logged |= isinstance(problem, NoRoomError)  # `DiskSpace` has logged it
             self._back_off(followed, str(problem))
         except StorageError as problem:
-            # The log has failed, and with it this replica; the others are fetched on.
+            # Only this replica goes offline; the others are still fetched.
             partition.log.fail(str(problem))
             partition.went_offline()
 
-    def _is_void(self, key: PartitionKey, followed: _Followed) -> bool:
+    def _is_stale(self, key: PartitionKey, followed: _Followed) -> bool:
         return self._followed.get(key) is not followed or not followed.follower.is_current
 
-    def _back_off(self, followed: _Followed, why: str, *, passes: bool = False) -> None:
-        tell = log.debug if passes or followed.has_trouble else log.warning
-        tell("%s: fetching from leader %d failed: %s", followed.partition, self._leader, why)
-        followed.has_trouble |= not passes
-        # The timer itself ends the rest: it may come a little before the clock says so, and it comes only once.
-        followed.is_resting = True
-        self._stirred[_key(followed.partition)] = None
+    def _back_off(self, followed: _Followed, why: str, *, is_transient: bool = False) -> None:
+        write = log.debug if is_transient or followed.failure_is_logged else log.warning
+        write("%s: fetching from leader %d failed: %s", followed.partition, self._leader, why)
+        followed.failure_is_logged |= not is_transient
+        # The timer ends the backoff, not the clock: it may fire slightly early, and it fires once.
+        followed.is_backing_off = True
+        self._changed[_key(followed.partition)] = None
         longest_s = self._configs.broker[REPLICA_FETCH_BACKOFF_MS] / 1000
-        rest_s = min(followed.rest_s, longest_s) if passes else longest_s
-        followed.rest_s = 2 * rest_s
-        self._loop.call_later(rest_s, self._rested, followed)
+        backoff_s = min(followed.backoff_s, longest_s) if is_transient else longest_s
+        followed.backoff_s = 2 * backoff_s
+        self._loop.call_later(backoff_s, self._backoff_over, followed)
 
-    def _rested(self, followed: _Followed) -> None:
-        followed.is_resting = False
-        self._stirred[_key(followed.partition)] = None
+    def _backoff_over(self, followed: _Followed) -> None:
+        followed.is_backing_off = False
+        self._changed[_key(followed.partition)] = None
         self._wake()
 
     async def _leader_offsets(self, partition: Replica) -> LeaderOffsets:
@@ -347,31 +349,33 @@ class ReplicaFetcher:
             node_id=self._node_id,
         )
         if isinstance(offset, ErrorCode):
-            raise CopyError(f"its leader does not say where its log is: {offset.name}")
+            raise ReplicaAppendError(f"ListOffsets of the leader failed: {offset.name}")
         return offset
 
-    # When there is something new to ask.
+    # Changes while a fetch is in flight.
 
-    def _throttle_is_over(self) -> None:
+    def _throttle_ended(self) -> None:
         self._is_waiting_for_throttle = False
         throttled, self._throttled = self._throttled, {}
-        self._stirred.update(throttled)
+        self._changed.update(throttled)
         self._wake()
 
     def _wake(self) -> None:
-        self._news.set()
-        if self._is_asking and not self._nudges and not self._task.done():
-            nudge = self._loop.create_task(self._nudge(), name=f"nudge broker {self._leader}")
-            self._nudges[nudge] = None
-            nudge.add_done_callback(lambda done: self._nudges.pop(done, None))
+        self._has_changes.set()
+        if self._is_fetching and not self._releases and not self._task.done():
+            release = self._loop.create_task(
+                self._release_fetch(), name=f"release the fetch at broker {self._leader}"
+            )
+            self._releases[release] = None
+            release.add_done_callback(lambda done: self._releases.pop(done, None))
 
-    async def _nudge(self) -> None:
+    async def _release_fetch(self) -> None:
         """Have the leader complete the delayed fetch."""
         try:
             if self._connection is not None:
                 await release_fetch(self._connection, self._leader)
         except ClientError as error:
-            log.debug("broker %d: %s", self._leader, error)  # the fetch itself fails, too
+            log.debug("broker %d: %s", self._leader, error)  # the fetch fails as well
 
 
 def _key(partition: Replica) -> PartitionKey:

@@ -1,4 +1,4 @@
-"""Which partitions are fetched from which leader; follows the roles that `ReplicaManager` gives them."""
+"""Starts and stops the fetchers of this broker: each follower is fetched from the leader that the metadata names."""
 
 import asyncio
 import logging
@@ -11,7 +11,7 @@ from penstock.services.replicas.replica import Replica
 from penstock.services.replicas.replica_manager import ReplicaManager
 from penstock.services.replication.fetcher import ReplicaFetcher
 from penstock.services.replication.isr import IsrController, IsrManager
-from penstock.services.replication.mending import Mender
+from penstock.services.replication.log_repair import LogRepairer
 from penstock.services.replication.throttling import FollowerThrottle
 from penstock.storage.errors import NoRoomError
 from penstock.world import World
@@ -42,22 +42,22 @@ class Replication:
         self._node_id = node_id
         self._throttle = FollowerThrottle(world, configs)
         self._fetchers: dict[int, ReplicaFetcher] = {}
-        self._leaders: dict[Replica, int] = {}  # of those that are fetched
+        self._leaders: dict[Replica, int] = {}  # the leader of every replica that is fetched
         self._runs = False
         self._background = Tasks(world.loop)
         self._stopping_fetchers = Tasks(world.loop)
         self._isr_manager = IsrManager(world, image, replicas, configs, controller, node_id=node_id)
-        self._mender = Mender(world, image, replicas, peers, node_id=node_id)
+        self._log_repairer = LogRepairer(world, image, replicas, peers, node_id=node_id)
 
     def start(self) -> None:
-        """Follow what is to be followed, from now on."""
+        """Start fetching, ISR proposals, log repair and the high watermark checkpoint."""
         self._runs = True
         self._replicas.listen(self)
         for partition in list(self._replicas.all()):
             self.replica_changed(partition)
-            self._mender.damaged(partition)  # if it is: a start may have found that
+            self._log_repairer.repair_if_damaged(partition)  # recovery may have found damage
         self._isr_manager.start()
-        self._mender.start()
+        self._log_repairer.start()
         name = "high watermark checkpoint"
         checkpoints = repeat(
             self._world.loop,
@@ -70,7 +70,7 @@ class Replication:
         self._background.start(name, checkpoints)
 
     async def stop(self) -> None:
-        """Follow nothing any more."""
+        """Stop all fetchers and background tasks."""
         self._runs = False
         await self._background.stop()
         await self._isr_manager.stop()
@@ -79,7 +79,7 @@ class Replication:
         await asyncio.gather(
             *(fetcher.stop() for fetcher in fetchers.values()),
             self._stopping_fetchers.finish(),
-            self._mender.stop(),
+            self._log_repairer.stop(),
         )
 
     def follower_caught_up(self, replica: Replica) -> None:
@@ -89,18 +89,18 @@ class Replication:
         self._isr_manager.maybe_resign(replica)
 
     def log_damaged(self, replica: Replica) -> None:
-        self._mender.damaged(replica)
+        self._log_repairer.repair_if_damaged(replica)
 
     def replica_changed(self, replica: Replica) -> None:
-        """Fetch a replica from its leader, if it has one elsewhere; stop to fetch it from an earlier one."""
+        """Fetch a follower from its leader, and no longer from an earlier leader."""
         if not self._runs:
             return
         leader, follower = replica.state.leader, replica.follower
-        is_to_fetch = follower is not None and not replica.is_offline and leader != NO_LEADER
+        has_leader = follower is not None and not replica.is_offline and leader != NO_LEADER
         before = self._leaders.pop(replica, None)
-        if before is not None and (before != leader or not is_to_fetch):
+        if before is not None and (before != leader or not has_leader):
             self._leave(replica, before)
-        if follower is not None and is_to_fetch:
+        if follower is not None and has_leader:
             self._leaders[replica] = leader
             self._fetcher(leader).follow(follower)
 

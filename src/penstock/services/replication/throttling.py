@@ -1,6 +1,6 @@
-"""How fast this broker copies the replicas that topics name as throttled, and how fast it lets others copy them.
+"""Replication quotas: how fast this broker fetches throttled replicas, and how fast it serves their fetches.
 
-Only copying is slowed down: a replica that is in sync is neither held back nor counted, for producers wait for it.
+Replicas in the ISR are neither throttled nor counted: producers wait for them.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from penstock.world import World
 
 
 class ReplicationThrottle:
-    """One side of it: the leader's, or the follower's. The rate may change at any time."""
+    """The quota of the leader's or of the follower's side. The rate may change at any time."""
 
     def __init__(self, world: World, configs: Configs, rate: Setting[int]) -> None:
         self._world = world
@@ -29,28 +29,28 @@ class ReplicationThrottle:
         self._throttle.count(size, rate=self._configs.broker[self._rate], now=self._world.loop.time())
 
     def wait_s(self) -> float:
-        """How long no throttled replica may be copied."""
+        """How long throttled replicas have to wait; 0 if they do not."""
         return self._throttle.wait_s(rate=self._configs.broker[self._rate], now=self._world.loop.time())
 
 
 class FollowerThrottle:
-    """What this broker copies: the replicas that topics name, and those that are being moved to it."""
+    """The quotas of this broker's fetches: Kafka's for throttled replicas, and ours for replicas of a reassignment."""
 
     def __init__(self, world: World, configs: Configs) -> None:
         self._named = ReplicationThrottle(world, configs, FOLLOWER_REPLICATION_THROTTLED_RATE)
-        self._moved = ReplicationThrottle(world, configs, PENSTOCK_MOVE_MAX_BYTES_PER_SECOND)
+        self._adding = ReplicationThrottle(world, configs, PENSTOCK_MOVE_MAX_BYTES_PER_SECOND)
 
     def count(self, follower: FollowerRole, size: int) -> None:
-        for throttle in self._those_of(follower):
+        for throttle in self._throttles_of(follower):
             throttle.count(size)
 
     def wait_s(self, follower: FollowerRole) -> float:
-        """How long a partition is not to be fetched."""
-        return max((throttle.wait_s() for throttle in self._those_of(follower)), default=0.0)
+        """How long a partition must not be fetched; 0 if it may be."""
+        return max((throttle.wait_s() for throttle in self._throttles_of(follower)), default=0.0)
 
-    def _those_of(self, follower: FollowerRole) -> Iterator[ReplicationThrottle]:
+    def _throttles_of(self, follower: FollowerRole) -> Iterator[ReplicationThrottle]:
         if not follower.is_in_sync:
             if follower.is_throttled:
                 yield self._named
             if follower.is_being_added:
-                yield self._moved
+                yield self._adding

@@ -4,7 +4,7 @@ import pytest
 
 from penstock.base.errors import ErrorCode
 from penstock.records.batch import HEADER_SIZE, headers
-from penstock.services.replication.mending import MendingError
+from penstock.services.replication.log_repair import LogRepairError
 from penstock.wire.messages.fetch import FetchResponse
 from tests.raw_client import batch_of
 from tests.services.replication.cluster import Cluster, HeldDisk, Node, led_by
@@ -182,7 +182,7 @@ def test_a_batch_of_another_leader_epoch_is_not_taken_for_the_one_that_is_lost()
         partition = node.replica()
         assert await fetched(node, 4) == (ErrorCode.CORRUPT_MESSAGE, b"")
         (damage,) = partition.log.segments[0].damage
-        with pytest.raises(MendingError, match="another leader epoch"):
-            await node.replication._mender._copy_of(partition, damage)
+        with pytest.raises(LogRepairError, match="another leader epoch"):
+            await node.replication._log_repairer._copy_from_replicas(partition, damage)
 
     tell(story)

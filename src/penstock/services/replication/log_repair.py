@@ -1,10 +1,10 @@
-"""Mending damaged logs: batches that have decayed on this broker's disk are copied from another replica.
+"""Repairs damaged logs: batches with a wrong CRC on this broker's disk are replaced by copies from another replica.
 
-Leaders and followers do the same. A batch of another replica is the one that was lost if it has its offsets and its
-leader epoch: an epoch has one leader, which gives an offset once. It is asked for as a consumer would, so that below
-the high watermark any replica answers, and nothing is said about how far this one is. Its checksum has to hold. Then
-the segment is written again with it (`storage.segment_repair`). Nothing is cut off before, so nothing is lost if no
-replica has what is missing: that is tried again, at longer and longer intervals.
+Leaders and followers do the same. A batch of another replica is identical if it has the same offsets and leader epoch:
+an epoch has one leader, which assigns an offset once. It is fetched as by a consumer: below the high watermark any
+replica answers, and the fetch does not count as this follower's progress. Its CRC has to be right. Then the segment is
+rewritten with it (`storage.segment_repair`). Nothing is truncated before. If no replica has the batch, the repair is
+retried, at growing intervals.
 """
 
 import asyncio
@@ -31,18 +31,18 @@ from penstock.world.tasks import Tasks
 
 log = logging.getLogger("penstock.replication")
 
-_FIRST_WAIT_S: Final = 0.5  # each is twice as long as the one before
+_FIRST_WAIT_S: Final = 0.5  # doubles with every further attempt
 _LONGEST_WAIT_S: Final = 60.0
 _FETCH_BYTES: Final = 1 << 20
-_DAMAGE_BYTES_MAX: Final = 64 << 20  # of one run of damaged batches; they are held in memory
+_DAMAGE_BYTES_MAX: Final = 64 << 20  # of contiguous damaged batches; they are held in memory
 
 
-class MendingError(PenstockError):
-    """What is missing cannot be had now."""
+class LogRepairError(PenstockError):
+    """The damaged batches cannot be replaced now."""
 
 
-class Mender:
-    """Mends the damaged partitions of this broker, one after the other."""
+class LogRepairer:
+    """Repairs the damaged logs of this broker, one after the other."""
 
     def __init__(
         self, world: World, image: MetadataImage, replicas: ReplicaManager, peers: Peers, *, node_id: int
@@ -53,59 +53,59 @@ class Mender:
         self._replicas = replicas
         self._peers = peers
         self._node_id = node_id
-        self._due: dict[Replica, float] = {}  # and how long it has waited for its turn
-        self._news = asyncio.Event()
+        self._due: dict[Replica, float] = {}  # and how long to wait if the repair fails
+        self._has_work = asyncio.Event()
         self._tasks = Tasks(world.loop)
 
     def start(self) -> None:
-        self._tasks.start("mending", self._run())
+        self._tasks.start("log repair", self._run())
 
     async def stop(self) -> None:
         await self._tasks.stop()
 
-    def damaged(self, partition: Replica) -> None:
-        """A partition may have damage."""
+    def repair_if_damaged(self, partition: Replica) -> None:
+        """Repair the log of a partition soon, if it has damage and there are other replicas."""
         if _damaged_segments(partition) and len(partition.state.replicas) > 1:
-            self._want(partition, _FIRST_WAIT_S)
+            self._queue(partition, _FIRST_WAIT_S)
 
-    def _want(self, partition: Replica, wait_s: float) -> None:
+    def _queue(self, partition: Replica, wait_s: float) -> None:
         self._due.setdefault(partition, wait_s)
-        self._news.set()
+        self._has_work.set()
 
     async def _run(self) -> None:
         while True:
-            await self._news.wait()
-            self._news.clear()
+            await self._has_work.wait()
+            self._has_work.clear()
             due, self._due = self._due, {}
             for partition, wait_s in due.items():
                 try:
-                    await self._mend(partition)
-                except (MendingError, ClientError, OSError, PenstockError) as error:
-                    tell = log.warning if wait_s == _FIRST_WAIT_S else log.debug
-                    tell("%s cannot be mended yet: %s", partition, error)
+                    await self._repair(partition)
+                except (LogRepairError, ClientError, OSError, PenstockError) as error:
+                    write = log.warning if wait_s == _FIRST_WAIT_S else log.debug
+                    write("%s: repairing the log failed: %s; retrying", partition, error)
                     longer_s = min(2 * wait_s, _LONGEST_WAIT_S)
-                    self._loop.call_later(wait_s, self._want, partition, longer_s)
+                    self._loop.call_later(wait_s, self._queue, partition, longer_s)
 
-    async def _mend(self, partition: Replica) -> None:
-        """Mend all that is damaged, or raise why that cannot be."""
+    async def _repair(self, partition: Replica) -> None:
+        """Repair all damaged segments of a log, or raise why that fails."""
         for segment in _damaged_segments(partition):
             replica_log = partition.log
             if replica_log.failed is not None:
-                return  # gone, or of no use
+                return  # deleted or offline
             if partition.truncation is not None or partition.is_being_rewritten:
-                raise MendingError("its log is being rewritten")
+                raise LogRepairError("compaction, truncation or another repair is in progress")
             partition.is_being_rewritten = True
             try:
                 if segment is replica_log.segments[-1]:
                     replica_log.roll(now_ms=self._loop.now_ms())
-                await self._mend_segment(partition, segment)
+                await self._repair_segment(partition, segment)
             finally:
                 partition.is_being_rewritten = False
 
-    async def _mend_segment(self, partition: Replica, segment: Segment) -> None:
+    async def _repair_segment(self, partition: Replica, segment: Segment) -> None:
         await self._world.work.run(partial(examine, partition.log, segment))
-        sound = {damage: await self._copy_of(partition, damage) for damage in segment.damage}
-        is_mended = await repair_segment(
+        sound = {damage: await self._copy_from_replicas(partition, damage) for damage in segment.damage}
+        is_repaired = await repair_segment(
             partition.log,
             partition.disk,
             segment,
@@ -113,8 +113,8 @@ class Mender:
             work=self._world.work,
             now_ms=self._loop.now_ms(),
         )
-        if not is_mended:
-            raise MendingError("its log has changed meanwhile")
+        if not is_repaired:
+            raise LogRepairError("the log has changed meanwhile")
         for damage in sound:
             log.warning(
                 "%s: repaired damaged offsets %d to %d from another replica",
@@ -123,24 +123,24 @@ class Mender:
                 damage.next_offset - 1,
             )
 
-    # What is missing.
+    # Copies of the damaged batches.
 
-    async def _copy_of(self, partition: Replica, damage: Damage) -> bytes:
+    async def _copy_from_replicas(self, partition: Replica, damage: Damage) -> bytes:
         """The batches of the damaged offsets, as another replica has them."""
         reasons = []
-        for node_id in self._others(partition):
+        for node_id in self._other_replicas(partition):
             try:
                 connection = await self._peers.connect(node_id)
                 try:
                     return await self._fetch(connection, partition, damage)
                 finally:
                     connection.close()
-            except (ClientError, MendingError) as error:
+            except (ClientError, LogRepairError) as error:
                 reasons.append(f"broker {node_id}: {error}")
-        raise MendingError("; ".join(reasons) or "no other replica is there")
+        raise LogRepairError("; ".join(reasons) or "no other replica is alive")
 
-    def _others(self, partition: Replica) -> list[int]:
-        """The other replicas that are alive, those first that are likely to have everything."""
+    def _other_replicas(self, partition: Replica) -> list[int]:
+        """The other replicas that are alive: the leader first, then the ISR."""
         state, brokers = partition.state, self._image.brokers
         ordered = dict.fromkeys((state.leader, *state.isr, *state.replicas))
         return [
@@ -157,37 +157,37 @@ class Mender:
                 connection, partition.topic_id, partition.index, offset=offset, max_bytes=_FETCH_BYTES
             )
             if isinstance(records, ErrorCode):
-                raise MendingError(f"it answers {records.name} for offset {offset}")
+                raise LogRepairError(f"it answers {records.name} for offset {offset}")
             before = offset
-            offset = self._take(found, partition, damage, offset, records)
+            offset = self._add_batches(found, partition, damage, offset, records)
             if offset == before or len(found) > _DAMAGE_BYTES_MAX:
-                raise MendingError(f"it has nothing at offset {offset}")
+                raise LogRepairError(f"it has no batch at offset {offset}")
         return bytes(found)
 
-    def _take(
+    def _add_batches(
         self, found: bytearray, partition: Replica, damage: Damage, offset: int, records: memoryview
     ) -> int:
-        """Add what fits of an answer; the offset to go on from."""
+        """Add the batches of a response that replace damaged ones; the next offset to fetch."""
         may_have_gaps = partition.log.config.compact or partition.log.may_have_gaps
         try:
             for at, header in headers(records):
                 if header.last_offset < damage.first_offset:
                     continue
                 if header.base_offset >= damage.next_offset and may_have_gaps:
-                    return damage.next_offset  # compaction has left nothing up to here
+                    return damage.next_offset  # compaction has removed the rest of these offsets
                 is_next = header.base_offset == offset or (may_have_gaps and header.base_offset >= offset)
                 if not is_next or header.next_offset > damage.next_offset:
-                    raise MendingError(f"its batch at {header.base_offset} has other offsets")
+                    raise LogRepairError(f"its batch at {header.base_offset} has other offsets")
                 if not crc_holds(records, at, header):
-                    raise MendingError(f"its batch at {header.base_offset} is damaged, too")
+                    raise LogRepairError(f"its batch at {header.base_offset} is damaged as well")
                 if header.leader_epoch != partition.epoch_at(header.base_offset):
-                    raise MendingError(f"its batch at {header.base_offset} is of another leader epoch")
+                    raise LogRepairError(f"its batch at {header.base_offset} is of another leader epoch")
                 found += records[at : at + header.size]
                 offset = header.next_offset
                 if offset >= damage.next_offset:
                     break
         except CorruptBatchError as error:
-            raise MendingError(f"it answers with what is no batch: {error}") from error
+            raise LogRepairError(f"it sent a malformed batch: {error}") from error
         return offset
 
 
