@@ -110,7 +110,7 @@ def test_what_a_worker_has_loaded_is_not_looked_at_after_every_task(
     cluster: ClusterAddress, topics: Topics, topic: str
 ):
     ranges = filled(topics, topic, [[1]])
-    fetching._spare_the_collector.cache_clear()  # this process has read ranges before
+    fetching._freeze_loaded_objects.cache_clear()  # this process has read ranges before
     gc.unfreeze()
     rows(read_ranges(cluster, ranges, RULES, SCHEMA))
     assert gc.get_freeze_count() > 0

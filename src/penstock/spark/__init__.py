@@ -1,22 +1,22 @@
 """Topics for Spark, through PySpark and without a jar: `spark.read.format("penstock")`, `.readStream`, `.write`,
 `.writeStream`. Works with any broker that speaks Kafka's protocol.
 
-    source        `PenstockDataSource`, which Spark makes and asks for readers and writers
+    source        `PenstockDataSource`, which Spark creates and asks for readers and writers
     options       every option, declared once as data
     connecting    from options to a client, and clients that outlive a task
 
-    columns       which columns there are, and records as Arrow batches of them
-    subscription  which partitions a query reads
-    positions     offsets as options and checkpoints write them; pure
+    columns       the columns of the source, and records as Arrow batches
+    subscription  the partitions that a query reads
+    positions     offsets in options and checkpoints; pure
     planning      from offsets to tasks: limits, ranges, splitting; pure
-    pushdown      which ranges a filter leaves
-    fetching      one task's range, from the broker to Arrow
-    batch_reader, stream_reader   what Spark asks
+    pushdown      narrows ranges by a query's filters
+    fetching      reads one task's ranges, from the broker to Arrow
+    batch_reader, stream_reader   the interfaces that Spark calls
     offline       reading a log directory without a broker
-    log_directory what lies in one: segments, and which transactions came to nothing
+    log_directory the segments in one, and which transactions were aborted
     tables        tables in Parquet that queries write exactly once, and topics as such tables
     session       Spark for a command
-    progress      finished batches as a group's committed offsets
+    progress      commits finished batches as a group's offsets
     sink          writing, exactly once or at least once
 
 Modules say which process they run in: the *driver* plans and commits, *tasks* read and write. They are different
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def register(spark: "SparkSession") -> None:
-    """Make `format("penstock")` known to a session that does not find it by itself."""
+    """Register `format("penstock")` in a session that does not find it by itself."""
     from penstock.spark.source import PenstockDataSource
 
     spark.dataSource.register(PenstockDataSource)

@@ -1,4 +1,4 @@
-"""`spark.read.format("penstock")`: what a batch read is planned and done with."""
+"""`spark.read.format("penstock")`: plans and executes batch reads."""
 
 from collections.abc import Iterator, Sequence
 
@@ -44,7 +44,7 @@ def read_rules(settings: Settings, subscription: TopicSelection) -> ReadRules:
 
 
 def tasks_for(wanted: Sequence[OffsetRange], settings: Settings) -> list[InputPartition]:
-    """The ranges, split or put together as the options say."""
+    """The ranges as tasks, split or combined according to the options."""
     tasks_min = settings[MIN_PARTITIONS]
     pieces = split(wanted, tasks_min=tasks_min, size_max=settings[MAX_RECORDS_PER_PARTITION])
     size_min = 0 if tasks_min or settings[MAX_RECORDS_PER_PARTITION] else settings[TASK_OFFSETS_MIN]
@@ -65,7 +65,7 @@ class BatchReader(DataSourceReader):
         self._subscription = TopicSelection(settings)
         self._narrowing = Narrowing()
         self._cluster = cluster_of(settings)
-        # Said wrong, they should be said so before a broker is asked.
+        # Checked before a broker is asked.
         self._starting = starting_places(settings, default=AT_EARLIEST, not_allowed=AT_LATEST)
         self._ending = ending_places(settings)
 
@@ -99,7 +99,7 @@ class BatchReader(DataSourceReader):
         return left
 
     async def _after(self, client: Client, wanted: list[OffsetRange]) -> list[OffsetRange]:
-        """Without what lies before the first record of a time that a filter names."""
+        """The ranges without the records before the time of a filter."""
         lowest = self._narrowing.timestamp_ms_min
         if lowest is None or not wanted:
             return wanted

@@ -1,4 +1,4 @@
-"""Which columns there are, and records as Arrow batches of them. On the driver and in tasks.
+"""The columns of the source, and records as Arrow batches. On the driver and in tasks.
 
 The columns are those of Spark's own Kafka source. A schema that the user gives selects some of them: Spark does not
 tell a Python source which columns a query needs, so this is the way to leave the others out.
@@ -32,7 +32,7 @@ from penstock.records.columns import BinaryColumn, ColumnReader, HeaderColumn, R
 CREATE_TIME: Final = 0
 LOG_APPEND_TIME: Final = 1
 
-# An Arrow batch is handed on when it has so many rows, or so many bytes.
+# An Arrow batch is emitted when it has this many rows or bytes.
 _ROWS_MAX: Final = 20_000
 _BYTES_MAX: Final = 3 << 19
 
@@ -55,7 +55,7 @@ def schema_of(*, include_headers: bool) -> StructType:
 
 
 def check_schema(schema: StructType) -> None:
-    """SettingError if a user's schema asks for what is not there."""
+    """Raise SettingError if a user's schema has an unknown column or another type."""
     known = {field.name: field.dataType for field in (*_FIELDS, _HEADERS)}
     for field in schema.fields:
         kind = known.get(field.name)
@@ -107,7 +107,7 @@ class ArrowColumns:
 
 
 class Gathering:
-    """The records of one range, batch by batch, into Arrow batches of a good size."""
+    """Collects the records of one range into Arrow batches of a good size."""
 
     def __init__(
         self,
@@ -127,7 +127,7 @@ class Gathering:
         self._timestamp_type = CREATE_TIME
 
     def add(self, batch: Buffer, header: BatchHeader) -> Iterator[pa.RecordBatch]:
-        """Take a batch in; first what came together before, if that is enough or of another kind."""
+        """Add a record batch; yields the collected ones first if they are enough, or have another layout."""
         kind = LOG_APPEND_TIME if header.log_append_time else CREATE_TIME
         full = self._reader.count >= _ROWS_MAX or self._reader.bytes_count >= _BYTES_MAX
         if full or kind != self._timestamp_type:
@@ -142,7 +142,7 @@ class Gathering:
         )
 
     def rest(self) -> Iterator[pa.RecordBatch]:
-        """What has come together."""
+        """The Arrow batch of the collected records."""
         if self._reader.count:
             yield self._arrow.batch(self._reader.take(), timestamp_type=self._timestamp_type)
 

@@ -1,7 +1,7 @@
-"""From options to a client. On the driver and in tasks.
+"""Clients from options. On the driver and in tasks.
 
-A Python worker of Spark does many tasks, one after the other; the clients it makes are kept for the next one, so that
-a task of a few records does not pay for connections.
+A Python worker of Spark runs many tasks, one after the other, and keeps its clients, so that a small task need not open
+connections.
 """
 
 import atexit
@@ -19,7 +19,7 @@ _KEPT_MAX: Final = 4
 
 
 class ClusterAddress(NamedTuple):
-    """Which brokers, and how to talk to them; small, and can be pickled."""
+    """The bootstrap servers and client settings; small, and can be pickled."""
 
     bootstrap_servers: str
     settings: ClientSettings
@@ -35,7 +35,7 @@ def cluster_of(settings: Settings) -> ClusterAddress:
             limits=ConnectionLimits(request_timeout_ms=settings[REQUEST_TIMEOUT_MS]),
             patience_ms=settings[PATIENCE_MS],
             security=security_in(settings),
-            retries_first_connection=True,  # a task's worker is new to a cluster that the query has known for long
+            retries_first_connection=True,  # a new worker, but not the query's first connection
         ),
     )
 
@@ -45,7 +45,7 @@ _kept: dict[ClusterAddress, BlockingClient] = {}
 
 @contextmanager
 def connected(cluster: ClusterAddress) -> Iterator[BlockingClient]:
-    """A client of the cluster; after an error it is not used again."""
+    """A cached client of the cluster; dropped from the cache after an error."""
     client = _kept.pop(cluster, None) or BlockingClient(cluster.bootstrap_servers, settings=cluster.settings)
     try:
         yield client

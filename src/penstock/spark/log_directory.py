@@ -1,9 +1,8 @@
-"""A broker's log directory, Penstock's or Apache Kafka's, looked at from outside. On the driver.
+"""Reads a broker's log directory, Penstock's or Apache Kafka's, without the broker. On the driver.
 
-Nothing is locked, written or trusted: a broker may be at work there. A partition's newest segment is the *active* one,
-which may be written to; the others are *closed*. What of a log may be shown is found by walking the headers of its
-batches: how far it goes, which transactions were aborted, and where the oldest one begins that has not ended. The
-indexes that lie beside the segments are not needed for it.
+Nothing is locked or written, and everything is validated: a broker may run there. A partition's newest segment is the
+*active* one, which may be written to; the others are *closed*. The batch headers give the log end offset, the aborted
+transactions and the last stable offset; index files are not needed.
 """
 
 from collections.abc import Iterator
@@ -22,20 +21,20 @@ from penstock.storage import file_names
 from penstock.storage.offset_checkpoints import START_OFFSETS, decode_offsets
 
 _LENGTH_MIN: Final = HEADER_SIZE - 12
-INTERNAL: Final = "__"  # what the names of a cluster's own topics begin with
+INTERNAL: Final = "__"  # the prefix of internal topics
 
 
 class DamagedLogError(UserError):
-    """A file of a log holds what no broker has written."""
+    """A file of a log is corrupt."""
 
     def __init__(self, path: str | Path, position: int, problem: str) -> None:
         super().__init__(
-            f"{path} is damaged at position {position}: {problem}. `penstock log describe {path}` tells more"
+            f"{path} is damaged at position {position}: {problem}. `penstock log describe {path}` shows more"
         )
 
 
 class SegmentFile(NamedTuple):
-    """One file of a log; its offsets end where the next one's begin, or where the log ends."""
+    """One segment; its end offset is the next one's base offset, or the log end offset."""
 
     path: str
     base_offset: int
@@ -43,7 +42,7 @@ class SegmentFile(NamedTuple):
 
 
 class AbortedRange(NamedTuple):
-    """What a producer wrote between these offsets came to nothing."""
+    """An aborted transaction of a producer, between these offsets."""
 
     producer_id: int
     first_offset: int
@@ -52,18 +51,18 @@ class AbortedRange(NamedTuple):
 
 @dataclass
 class PartitionLog:
-    """What can be read of one partition."""
+    """The segments of one partition, and the range that can be read."""
 
     partition: TopicPartition
     start_offset: int
     end_offset: int = 0
-    stable_offset: int = 0  # behind it, or at it, a transaction is open
+    stable_offset: int = 0  # the last stable offset: a transaction is open at it or behind it
     segments: list[SegmentFile] = field(default_factory=list)
     aborted: list[AbortedRange] = field(default_factory=list)
 
 
 def find_partitions(root: Path) -> list[TopicPartition]:
-    """The partitions in a log directory; UserError if it is none."""
+    """The partitions in a log directory; UserError if it is not one."""
     try:
         folders = [each for each in root.iterdir() if each.is_dir()]
     except (FileNotFoundError, NotADirectoryError):
@@ -79,7 +78,7 @@ def find_partitions(root: Path) -> list[TopicPartition]:
 
 
 def start_offsets(root: Path) -> dict[TopicPartition, int]:
-    """Where logs begin, of those that begin later than their first segment."""
+    """The log start offsets, of logs that begin later than their first segment."""
     try:
         return decode_offsets((root / START_OFFSETS).read_bytes()) or {}
     except FileNotFoundError:
@@ -89,7 +88,7 @@ def start_offsets(root: Path) -> dict[TopicPartition, int]:
 def look_into(
     root: Path, partition: TopicPartition, start_offset: int, *, include_active: bool
 ) -> PartitionLog:
-    """Walk through a partition's log."""
+    """Read the batch headers of a partition's log."""
     folder = root / f"{partition.topic}-{partition.partition}"
     found = ((file_names.offset_in(each.name, file_names.LOG), each) for each in folder.iterdir())
     files = sorted((base, path) for base, path in found if base is not None)
@@ -114,7 +113,7 @@ def look_into(
 
 
 def first_at_or_after(log: PartitionLog, timestamp_ms: int, *, bytes_max: int) -> int | None:
-    """The offset of the first record of a time or later; None if there is none. Aborted ones count, as for brokers."""
+    """The offset of the first record with this time or later, or None. Aborted records count, as in ListOffsets."""
     for segment in log.segments:
         with open_segment(segment.path) as file:
             for position, header in read_headers(file, segment.path):
@@ -129,7 +128,7 @@ def first_at_or_after(log: PartitionLog, timestamp_ms: int, *, bytes_max: int) -
 
 
 def open_segment(path: str | Path) -> BinaryIO:
-    """A segment's file. A broker that deletes one gives it another name first, for those who are late."""
+    """Open a segment's file, also after the broker has renamed it to delete it."""
     try:
         return Path(path).open("rb")
     except FileNotFoundError:
@@ -155,14 +154,14 @@ def makes_sense(header: BatchHeader) -> bool:
 
 
 class _Ledger:
-    """Which transactions are open, and which came to nothing, going through a log in order."""
+    """Tracks open and aborted transactions, reading a log in order."""
 
     def __init__(self) -> None:
         self.open: dict[int, int] = {}  # by producer, the first offset
         self.aborted: list[AbortedRange] = []
 
     def note(self, header: BatchHeader, batch: bytes) -> None:
-        """A transactional batch; of a control batch all bytes are there."""
+        """Add a transactional batch; a control batch is given with all its bytes."""
         if not header.is_control:
             self.open.setdefault(header.producer_id, header.base_offset)
             return
@@ -198,7 +197,7 @@ def _check_offsets(path: Path, header: BatchHeader, base_offset: int, following:
 
 
 def _walk_active(path: Path, base_offset: int, ledger: _Ledger, *, check_all: bool) -> int:
-    """Where the valid batches of the active segment end. What is behind them is being written, or a crash's rest."""
+    """The end of the valid batches of the active segment. Bytes behind it are being written, or left by a crash."""
     end = base_offset
     with open_segment(path) as file:
         try:

@@ -1,8 +1,8 @@
 """`.option("path", ...)`: batch reads straight from a log directory or its copy, a task per segment, no broker.
 
-Closed segments are read; with `penstock.include.active.segment` the newest one of each partition too, up to its last
-valid batch, which is for copies and brokers that do not run. The driver walks through the headers of all batches first
-(`log_directory`); tasks check every CRC. The directory has to be there, under the same name, wherever tasks run.
+Reads closed segments; with `penstock.include.active.segment` also the newest one of each partition, up to its last
+valid batch, for copies and for brokers that are stopped. The driver reads the headers of all batches first
+(`log_directory`); tasks check every CRC. The directory has to exist under the same path wherever tasks run.
 """
 
 from collections.abc import Iterator, Sequence
@@ -49,7 +49,7 @@ from penstock.spark.subscription import TopicSelection
 
 
 class SegmentRange(NamedTuple):
-    """What one task reads."""
+    """A segment and the offsets that one task reads of it."""
 
     segment: SegmentFile
     wanted: OffsetRange
@@ -85,7 +85,7 @@ class OfflineReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         there = find_partitions(self._root)
-        # Nothing in a directory says which topics are a cluster's own, but their names.
+        # Internal topics are recognised by their names.
         visible = [each for each in there if not each.topic.startswith(INTERNAL)]
         named = self._subscription.among(there, visible, where=str(self._root))
         starts = self._starting.of(named, "startingOffsets")
@@ -206,7 +206,7 @@ def _arrow(
 
 
 class _Hidden:
-    """Tells batches of aborted transactions from the rest."""
+    """Recognises the batches of aborted transactions."""
 
     def __init__(self, aborted: Sequence[AbortedRange]) -> None:
         self._ranges: dict[int, list[AbortedRange]] = {}
@@ -223,7 +223,7 @@ class _Hidden:
 def _batches(
     file: BinaryIO, part: SegmentRange, piece_bytes: int
 ) -> Iterator[tuple[int, BatchHeader, memoryview]]:
-    """The batches that reach into a range, their checksums held against their bytes."""
+    """The batches that overlap a range, with their CRCs checked."""
     path, wanted = part.segment.path, part.wanted
     size = file.seek(0, 2)
     position = start = 0
@@ -244,7 +244,7 @@ def _batches(
                 )
             yield position, header, memoryview(data)[at : at + header.size]
         if header.next_offset >= wanted.end:
-            return  # behind the last valid batch of an active segment there may be anything
+            return  # bytes behind the last valid batch of an active segment are undefined
         position += header.size
 
 

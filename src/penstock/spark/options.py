@@ -1,7 +1,7 @@
 """The options of `format("penstock")`, declared once as data. Names are those of Spark's own Kafka source where it has
 the option, so that a program changes one word; what is Penstock's own begins with `penstock.`.
 
-Spark hands options over with their names in lower case; they are known here whatever their case.
+Spark passes option names in lower case, so case does not matter.
 """
 
 from collections.abc import Iterable, Mapping
@@ -36,10 +36,10 @@ READ_UNCOMMITTED: Final = "read_uncommitted"
 
 BOOTSTRAP_SERVERS = optional_text(
     "kafka.bootstrap.servers",
-    "Brokers to begin with, as host:port with commas between; needed unless path is given.",
+    "Bootstrap brokers, as host:port separated by commas; required unless path is given.",
 )
 PATH = optional_text(
-    "path", "Read closed segments straight from this log directory, or a copy of it; no broker is asked."
+    "path", "Read closed segments from this log directory, or a copy of it, without a broker."
 )
 INCLUDE_ACTIVE_SEGMENT = boolean(
     "penstock.include.active.segment",
@@ -47,7 +47,7 @@ INCLUDE_ACTIVE_SEGMENT = boolean(
     "With path, read the newest segment of each partition too, up to its last valid batch; for copies, and for brokers "
     "that do not run.",
 )
-SUBSCRIBE = optional_text("subscribe", "Topics to read, with commas between.")
+SUBSCRIBE = optional_text("subscribe", "Topics to read, separated by commas.")
 SUBSCRIBE_PATTERN = optional_text(
     "subscribePattern", "Read the topics whose whole name matches this regular expression, new ones included."
 )
@@ -58,16 +58,17 @@ ASSIGN = optional_text("assign", 'Partitions to read, as JSON: {"topic": [0, 1]}
 STARTING_OFFSETS = optional_text(
     "startingOffsets",
     'Where to begin: earliest, latest, or JSON: {"topic": {"0": 23, "1": -2}}; -2 is earliest, -1 latest. '
-    "By default earliest for batches, latest for streams. A stream begins there only once: then its checkpoint counts.",
+    "By default earliest for batches, latest for streams. Once a stream has a checkpoint, it continues from there.",
 )
 ENDING_OFFSETS = text(
     "endingOffsets", "latest", "Where a batch ends: latest, or JSON as for startingOffsets, without -2."
 )
 STARTING_TIMESTAMP = optional_text(
-    "startingTimestamp", "Begin with the first records of this time or later, in milliseconds since 1970."
+    "startingTimestamp", "Begin with the first record of this time or later, in milliseconds since 1970."
 )
 ENDING_TIMESTAMP = optional_text(
-    "endingTimestamp", "End a batch before the first records of this time, in milliseconds since 1970."
+    "endingTimestamp",
+    "End a batch before the first record of this time or later, in milliseconds since 1970.",
 )
 STARTING_OFFSETS_BY_TIMESTAMP = optional_text(
     "startingOffsetsByTimestamp", 'As startingTimestamp, per partition: {"topic": {"0": 1700000000000}}.'
@@ -78,7 +79,7 @@ ENDING_OFFSETS_BY_TIMESTAMP = optional_text(
 STARTING_OFFSETS_BY_TIMESTAMP_STRATEGY = text(
     "startingOffsetsByTimestampStrategy",
     "error",
-    "What to do for a partition that has no record of a starting time or later: error, or latest.",
+    "For a partition without a record of the starting time or later: fail (error), or read from its end (latest).",
     allowed=OneOf(("error", "latest")),
 )
 
@@ -87,17 +88,17 @@ STARTING_OFFSETS_BY_TIMESTAMP_STRATEGY = text(
 MAX_OFFSETS_PER_TRIGGER = long(
     "maxOffsetsPerTrigger",
     0,
-    "How many offsets a micro-batch reads at most, shared by backlog among partitions; 0 means no limit.",
+    "The most offsets that a micro-batch reads, divided among partitions by their lag; 0: no limit.",
     allowed=Between(0),
 )
 MIN_OFFSETS_PER_TRIGGER = long(
     "minOffsetsPerTrigger",
     0,
-    "Wait with the next micro-batch until that many offsets are there, or maxTriggerDelay has passed.",
+    "Delay the next micro-batch until there are this many new offsets, or maxTriggerDelay has passed.",
     allowed=Between(0),
 )
 MAX_TRIGGER_DELAY = text(
-    "maxTriggerDelay", "15m", "How long minOffsetsPerTrigger may wait: a number and ms, s, m or h."
+    "maxTriggerDelay", "15m", "The longest delay by minOffsetsPerTrigger: a number and ms, s, m or h."
 )
 MIN_PARTITIONS = integer(
     "minPartitions",
@@ -119,61 +120,61 @@ TASK_OFFSETS_MIN = long(
     allowed=Between(0),
 )
 
-# What is read, and how.
+# Records, and how they are read.
 
 INCLUDE_HEADERS = boolean("includeHeaders", False, "Add the column headers, a list of key and value.")
 FAIL_ON_DATA_LOSS = boolean(
     "failOnDataLoss",
     True,
-    "Whether to fail when offsets that should be read do not exist any more; else a warning says what is missing.",
+    "Whether the query fails if offsets to read do not exist any more; else it logs what is missing as a warning.",
 )
 FILTER_PUSHDOWN = boolean(
     "penstock.filter.pushdown",
     False,
-    "Let filters on topic, partition, offset and timestamp make a batch read smaller; needs "
-    "spark.sql.python.filterPushdown.enabled. Spark keeps what one query's filters left for all queries of the same "
-    "DataFrame: load a DataFrame of its own for each query, or rows are missing.",
+    "Whether filters on topic, partition, offset and timestamp narrow a batch read; needs "
+    "spark.sql.python.filterPushdown.enabled. Spark reuses the narrowed read of one query for all queries of the same "
+    "DataFrame: load a separate DataFrame for each query, or rows are missing.",
 )
 ISOLATION_LEVEL = text(
     "kafka.isolation.level",
     READ_COMMITTED,
-    "read_committed shows no record of a transaction that is open or was aborted; read_uncommitted shows all.",
+    "read_committed reads no records of open or aborted transactions; read_uncommitted reads all.",
     allowed=OneOf((READ_COMMITTED, READ_UNCOMMITTED)),
 )
 FETCH_BYTES = integer(
     "kafka.max.partition.fetch.bytes",
     8 << 20,
-    "How much one request brings at most; a batch that is larger is still brought.",
+    "The most bytes of one fetch; a larger first batch is fetched whole.",
     allowed=Between(1, INT_MAX),
 )
 COMMIT_GROUP = optional_text(
     "penstock.commit.group",
-    "The consumer group that shows how far a stream has come: a name, or false for none. By default "
-    "groupIdPrefix and a number that stays with the checkpoint.",
+    "The consumer group that a stream commits its progress to, or false for none. By default groupIdPrefix and an id "
+    "that is kept in the checkpoint.",
 )
 GROUP_ID_PREFIX = text(
-    "groupIdPrefix", "penstock-spark", "What the default of penstock.commit.group begins with."
+    "groupIdPrefix", "penstock-spark", "The prefix of the default of penstock.commit.group."
 )
 GROUP_ID = optional_text(
-    "kafka.group.id", "The same as penstock.commit.group, as Spark's own source calls it."
+    "kafka.group.id", "The same as penstock.commit.group, under the name of Spark's own source."
 )
 
 # The client.
 
-CLIENT_ID = text("kafka.client.id", "penstock-spark", "What the client calls itself; brokers show it.")
+CLIENT_ID = text("kafka.client.id", "penstock-spark", "The client id, which brokers log.")
 PATIENCE_MS = integer(
     "penstock.patience.ms",
     60_000,
-    "For how long a broker that is away is asked again before a query or a task fails.",
+    "How long requests to an unreachable broker are retried before a query or a task fails.",
     allowed=Between(0, INT_MAX),
 )
 REQUEST_TIMEOUT_MS = integer(
-    "kafka.request.timeout.ms", 30_000, "How long a request may take.", allowed=Between(1, INT_MAX)
+    "kafka.request.timeout.ms", 30_000, "The timeout of a request.", allowed=Between(1, INT_MAX)
 )
 DECOMPRESSED_BYTES_MAX = long(
     "penstock.decompressed.bytes.max",
     256 << 20,
-    "How large the records of one batch may be once they are decompressed.",
+    "The most bytes of one batch's records after decompression.",
     allowed=Between(1, LONG_MAX),
 )
 
@@ -196,89 +197,89 @@ CLIENT_OPTIONS: Final = (
 
 # Writing.
 
-TOPIC = optional_text("topic", "The topic all rows go to; without it each row's column topic says.")
+TOPIC = optional_text("topic", "The topic of all rows; without it, the column topic of each row.")
 EXACTLY_ONCE: Final = "exactly-once"
 AT_LEAST_ONCE: Final = "at-least-once"
 GUARANTEE = text(
     "penstock.guarantee",
     EXACTLY_ONCE,
-    "exactly-once: readers of committed records see every row once, whatever is killed and repeated meanwhile. "
-    "at-least-once: rows of a task or batch that is repeated are there again, and no transaction is used.",
+    "exactly-once: read_committed consumers see every row once, whatever is killed and repeated. "
+    "at-least-once: no transactions; rows of a repeated task or batch are written again.",
     allowed=OneOf((EXACTLY_ONCE, AT_LEAST_ONCE)),
 )
 COMPRESSION = text(
     "kafka.compression.type",
     "none",
-    "How batches of records are compressed.",
+    "The compression of record batches.",
     allowed=OneOf(("none", "gzip", "snappy", "lz4", "zstd")),
 )
 ACKS = text(
     "kafka.acks",
     "all",
-    "Which replicas must have a record before it counts as written: all, 1 (the leader) or 0 (none). "
+    "Which replicas must have a record before it is acknowledged: all, 1 (the leader) or 0 (none). "
     "Exactly once needs all.",
     allowed=OneOf(("all", "-1", "1", "0")),
 )
 BATCH_BYTES = integer(
     "kafka.batch.size",
     512 << 10,
-    "How large a batch of records becomes before compression; a larger record has a batch of its own.",
+    "The size of record batches before compression; a larger record has its own batch.",
     allowed=Between(1, INT_MAX),
 )
 RECORD_BYTES_MAX = integer(
     "kafka.max.request.size",
     1 << 20,
-    "How large a record may be, before compression; topics have a limit of their own (max.message.bytes).",
+    "The largest record, before compression; topics have another limit (max.message.bytes).",
     allowed=Between(1, INT_MAX),
 )
 BUFFER_BYTES = long(
     "kafka.buffer.memory",
     32 << 20,
-    "How many bytes a task holds that are not sent, or not answered; more has to wait.",
+    "The most bytes of a task that are buffered or in flight; at the limit, the task waits.",
     allowed=Between(1 << 20, LONG_MAX),
 )
 TRANSACTION_TIMEOUT_MS = integer(
     "kafka.transaction.timeout.ms",
     600_000,
-    "When a broker aborts a transaction that was not ended: longer than a batch takes, and a restart of the query "
-    "after a crash. Brokers refuse more than they allow. Streams on brokers with prepared transactions have none.",
+    "When a broker aborts an open transaction: longer than a batch and a restart of the query after a crash take. At "
+    "most the broker's transaction.max.timeout.ms. Streams on brokers with prepared transactions have no timeout.",
     allowed=Between(1, INT_MAX),
 )
 TRANSACTION_PREFIX = text(
     "penstock.transaction.prefix",
     "penstock-spark",
-    "What transactional ids and the group that shows decisions begin with; to grant rights by.",
+    "The prefix of transactional ids and of the group that tracks decisions, for ACLs.",
 )
 DECISIONS_TOPIC = text(
     "penstock.decisions.topic",
     "__penstock_spark_decisions",
-    "The compacted topic that says which batches count; made if it is missing.",
+    "The compacted topic with the decisions which batches are committed; created if it is missing.",
 )
 SKIP_LOST_BATCH = long(
     "penstock.skip.lost.batch",
     -1,
-    "Go on although a transaction of this batch was aborted by a timeout after the batch was decided: its rows are "
-    "missing. The error that names the batch says more.",
+    "Continue although a transaction of this batch was aborted by a timeout after the batch was decided: its rows are "
+    "missing. The error that names the batch explains it.",
     allowed=Between(-1),
 )
 FOREACH_BATCH = optional_text(
     "penstock.foreach.batch",
-    "For a batch write inside foreachBatch: a name for it, its own among the writes of that function. The rows then "
-    "count once, however often Spark repeats the batch.",
+    "For a batch write inside foreachBatch: a name that is unique among the writes of that function. The rows are then "
+    "written exactly once, even if Spark repeats the batch.",
 )
 FOREACH_QUERY_ID = optional_text(
     "penstock.foreach.query.id",
-    "With penstock.foreach.batch, where Spark does not tell a write whose batch it is, as through Spark Connect: the "
-    "id of the streaming query.",
+    "With penstock.foreach.batch, if a write cannot find out its streaming query, as through Spark Connect: the id of "
+    "that query.",
 )
 FOREACH_BATCH_ID = long(
     "penstock.foreach.batch.id",
     -1,
-    "With penstock.foreach.query.id: the number of the batch, as foreachBatch was called with it.",
+    "With penstock.foreach.query.id: the batch id that foreachBatch was called with.",
     allowed=Between(-1),
 )
 
-# Options of Spark's source, or of the Java client behind it, that are taken and mean nothing here.
+# Options of Spark's source, or of its Java client, that are accepted and ignored.
 IGNORED_READ: Final = frozenset(
     {
         "kafkaConsumer.pollTimeoutMs",
@@ -295,7 +296,7 @@ IGNORED_READ: Final = frozenset(
     }
 )
 
-# Options of the Java client that Spark's source refuses as well, and what to do instead.
+# Options of the Java client that Spark's source rejects too, and what to do instead.
 REFUSED_READ: Final = {
     "kafka.auto.offset.reset": "startingOffsets says where to begin",
     "kafka.enable.auto.commit": "Spark's checkpoint keeps the offsets, and penstock.commit.group shows them",
@@ -339,7 +340,7 @@ READ_OPTIONS: Final = Catalogue(
 )
 
 
-# Configs of the Java producer, and options of Spark's sink, that are taken and mean nothing here.
+# Configs of the Java producer, and options of Spark's sink, that are accepted and ignored.
 IGNORED_WRITE: Final = frozenset(
     {
         "includeHeaders",
@@ -387,7 +388,7 @@ WRITE_OPTIONS: Final = Catalogue(
 
 
 def write_settings(options: Mapping[str, str]) -> Settings:
-    """The settings of a write; SettingError for what is misspelt, not allowed, or contradicts itself."""
+    """The settings of a write; SettingError for unknown, invalid or contradictory options."""
     settings = _settings(WRITE_OPTIONS, IGNORED_WRITE, options)
     _require_servers(settings)
     security_in(settings)  # refused here, before anything is asked of a broker
@@ -400,7 +401,7 @@ def write_settings(options: Mapping[str, str]) -> Settings:
 
 
 def read_settings(options: Mapping[str, str]) -> Settings:
-    """The settings of a read; SettingError for what is misspelt, not allowed, or contradicts itself."""
+    """The settings of a read; SettingError for unknown, invalid or contradictory options."""
     for name, instead in REFUSED_READ.items():
         if name in {option.lower() for option in options}:
             raise SettingError(f"{name} cannot be set: {instead}")
@@ -418,7 +419,7 @@ def read_settings(options: Mapping[str, str]) -> Settings:
 
 
 def security_in(settings: Settings) -> Security:
-    """The security that the options ask for; SettingError for what is missing, or contradicts itself."""
+    """The `Security` of the options; SettingError if one is missing, or two contradict each other."""
     given = [
         Given(name, settings[option], Source.STATIC_BROKER, "option")
         for name, option in SECURITY_OPTIONS.items()

@@ -1,4 +1,4 @@
-"""From offsets to tasks: how far a micro-batch goes, what is lost, who reads what, and how much at a time. Pure."""
+"""From offsets to tasks: the end of a micro-batch, lost offsets, the ranges of tasks, the size of fetches. Pure."""
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,7 +11,7 @@ ANSWER_BYTES: Final = 2 << 20
 
 
 class OffsetRange(NamedTuple):
-    """What one task reads: from an offset up to another, not included."""
+    """A range of offsets of one partition; the end is exclusive."""
 
     partition: TopicPartition
     start: int
@@ -23,7 +23,7 @@ class OffsetRange(NamedTuple):
 
 
 class Lost(NamedTuple):
-    """Offsets that should have been read and do not exist any more."""
+    """Offsets to read that do not exist any more."""
 
     partition: TopicPartition
     start: int
@@ -40,7 +40,7 @@ class Lost(NamedTuple):
 def limited(
     start: Mapping[TopicPartition, int], latest: Mapping[TopicPartition, int], most: int
 ) -> Positions:
-    """Where to stop so that about `most` offsets are read: each partition gets its share of the backlog."""
+    """The end offsets for about `most` offsets in total, divided among partitions by their lag."""
     backlog = {each: max(0, latest[each] - start.get(each, 0)) for each in latest}
     total = sum(backlog.values())
     if total <= most:
@@ -48,13 +48,13 @@ def limited(
     ends = {}
     for each, size in backlog.items():
         share = size * most // total
-        # Who has something to read reads something, else a small partition beside a large one waits for ever.
+        # A partition with lag reads at least one offset, else a small one beside a large one would starve.
         ends[each] = start.get(each, 0) + (min(size, max(1, share)) if size else 0)
     return {each: max(ends[each], min(start.get(each, 0), latest[each])) for each in latest}
 
 
 def ranges(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]) -> list[OffsetRange]:
-    """What lies between, in the order of partitions; partitions that are not in `start` begin at 0."""
+    """The ranges between start and end offsets, sorted by partition; partitions that are not in `start` begin at 0."""
     found = [OffsetRange(each, start.get(each, 0), end[each]) for each in sorted(end)]
     return [each for each in found if each.size > 0]
 
@@ -62,7 +62,7 @@ def ranges(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int
 def below_start(
     wanted: Iterable[OffsetRange], log_starts: Mapping[TopicPartition, int]
 ) -> tuple[list[OffsetRange], list[Lost]]:
-    """What is left of the ranges when logs begin where they do now, and what is lost."""
+    """The ranges from the present log start offsets on, and the offsets that are lost."""
     left, lost = [], []
     for each in wanted:
         log_start = log_starts.get(each.partition, 0)
@@ -76,7 +76,7 @@ def below_start(
 
 
 def split(wanted: Sequence[OffsetRange], *, tasks_min: int, size_max: int) -> list[OffsetRange]:
-    """The same ranges in pieces: at least so many (where there are as many offsets), none larger than so much."""
+    """The ranges split into at least this many pieces (if there are as many offsets), none larger than the limit."""
     pieces = [
         piece for each in wanted for piece in _pieces(each, -(-each.size // size_max) if size_max else 1)
     ]
@@ -85,7 +85,7 @@ def split(wanted: Sequence[OffsetRange], *, tasks_min: int, size_max: int) -> li
         return pieces
     total = sum(each.size for each in pieces)
     counts = [max(1, each.size * tasks_min // total) for each in pieces]
-    # Rounding down leaves some out: the largest pieces give one more each.
+    # Rounding down leaves some pieces out: the largest ranges get one more each.
     while sum(counts) < min(tasks_min, total):
         largest = max(range(len(pieces)), key=lambda index: pieces[index].size / counts[index])
         counts[largest] += 1
@@ -93,9 +93,9 @@ def split(wanted: Sequence[OffsetRange], *, tasks_min: int, size_max: int) -> li
 
 
 def gathered(pieces: Sequence[OffsetRange], *, size_min: int) -> list[tuple[OffsetRange, ...]]:
-    """The pieces by task: small ones share a task, so that none has much less than so many offsets.
+    """The ranges by task: small ones share a task, so that none has much less than this many offsets.
 
-    A task costs some milliseconds whatever it reads, more than a few thousand records do.
+    The overhead of a task is some milliseconds, more than reading a few thousand records takes.
     """
     if not size_min:
         return [(piece,) for piece in pieces]
@@ -112,10 +112,10 @@ def gathered(pieces: Sequence[OffsetRange], *, size_min: int) -> list[tuple[Offs
 
 
 def answer_bytes_min(*, bytes_read: int, offsets_read: int, offsets_left: int, bytes_max: int) -> int:
-    """How much the next answer about a range should have at least; 1 is anything.
+    """The min_bytes of the next fetch of a range; 1: any number of bytes.
 
-    Each answer has its price, and a broker keeps them short unless more is asked for. Towards the end of a range
-    it would wait for what never comes, so how much is left is guessed from how large the records were so far.
+    Each response has an overhead, and a broker keeps responses short unless min_bytes is larger. Near the end of a
+    range the broker would wait for bytes that never come, so the bytes left are estimated from the records so far.
     """
     if offsets_read <= 0 or bytes_max < 2 * ANSWER_BYTES:
         return 1

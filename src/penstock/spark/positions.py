@@ -1,10 +1,10 @@
-"""Offsets as people and checkpoints write them. Pure.
+"""Offsets in options and checkpoints. Pure.
 
     Place       where to begin or end, before it is resolved: an end of the log, an offset, a time
     Positions   the next offset to read, per partition
-    Reached     what a stream's checkpoint keeps: positions, the ids of the topics, the group that shows progress
+    Reached     the content of a stream's checkpoint: positions, topic ids, the consumer group of its progress
 
-A checkpoint of Spark's own Kafka source is understood as well.
+Checkpoints of Spark's own Kafka source can be read too.
 """
 
 import json
@@ -24,7 +24,7 @@ _OFFSET_MAX: Final = 2**63 - 1
 
 
 class AtEnd(NamedTuple):
-    """One of the two ends of a log, as ListOffsets asks for it."""
+    """One of the two ends of a log, by its timestamp in ListOffsets."""
 
     timestamp: int
 
@@ -36,13 +36,13 @@ AT_LATEST: Final = AtEnd(LATEST)
 
 
 class Places(NamedTuple):
-    """Where each partition begins, or ends: as said for it, else as said for all."""
+    """Where each partition begins, or ends: by partition, else the same for all."""
 
     default: Place | None
     named: Mapping[TopicPartition, Place]
 
     def of(self, partitions: Iterable[TopicPartition], about: str) -> dict[TopicPartition, Place]:
-        """A place for each; SettingError if partitions are missing, or named that are not there."""
+        """The place of each partition; SettingError if one is missing, or an unknown one is named."""
         wanted = list(partitions)
         extra = sorted(set(self.named) - set(wanted))
         if extra:
@@ -64,7 +64,7 @@ def _listed(partitions: list[TopicPartition], *, most: int = 5) -> str:
 
 
 def starting_places(settings: Settings, *, default: Place, not_allowed: Place | None = None) -> Places:
-    """Where a read begins: by time before by offset, all partitions at once before one by one, as Spark has it."""
+    """Where a read begins: options by time override those by offset, those for all partitions the others."""
     return _places(
         settings,
         timestamp=options.STARTING_TIMESTAMP,
@@ -172,14 +172,14 @@ def _json_object(option: Setting[Any], raw: str) -> dict[str, Any]:
 
 
 class Reached(NamedTuple):
-    """How far a stream has come."""
+    """The progress of a stream."""
 
     positions: Positions
-    topic_ids: Mapping[str, str]  # in hexadecimal; none of brokers that are too old to have ids
+    topic_ids: Mapping[str, str]  # in hexadecimal; empty for brokers that are too old to have topic ids
     group: str | None
 
     def recreated_topics(self, topic_ids: Mapping[str, str]) -> set[str]:
-        """The topics that have other ids now: they were deleted and created again since."""
+        """The topics whose ids have changed: they were deleted and created again."""
         return {
             topic for topic, topic_id in topic_ids.items() if self.topic_ids.get(topic, topic_id) != topic_id
         }
@@ -189,7 +189,7 @@ class Reached(NamedTuple):
         for partition in sorted(self.positions):
             by_index = offsets.setdefault(partition.topic, {})
             by_index[str(partition.partition)] = self.positions[partition]
-        # One order of keys: Spark compares offsets as text to see whether anything has changed.
+        # Sorted keys: Spark compares offsets as text.
         return {
             "penstock": _FORMAT,
             "group": self.group,
@@ -199,7 +199,7 @@ class Reached(NamedTuple):
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "Reached":
-        """What `to_json` wrote, or Spark's own Kafka source; UserError if it is neither."""
+        """Parse the output of `to_json`, or of Spark's own Kafka source; UserError if it is neither."""
         try:
             number = value.get("penstock")
             if isinstance(number, int):

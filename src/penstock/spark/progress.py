@@ -1,7 +1,7 @@
-"""Finished batches as a group's committed offsets, so that every tool that shows lag shows a stream's. On the driver.
+"""Commits finished batches as offsets of a consumer group, so that Kafka's tools show a stream's lag. On the driver.
 
-Spark's checkpoint is the truth; what is committed here only follows it. So a commit that fails is a warning, and it is
-not waited for long.
+The stream continues from Spark's checkpoint, not from these offsets. So a commit that fails is only a warning, and its
+timeout is short.
 """
 
 import logging
@@ -22,7 +22,7 @@ _PATIENCE_MS: Final = 2_000
 
 
 def group_for(settings: Settings, token: str) -> str | None:
-    """The group a new stream commits to; None if it should not. `token` tells streams without a named group apart."""
+    """The group that a new stream commits to, or None. `token` makes the default name unique."""
     named = settings[COMMIT_GROUP] if settings[COMMIT_GROUP] is not None else settings[GROUP_ID]
     if named is None or named.lower() == "true":
         return f"{settings[GROUP_ID_PREFIX]}-{token}"

@@ -1,8 +1,8 @@
-"""Which ranges a query's filters leave. Used in batch reads, on the driver.
+"""Narrows the ranges of a batch read by the query's filters. On the driver.
 
 Filters on `topic`, `partition`, `offset` and the lower end of `timestamp` make ranges smaller. Spark still applies
-every filter to the rows, so a range may stay larger than need be, and never smaller: records are in the order of their
-offsets, not of their timestamps, so an upper end of `timestamp` cuts nothing off.
+every filter to the rows, so a range may be larger than needed, and never smaller: records are in the order of their
+offsets, not of their timestamps, so an upper bound of `timestamp` has no effect.
 
 Off unless the user turns it on: Spark 4.3 uses the ranges that one query's filters left for every query of the same
 DataFrame.
@@ -37,7 +37,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Narrowing(NamedTuple):
-    """What the filters of a query leave."""
+    """The partitions and offsets that pass the filters of a query."""
 
     topics: frozenset[str] | None = None  # None: all
     partitions: frozenset[int] | None = None
@@ -60,7 +60,7 @@ class Narrowing(NamedTuple):
         return OffsetRange(whole.partition, start, end)
 
 
-# What Spark's planning worker runs if, and only if, it hands filters over.
+# The module that Spark's planning worker runs if, and only if, filter pushdown is enabled.
 _PUSHING_WORKER: Final = "pyspark.sql.worker.data_source_pushdown_filters"
 
 
@@ -77,18 +77,18 @@ def takes_filters(settings: Settings) -> bool:
 
 
 class TakesFilters:
-    """Mixed into a reader that gets the filters of a query before it plans, and looks at `_narrowing` then."""
+    """A mixin for readers that get the filters of a query before they plan; sets `_narrowing`."""
 
     _narrowing: Narrowing
 
     def pushFilters(self, filters: list[Filter]) -> list[Filter]:
-        """All come back, for Spark to apply to the rows: what is done here is to read fewer."""
+        """Return all filters, so that Spark applies them to the rows too."""
         self._narrowing = narrow(filters)
         return filters
 
 
 def narrow(filters: Iterable[Filter]) -> Narrowing:
-    """What all of the filters together leave, of those that are understood."""
+    """Combine the supported filters."""
     left = Narrowing()
     for each in filters:
         attribute = getattr(each, "attribute", None)
@@ -99,7 +99,7 @@ def narrow(filters: Iterable[Filter]) -> Narrowing:
 
 
 def _words(filter_: Filter) -> frozenset[Any] | None:
-    """The values that an equality allows; None if it is no equality."""
+    """The values of an equality or IN filter; None for other filters."""
     if isinstance(filter_, EqualTo | EqualNullSafe):
         return frozenset((filter_.value,))
     return frozenset(filter_.value) if isinstance(filter_, In) else None
@@ -137,10 +137,10 @@ def _by_timestamp(left: Narrowing, filter_: Filter) -> Narrowing:
         filter_, EqualTo | EqualNullSafe | GreaterThan | GreaterThanOrEqual
     ):
         return left
-    # Values without a zone are in the session's; one that is not known is better not used.
+    # Values without a time zone are in the session's; if that is unknown, the filter is ignored.
     if value.tzinfo is None:
         return left
-    lowest = int((value - _EPOCH).total_seconds() * 1000) - 1  # rounded down, whatever the float did
+    lowest = int((value - _EPOCH).total_seconds() * 1000) - 1  # rounded down, without float errors
     if left.timestamp_ms_min is None or lowest > left.timestamp_ms_min:
         left = left._replace(timestamp_ms_min=max(0, lowest))
     return left

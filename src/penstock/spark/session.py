@@ -17,17 +17,17 @@ LOCAL_MASTER: Final = "local[*]"
 _SHUFFLE_PARTITIONS_MAX: Final = 8
 _POOL: Final = "spark.scheduler.pool"
 
-# What every session here gets unless the caller says otherwise.
+# Defaults of every session.
 _DEFAULTS: Final = {
-    # A batch writes what changed in its state, and not the whole of it again.
+    # A batch writes the changes of its state, not a full copy.
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.streaming.numRecentProgressUpdates": "20",
     "spark.sql.streaming.stopTimeout": "30s",
     "spark.ui.showConsoleProgress": "false",
-    "spark.ui.enabled": "false",  # it would listen on all of the machine's addresses
+    "spark.ui.enabled": "false",  # Spark's UI would listen on all addresses of the machine
 }
-# What a session on this machine gets besides.
+# Further defaults of local sessions.
 LOCAL_DEFAULTS: Final = {
     # No other machine needs to reach the driver.
     "spark.driver.host": "127.0.0.1",
@@ -37,17 +37,17 @@ LOCAL_DEFAULTS: Final = {
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
-    # Said, since PySpark's jars hold several for `file:`, and the one that comes first may refuse to replace a file.
+    # PySpark's jars have several file systems for `file:`, and the first one found may refuse to replace a file.
     "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.LocalFileSystem",
-    # Tasks of several queries take turns (`in_a_pool`); else the query that came first is served first.
+    # Queries share the cores fairly (`in_a_pool`); else the tasks of the first query run first.
     "spark.scheduler.mode": "FAIR",
-    # Spark's Python processes are forked from one that has imported the data source already.
+    # Spark's Python workers are forked from a process that has imported the data source.
     "spark.python.daemon.module": "penstock.spark.daemon",
 }
 
 
 def check_spark(*, remote: str | None = None) -> None:
-    """UserError in one line if PySpark, or the Java that a session on this machine needs, is missing."""
+    """Raise UserError if PySpark, or Java for a local session, is missing."""
     have_pyspark()
     if remote is None:
         have_java()
@@ -60,7 +60,7 @@ def open_session(
     master: str | None = None,
     remote: str | None = None,
 ) -> "SparkSession":
-    """A session; UserError in one line if PySpark, Java or the cluster is missing."""
+    """Start a session; UserError if PySpark, Java or the cluster is missing."""
     check_spark(remote=remote)
     from pyspark.sql import SparkSession
 
@@ -76,7 +76,7 @@ def open_session(
 
 
 def settings_of(given: Mapping[str, str], *, master: str | None, remote: str | None) -> dict[str, str]:
-    """What a session there is set to: what is given goes before the defaults."""
+    """The settings of a session with that master: the given ones override the defaults."""
     if remote is not None:
         defaults = {each: value for each, value in _DEFAULTS.items() if each.startswith("spark.sql.")}
     elif (master or LOCAL_MASTER).startswith("local"):
@@ -88,7 +88,7 @@ def settings_of(given: Mapping[str, str], *, master: str | None, remote: str | N
 
 @contextmanager
 def spark_session(name: str, *, master: str) -> "Iterator[SparkSession]":
-    """A quiet session that ends with the block."""
+    """A session with Spark's log turned down, stopped at the end of the block."""
     session = open_session(name, {"spark.log.level": "ERROR"}, master=master)
     try:
         yield session
@@ -98,7 +98,7 @@ def spark_session(name: str, *, master: str) -> "Iterator[SparkSession]":
 
 @contextmanager
 def in_a_pool(session: "SparkSession", name: str) -> Iterator[None]:
-    """Queries that are started meanwhile share the machine's cores fairly with those of other pools."""
+    """Queries that are started inside the block share the cores fairly with those of other pools."""
     if type(session).__module__.startswith("pyspark.sql.connect"):
         yield
         return
@@ -110,7 +110,7 @@ def in_a_pool(session: "SparkSession", name: str) -> Iterator[None]:
 
 
 def _local_settings() -> dict[str, str]:
-    # Spark's 200 would make each small batch of a stateful flow a matter of seconds.
+    # With Spark's default, 200, each small batch of a stateful flow would take seconds.
     partitions = max(2, min(os.cpu_count() or 2, _SHUFFLE_PARTITIONS_MAX))
     return {**LOCAL_DEFAULTS, "spark.sql.shuffle.partitions": str(partitions)}
 

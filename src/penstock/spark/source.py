@@ -1,4 +1,4 @@
-"""`PenstockDataSource`: what Spark creates for `format("penstock")`, and asks for readers and writers."""
+"""`PenstockDataSource`, which Spark creates for `format("penstock")` and asks for readers and writers."""
 
 from collections.abc import MutableMapping
 
@@ -62,5 +62,5 @@ class PenstockDataSource(DataSource):
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: ARG002
         from penstock.spark.sink.writers import StreamSink
 
-        # Where each batch has all the results (outputMode('complete')), each is added, as in Spark's own sink.
+        # With outputMode('complete'), the full result of each batch is appended, as in Spark's own sink.
         return StreamSink(schema, write_settings(self.options))

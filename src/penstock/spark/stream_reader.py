@@ -1,9 +1,9 @@
 """`spark.readStream.format("penstock")`: micro-batches.
 
-Spark keeps one reader on the driver for a run of a query and asks it how far the next batch goes (`latestOffset`) and
-who reads what (`partitions`); tasks call `read` on a copy. The first offsets are looked up once and stay in the
-checkpoint. `latestOffset` gets the end of the last batch; that batch is done, so its end is what is committed as
-progress (Spark's own `commit` comes a batch later, and for the last one never).
+Spark keeps one reader on the driver for a run of a query and asks it for the end of the next batch (`latestOffset`) and
+its tasks (`partitions`); tasks call `read` on a copy. The first offsets are looked up once and stored in the
+checkpoint. `latestOffset` gets the end of the last batch, which is done, so that end is committed as progress (Spark
+calls `commit` one batch later, and never for the last one).
 """
 
 import logging
@@ -47,7 +47,7 @@ _UNITS_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Made once per run of a query."""
+    """Created once per run of a query."""
 
     def __init__(self, schema: StructType, settings: Settings) -> None:
         self._schema = schema
@@ -57,14 +57,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._starting = starting_places(settings, default=AT_LATEST)
         self._delay_ms_max = _duration_ms(MAX_TRIGGER_DELAY, settings[MAX_TRIGGER_DELAY])
         self._initial: dict[str, Any] | None = None
-        self._target: Positions | None = None  # of a run with Trigger.AvailableNow: nothing after it is read
+        self._target: Positions | None = None  # the end of a run with Trigger.AvailableNow
         self._waiting_since: float | None = None
         self._latest: Reached | None = None
 
-    # What Spark asks on the driver.
+    # Called by Spark on the driver.
 
     def initialOffset(self) -> dict[str, Any]:
-        # Spark asks twice before the first batch, and must be told the same.
+        # Spark asks twice before the first batch, and must get the same answer.
         if self._initial is None:
             with connected(self._cluster) as blocking:
                 self._initial = blocking.run(self._begin(blocking.client)).to_json()
@@ -97,19 +97,19 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return tasks_for(wanted, self._settings)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Comes a batch late: `latestOffset` has shown it already."""
+        """Called one batch late: `latestOffset` has committed the progress already."""
 
     def stop(self) -> None:
         pass
 
-    # What tasks are asked.
+    # Called by Spark in tasks.
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, RangePartition)
         rules = read_rules(self._settings, self._subscription)
         return read_ranges(self._cluster, partition.wanted, rules, self._schema)
 
-    # How it is done.
+    # Planning.
 
     async def _begin(self, client: Client) -> Reached:
         found = await self._subscription.find(client)
@@ -129,7 +129,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return Reached(end, {**reached.topic_ids, **found.topic_ids}, group)
 
     def _group(self, reached: Reached) -> str | None:
-        """A name that is given counts, else the one that stays with the checkpoint."""
+        """The configured group, else the one in the checkpoint."""
         token = (reached.group or "").rpartition("-")[2] or uuid4().hex[:12]
         return group_for(self._settings, token)
 
@@ -145,8 +145,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return found
 
     def _continued(self, reached: Reached, found: FoundPartitions) -> Positions:
-        """Where each partition that is there now goes on. New ones begin at 0, and so do those of a topic that was
-        deleted and created again."""
+        """The position of each existing partition. New ones begin at 0, and so do those of a topic that was deleted and
+        created again."""
         recreated = reached.recreated_topics(found.topic_ids)
         for topic in sorted(recreated):
             self._lost(topic, reached, "the topic was deleted and created again")
@@ -166,7 +166,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _bounded(self, client: Client, start: Positions, latest: Positions, limit: ReadLimit) -> Positions:
         if self._target is not None:
-            # Partitions that came later have no target: they are for the next run.
+            # New partitions have no target: the next run reads them.
             latest = {each: min(offset, self._target.get(each, 0)) for each, offset in latest.items()}
         latest = {each: max(offset, start[each]) for each, offset in self._not_shorter(start, latest).items()}
         if isinstance(limit, ReadMaxRows):
@@ -187,7 +187,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._waiting_since = None
             return False
         if isinstance(limit, ReadAllAvailable) and self._settings[MAX_OFFSETS_PER_TRIGGER]:
-            return False  # Trigger.Once: all that is there
+            return False  # Trigger.Once: up to the present end
         now = client.loop.time()
         if self._waiting_since is None:
             self._waiting_since = now
@@ -207,7 +207,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return left
 
     async def _still_there(self, client: Client, wanted: list[OffsetRange]) -> list[OffsetRange]:
-        """A batch that is planned again after a restart may name topics that are gone by now."""
+        """The ranges of existing topics: a batch that is repeated after a restart may name deleted ones."""
         topics = sorted({each.partition.topic for each in wanted})
         known: Mapping[str, int] = {
             topic.name: len(topic.partitions) for topic in await client.retry(lambda: client.refresh(topics))

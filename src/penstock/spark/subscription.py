@@ -1,4 +1,4 @@
-"""Which partitions a query reads, and where their logs begin and end. On the driver."""
+"""The partitions that a query reads, and their log start and end offsets. On the driver."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,14 +23,14 @@ from penstock.spark.positions import AtEnd, Place, Positions, assigned_partition
 
 
 class FoundPartitions(NamedTuple):
-    """The partitions that are there now."""
+    """The existing partitions, with the ids of their topics."""
 
     partitions: tuple[TopicPartition, ...]
     topic_ids: Mapping[str, str]
 
 
 class TopicSelection:
-    """What one of `subscribe`, `subscribePattern` and `assign` says."""
+    """The selection by one of `subscribe`, `subscribePattern` and `assign`."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -45,7 +45,7 @@ class TopicSelection:
         return f"{chosen.name} {self._settings[chosen]}"
 
     async def find(self, client: Client) -> FoundPartitions:
-        """The partitions there are now; UserError for a topic or an assigned partition that is not there."""
+        """The existing partitions; UserError for a topic or an assigned partition that does not exist."""
         topics = await self._find_topics(client)
         ids = {each.name: each.topic_id.hex() for each in topics if each.topic_id != ZERO_ID}
         there = {TopicPartition(topic.name, each.partition) for topic in topics for each in topic.partitions}
@@ -59,7 +59,7 @@ class TopicSelection:
     def among(
         self, there: Sequence[TopicPartition], visible: Sequence[TopicPartition], *, where: str
     ) -> list[TopicPartition]:
-        """Those that are meant, of partitions that were found without a broker; the `visible` ones if none is named."""
+        """The selected ones of partitions that were found without a broker; the `visible` ones if none is selected."""
         if self._pattern is not None:
             return [each for each in visible if self._pattern.fullmatch(each.topic)]
         known = {each.topic for each in there}
@@ -89,7 +89,7 @@ class TopicSelection:
     async def ends(
         self, client: Client, partitions: Iterable[TopicPartition], *, timestamp: int
     ) -> Positions:
-        """Where logs begin (EARLIEST) or end (LATEST) for this reader."""
+        """The offsets where logs begin (EARLIEST) or end (LATEST), at the reader's isolation level."""
         return await find_offsets(
             client, dict.fromkeys(partitions, timestamp), committed_only=self.committed_only
         )
@@ -97,8 +97,8 @@ class TopicSelection:
     async def locate(
         self, client: Client, places: Mapping[TopicPartition, Place], *, later_than_all: str | None = None
     ) -> Positions:
-        """The offsets of places. A time later than all records is the end of the log if `later_than_all` says
-        "latest", as the option for starting places does by default where nothing is said."""
+        """The offsets of places. A time later than all records is the end of the log if `later_than_all`, by default
+        startingOffsetsByTimestampStrategy, is "latest"; else an error."""
         asked = {
             each: place.timestamp_ms if isinstance(place, AtTime) else place.timestamp
             for each, place in places.items()
@@ -141,5 +141,5 @@ async def _not_there(client: Client, topic: KnownTopic, refusal: Refusal) -> Use
         return AnsweredError(refusal, f"topic {topic.name}")
     names = [each.name for each in await client.refresh(None) if not each.is_internal]
     hint = str(unknown_name("topic", topic.name, names)).partition(";")[2]
-    hint = hint or f" `penstock topic create {topic.name}` makes it"
+    hint = hint or f" `penstock topic create {topic.name}` creates it"
     return UserError(f"topic {topic.name} does not exist on {client.bootstrap_servers};{hint}")

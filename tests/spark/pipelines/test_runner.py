@@ -218,7 +218,7 @@ def test_a_flow_is_given_up_with_the_reason_and_the_others_finish(
     assert (lost.state, lost.restarts) == (State.FAILED, 1)
     assert lost.problem is not None
     assert lost.problem == (
-        f"topic nowhere does not exist on {servers}; `penstock topic create nowhere` makes it"
+        f"topic nowhere does not exist on {servers}; `penstock topic create nowhere` creates it"
     )
     assert (found.state, found.rows) == (State.DONE, 1)
 

@@ -1,8 +1,8 @@
-"""Plots as SVG inside an HTML page: a line over time, stretches of time, a graph of who calls whom. Pure, and without
-any resource from outside; colours are variables of the page's style (`STYLE`), for light and dark.
+"""Plots as SVG inside an HTML page: a line over time, spans of time, a call graph. Pure, and without external
+resources; colours are variables of the page's style (`STYLE`), for light and dark.
 
 Every plot is as wide as a phone (`WIDTH`) and has one line, so that a page shows many beside each other, or one below
-the other. A point's value is shown when it is pointed at.
+the other. A point's value is shown when the mouse is over it.
 """
 
 import math
@@ -23,7 +23,7 @@ _BOTTOM: Final = 22
 _STEPS_MAX: Final = 3
 _ROW_HEIGHT: Final = 34
 _POINTS_MAX: Final = 300
-_PLACES_MAX: Final = 60  # that can be pointed at
+_PLACES_MAX: Final = 60  # with a tooltip
 COLOURS_MAX: Final = 8
 _TICKS_MAX: Final = 4
 _TICK_STEPS_S: Final = (
@@ -88,17 +88,17 @@ pre { background: var(--panel); padding: 12px; border-radius: 6px; white-space: 
 
 
 class Frame(NamedTuple):
-    """The stretch of time that all plots of a page share, in the clock of its beginning."""
+    """The time axis that all plots of a page share."""
 
     began_at: datetime
     end_s: float
 
     def clock(self, second: float) -> str:
-        """What the clock said then."""
+        """The time of day of a second since the beginning."""
         return f"{self.began_at + timedelta(seconds=second):%H:%M:%S}"
 
     def ticks(self) -> list[tuple[float, str]]:
-        """Few round moments of the clock, in seconds since the beginning, and what to write below them."""
+        """A few round times for the axis, in seconds since the beginning, with their labels."""
         step_s = next((each for each in _TICK_STEPS_S if self.end_s <= each * _TICKS_MAX), _TICK_STEPS_S[-1])
         midnight = self.began_at.replace(hour=0, minute=0, second=0, microsecond=0)
         since_s = (self.began_at - midnight).total_seconds()
@@ -112,7 +112,7 @@ class Frame(NamedTuple):
 
 
 class Span(NamedTuple):
-    """A stretch of time in a row of its own name."""
+    """A span of time in the row of its name."""
 
     row: str
     begin_s: float
@@ -121,7 +121,7 @@ class Span(NamedTuple):
 
 
 class Edge(NamedTuple):
-    """Who calls whom, how often, and what is written about it."""
+    """A caller, a callee, how often it calls, and the label."""
 
     caller: str
     callee: str
@@ -171,7 +171,7 @@ def line_chart(
 
 
 def span_chart(title: str, spans: Sequence[Span], *, frame: Frame) -> str:
-    """Stretches of time, a row for each name, which stands above it."""
+    """Spans of time, with a row for each name, which is above it."""
     if not spans:
         return _empty(title)
     rows = sorted({each.row for each in spans})
@@ -249,7 +249,7 @@ class _Told(NamedTuple):
 
 
 def _told_in(name: str, incoming: Mapping[str, Sequence[Edge]]) -> list[_Told]:
-    """The lines in a box: of each that calls it, who it is and what is told of it. One caller needs no name."""
+    """The lines in a callee's box: each caller's name and label; a single caller is not named."""
     lines = []
     calls = incoming.get(name, [])
     for each in calls:
@@ -351,7 +351,7 @@ def _time_axis(frame: Frame, y: float, *, left: int = _LEFT) -> list[str]:
 
 
 def _pointed_at(points: Sequence[tuple[float, float]], frame: Frame, unit: Unit, end_s: float) -> list[str]:
-    """A strip for each point, which tells when it was and how much."""
+    """A tooltip for each point, with its time and value."""
     places = [_x(second, end_s) for second, _ in points]
     edges = [
         places[0],
@@ -375,7 +375,7 @@ def _y(value: float, top: float) -> float:
 
 
 def _thinned(points: Sequence[tuple[float, float]], points_max: int) -> Sequence[tuple[float, float]]:
-    """Not more points than that: of each stretch the highest, so that no burst disappears."""
+    """At most that many points: the highest of each interval, so that no burst disappears."""
     if len(points) <= points_max:
         return points
     stride = math.ceil(len(points) / points_max)

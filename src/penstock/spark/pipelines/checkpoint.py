@@ -1,7 +1,7 @@
-"""What Spark's checkpoint says about a flow, read from its files without Spark.
+"""Reads a flow's offsets from the files of Spark's checkpoint, without Spark.
 
-Spark writes `offsets/N` when batch N is planned and `commits/N` when it is done. Positions are those of the last batch
-that is done; a batch that is only planned comes again.
+Spark writes `offsets/N` when batch N is planned and `commits/N` when it is done. The positions are those of the last
+committed batch; a batch that is only planned is repeated.
 """
 
 import json
@@ -13,28 +13,28 @@ from penstock.spark.positions import Positions, Reached
 
 
 class CheckpointState(NamedTuple):
-    """How far a flow has come."""
+    """The progress of a flow."""
 
     batches_done: int
-    is_in_batch: bool  # a batch was planned and is not done
+    is_in_batch: bool  # a batch is planned and not committed
     positions: Positions
 
 
 def read_checkpoint(folder: Path) -> CheckpointState | None:
-    """None if the flow has never planned a batch; UserError if the files hold something else."""
+    """The state of a flow; None if it has never planned a batch, UserError if the files are invalid."""
     planned = _numbers(folder / "offsets")
     if not planned:
         return None
     done = _numbers(folder / "commits")
     last_done = done[-1] if done else -1
-    # Spark keeps the newest hundred of each, so the offsets of the last batch that is done are still there.
+    # Spark keeps the newest hundred of each, so the offsets of the last committed batch exist.
     positions = _positions(folder / "offsets" / str(last_done)) if last_done in planned else {}
     return CheckpointState(last_done + 1, planned[-1] > last_done, positions)
 
 
 def query_id_of(folder: Path) -> str:
-    """The id of the query that the checkpoint belongs to, which Spark writes before the first batch. Not everybody who
-    is given a batch is told it: through Spark Connect nobody is."""
+    """The id of the checkpoint's query, which Spark writes before the first batch. Through Spark Connect, foreachBatch
+    does not get it otherwise."""
     return str(json.loads((folder / "metadata").read_text(encoding="utf-8"))["id"])
 
 

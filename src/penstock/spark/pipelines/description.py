@@ -10,7 +10,7 @@ from penstock.spark.tables.manifest import read_manifest
 
 
 class FlowDescription(NamedTuple):
-    """None where nothing is known: no batch yet, no broker to ask."""
+    """A flow's state; None for what is unknown: no batch yet, or no reachable broker."""
 
     flow: Flow
     checkpoint: CheckpointState | None

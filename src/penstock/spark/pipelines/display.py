@@ -1,5 +1,5 @@
-"""A running pipeline on the terminal: a table that is redrawn in place on a terminal, else one line now and
-then. What is shown is made by pure functions; `Display` only writes.
+"""Shows a running pipeline: a table that is redrawn in place on a terminal, else a line from time to time. Pure
+functions render; `Display` only writes.
 """
 
 import os
@@ -18,7 +18,7 @@ _UP_AND_CLEAR: Final = "\x1b[{lines}F\x1b[J"
 
 
 def render_table(views: Sequence[FlowView], *, width: int) -> list[str]:
-    """A line of titles, a line per flow, and below them a line per flow that has a problem."""
+    """A header, a line per flow, and below them a line per flow with a problem."""
     rows = [_TITLES, *(_cells(view) for view in views)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(_TITLES))]
     lines = [
@@ -33,12 +33,12 @@ def render_table(views: Sequence[FlowView], *, width: int) -> list[str]:
 
 
 def fitted(line: str, width: int) -> str:
-    """A line that wrapped would be two lines, and the table would crawl down the screen."""
+    """Cut a line to the width: a wrapped line would break redrawing in place."""
     return line if len(line) <= width else f"{line[: max(0, width - 1)]}…"
 
 
 def rows_taken(lines: Sequence[str], *, width: int) -> int:
-    """How many rows of the screen lines take that were drawn when it may have been wider: terminals wrap them again."""
+    """How many screen rows the drawn lines take: a terminal that became narrower wraps them."""
     return sum(max(1, -(-len(line) // width)) for line in lines)
 
 
@@ -48,7 +48,7 @@ def render_line(views: Sequence[FlowView], *, elapsed_s: float) -> str:
 
 
 class Display:
-    """Shows views on a stream, as often as `interval_s` allows: twice a second to people, every ten to a log."""
+    """Shows views on a stream: twice a second on a terminal, every ten seconds in a log."""
 
     def __init__(
         self,
@@ -74,8 +74,8 @@ class Display:
         return self._watched
 
     def show(self, views: Sequence[FlowView], *, at_once: bool = False, below: Sequence[str] = ()) -> None:
-        """Show the views unless that was done a moment ago. A change of a flow's state is shown at once, even in a
-        log. `below` is drawn under the table, for people only."""
+        """Show the views, at most once per interval. A change of a flow's state is shown at once, also in a log.
+        `below` is drawn under the table, on a terminal only."""
         now = self._clock()
         changed = [view for view in views if self._told.get(view.flow) != (view.state, view.problem)]
         self._told = {view.flow: (view.state, view.problem) for view in views}
@@ -103,14 +103,14 @@ class Display:
         print(line, file=sys.stderr, flush=True)
 
     def close(self) -> None:
-        """Leave the table as it is; what is said next comes below it."""
+        """Leave the table on the screen; later output is below it."""
         self._drawn = []
 
     def _draw(self, views: Sequence[FlowView], below: Sequence[str]) -> None:
         width, height = self._size()
         lines = [*render_table(views, width=width), *(fitted(line, width) for line in below)]
         self._erase()
-        # What has scrolled out at the top cannot be drawn over. The last row is the cursor's.
+        # Lines that have scrolled out at the top cannot be redrawn. The last row is the cursor's.
         self._drawn = lines[: max(1, height - 1)]
         self._stream.write("".join(f"{line}\n" for line in self._drawn))
         self._stream.flush()
@@ -167,7 +167,7 @@ def _duration(milliseconds: int | None) -> str:
 
 
 def _size_of(stream: TextIO) -> os.terminal_size:
-    """Of the terminal behind the stream: another one's, or what the environment says, may be another."""
+    """The size of the stream's own terminal; COLUMNS or another stream's terminal may differ."""
     try:
         size = os.get_terminal_size(stream.fileno())
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""What went wrong in a query, in one line. Spark wraps the cause in pages of two languages' stack traces. Pure."""
+"""Finds the cause of a failed query in Spark's Java and Python stack traces, as one line. Pure."""
 
 import re
 from typing import Final
@@ -16,14 +16,14 @@ _LATE_WORKER: Final = "Timed out while waiting for the Python worker to connect 
 
 
 def is_late_worker(text: str) -> bool:
-    """Whether the machine was only too busy: through Spark Connect, the process that is to run foreachBatch has ten
-    seconds to report, and no setting gives it more."""
+    """Whether a Python worker connected too late on a busy machine: through Spark Connect, the process of foreachBatch
+    has ten seconds, which no setting changes."""
     return _LATE_WORKER in text
 
 
 def cause_of(text: str) -> str:
-    """The line that tells most: our own error, else the innermost of Python, else the innermost of the JVM, else what
-    Spark says first."""
+    """The most specific line: Penstock's own error, else Python's innermost, else the JVM's innermost, else Spark's
+    first."""
     ours = _PENSTOCK_ERROR.findall(text)
     if ours:
         return _short(ours[-1][1])

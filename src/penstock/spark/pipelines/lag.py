@@ -1,4 +1,4 @@
-"""How far flows are behind, asked of the broker: the ends of their topics less their positions."""
+"""The lag of flows: the end offsets of their topics, from the broker, less their positions."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -16,19 +16,19 @@ from penstock.spark.options import read_settings
 from penstock.spark.pipelines.project import Project
 from penstock.spark.positions import Positions
 
-# A display must not stand still because a broker is away.
+# Short: the display must not freeze while a broker is unreachable.
 _PATIENCE_MS: Final = 2_000
 
 
 class Ends:
-    """Where topics begin and end, for readers of committed records."""
+    """The log start and last stable offsets of topics."""
 
     def __init__(self, starts: Positions, ends: Positions) -> None:
         self.starts = starts
         self.ends = ends
 
     def lag(self, topics: Iterable[str], positions: Mapping[TopicPartition, int]) -> int:
-        """How many offsets lie ahead; what retention has deleted does not count."""
+        """The offsets left to read; those that retention has deleted do not count."""
         wanted = set(topics)
         return sum(
             max(0, end - max(positions.get(partition, 0), self.starts.get(partition, 0)))
@@ -38,10 +38,10 @@ class Ends:
 
 
 class LagMeter:
-    """A client of the project's broker that answers soon or not at all."""
+    """A client of the project's broker with short timeouts."""
 
     def __init__(self, project: Project, *, say: Callable[[str], None] | None = None) -> None:
-        """`say` gets a line when the broker does not answer, and one when it does again."""
+        """`say` is called with a line when the broker does not answer, and when it answers again."""
         flow = next(iter(project.flows.values()))
         cluster = cluster_of(read_settings(project.source_options(flow)))
         settings = replace(cluster.settings, patience_ms=_PATIENCE_MS, retries_first_connection=False)
@@ -61,7 +61,7 @@ class LagMeter:
         return self._blocking
 
     def look(self, topics: Iterable[str]) -> Ends | None:
-        """Both ends of all partitions of the topics that are there; None if the broker cannot be asked."""
+        """Both ends of all partitions of existing topics; None if no broker is reachable."""
         try:
             ends = self._blocking.run(_look(self._blocking.client, sorted(set(topics))))
         except ClientError as error:

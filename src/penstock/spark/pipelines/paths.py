@@ -1,9 +1,9 @@
-"""Where a project keeps what, and the lock that a running pipeline holds.
+"""The paths of a project's state, and the lock that a running pipeline holds.
 
 STATE/checkpoints/FLOW    Spark's checkpoint of a flow
 STATE/tables/TABLE        a table
-STATE/running             the lock, with the number of the process that holds it
-STATE/spark.log           what Spark says while a person watches the display
+STATE/running             the lock, with the id of the process that holds it
+STATE/spark.log           Spark's log, while the display is on the terminal
 """
 
 import fcntl
@@ -34,10 +34,10 @@ def spark_log(project: Project) -> Path:
 
 @contextmanager
 def locked(project: Project) -> Iterator[None]:
-    """Alone with the project's state; UserError that names the process if another has it.
+    """Lock the project's state; UserError that names the process if another one holds the lock.
 
-    The lock is the kernel's, so it goes with a process that was killed. The file stays: removing it would let two
-    processes lock two files of one name.
+    It is a file lock of the kernel, which ends with the process. The file stays: removing it would let two
+    processes lock two files of the same name.
     """
     project.state.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(project.state / "running", os.O_RDWR | os.O_CREAT, 0o644)

@@ -1,5 +1,5 @@
-"""A pipeline project: the directory with `pipeline.toml`, and what that file says. Everything is checked here, before
-Spark is started; errors name the file, the place in it and, for a misspelt name, the nearest there is.
+"""A pipeline project: reads and checks a directory's `pipeline.toml`, before Spark is started. Errors name the file,
+the place in it and, for an unknown name, the nearest known one.
 
     name = "shop"
     bootstrap_servers = "localhost:9092"
@@ -11,8 +11,8 @@ Spark is started; errors name the file, the place in it and, for a misspelt name
     to = { table = "order_hours", key = ["hour"] }
     output_mode = "update"
 
-`[kafka]` holds settings of the client (for source, sink and ourselves), `[spark]` of the session; a flow may add to
-the latter.
+`[kafka]` has settings of the client (for source, sink and the lag display), `[spark]` of the session; a flow may add
+to the latter.
 """
 
 import re
@@ -39,8 +39,8 @@ from penstock.spark import options
 
 FILE_NAME: Final = "pipeline.toml"
 
-NAME = optional_text("name", "What the project is called; by default as its directory.")
-BOOTSTRAP_SERVERS = text("bootstrap_servers", "localhost:9092", "Brokers to begin with, with commas between.")
+NAME = optional_text("name", "The project's name; by default that of its directory.")
+BOOTSTRAP_SERVERS = text("bootstrap_servers", "localhost:9092", "Bootstrap brokers, separated by commas.")
 STATE = text(
     "state",
     "state",
@@ -49,34 +49,34 @@ STATE = text(
 RESTARTS_MAX = integer(
     "restarts_max",
     8,
-    "How often in a row a failed flow is started again before it is given up; a finished batch resets the count.",
+    "How often in a row a failed flow is restarted before it stays failed; a finished batch resets the count.",
     allowed=Between(0, INT_MAX),
 )
 RESTART_DELAY_MS = integer(
     "restart_delay_ms",
     1_000,
-    "How long to wait before a failed flow is started again; doubled each time.",
+    "How long to wait before a failed flow is restarted; doubled each time.",
     allowed=Between(1, INT_MAX),
 )
 RESTART_DELAY_MS_MAX = integer(
-    "restart_delay_ms_max", 60_000, "What the doubling ends at.", allowed=Between(1, INT_MAX)
+    "restart_delay_ms_max", 60_000, "The longest wait before a restart.", allowed=Between(1, INT_MAX)
 )
 PROJECT_SETTINGS: Final = Catalogue(
     "project", (NAME, BOOTSTRAP_SERVERS, STATE, RESTARTS_MAX, RESTART_DELAY_MS, RESTART_DELAY_MS_MAX)
 )
 
-FROM = text("from", "", "The topics to read, with commas between.")
+FROM = text("from", "", "The topics to read, separated by commas.")
 TRANSFORM = text("transform", "", "The function from DataFrame to DataFrame, as module:function.")
 OUTPUT_MODE = text(
     "output_mode",
     "append",
-    "append writes rows when they are final, update whenever they change.",
+    "Spark's output mode: append writes rows when they are final, update whenever they change.",
     allowed=OneOf(("append", "update")),
 )
-TRIGGER = text("trigger", "1 second", "How often a batch begins at most: a number and a unit.")
+TRIGGER = text("trigger", "1 second", "The shortest time between two batches: a number and a unit.")
 GROUP = optional_text(
     "group",
-    "The consumer group that shows how far the flow has come; by default project and flow with a dot.",
+    "The consumer group that the flow commits its progress to; by default PROJECT.FLOW.",
 )
 FLOW_SETTINGS: Final = Catalogue("flow", (FROM, TRANSFORM, OUTPUT_MODE, TRIGGER, GROUP))
 
@@ -85,7 +85,7 @@ _FLOW_TABLES: Final = ("to", "options", "spark")
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 _TRIGGER: Final = re.compile(r"\d{1,9} (millisecond|second|minute|hour)s?")
 _TRANSFORM: Final = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
-# What the flow itself says.
+# Settings of the flow itself.
 _OPTIONS_TAKEN: Final = (
     options.BOOTSTRAP_SERVERS,
     options.SUBSCRIBE,
@@ -138,7 +138,7 @@ class Flow:
 
 @dataclass(frozen=True)
 class Project:
-    """What a project's file says, checked."""
+    """The content of a checked `pipeline.toml`."""
 
     directory: Path
     name: str
@@ -150,21 +150,21 @@ class Project:
     spark: Mapping[str, str]
 
     def flow(self, name: str) -> Flow:
-        """The flow of that name; UserError with the nearest if there is none."""
+        """The flow with that name; UserError that names the nearest one if there is none."""
         found = self.flows.get(name)
         if found is None:
             raise UserError(f"{unknown_name('flow', name, self.flows)}; there are {', '.join(self.flows)}")
         return found
 
     def only(self, names: Iterable[str]) -> "Project":
-        """The same project with these flows alone; with all if none is named."""
+        """The same project with these flows only; with all if none is named."""
         wanted = list(names)
         if not wanted:
             return self
         return replace(self, flows={name: self.flow(name) for name in wanted})
 
     def source_options(self, flow: Flow) -> dict[str, str]:
-        """Options for `readStream.format("penstock")`. A flow begins at the beginning unless its options say else."""
+        """Options for `readStream.format("penstock")`; startingOffsets is earliest unless the flow sets it."""
         return {
             options.STARTING_OFFSETS.name: "earliest",
             **self._client_options(),
@@ -184,7 +184,7 @@ class Project:
 
 
 def read_project(directory: Path, *, bootstrap_servers: str | None = None) -> Project:
-    """What the directory's `pipeline.toml` says; UserError if there is none, or with what is wrong in it."""
+    """Read a directory's `pipeline.toml`; UserError if there is none, or it is invalid."""
     file = directory / FILE_NAME
     try:
         written = file.read_text(encoding="utf-8")
@@ -242,7 +242,7 @@ class _Reader:
         return project
 
     def _session(self, document: Mapping[str, Any], sections: Mapping[str, Any]) -> dict[str, str]:
-        """Settings of the one session that all flows share, so they may not contradict each other."""
+        """The settings of the session that all flows share; SettingError if two flows contradict each other."""
         merged = _flat("spark", document.get("spark", {}))
         for flow, body in sections.items():
             for name, value in _flat(f"flows.{flow}.spark", body.get("spark", {})).items():
@@ -303,7 +303,7 @@ def _target(body: Mapping[str, Any]) -> Target:
 
 
 def _check_targets(project: Project) -> None:
-    """A table belongs to one flow: reset removes it, and two writers would undo each other."""
+    """Check that each table is written by one flow: reset removes it, and two writers would undo each other."""
     owners: dict[str, str] = {}
     groups: dict[str, str] = {}
     for flow in project.flows.values():
@@ -353,7 +353,7 @@ def _table(place: str, value: object) -> Mapping[str, Any]:
 
 
 def _flat(place: str, value: object) -> dict[str, str]:
-    """Names with dots, whether they were written as one name or as tables within tables."""
+    """Names with dots, from names with dots or nested tables."""
     flat: dict[str, str] = {}
     for name, inner in _table(place, value).items():
         if isinstance(inner, dict):

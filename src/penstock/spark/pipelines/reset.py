@@ -1,8 +1,8 @@
-"""A flow back to the beginning: its checkpoint, its table and its consumer group go.
+"""Resets a flow to the beginning: removes its checkpoint, its table and its consumer group.
 
-A flow that writes to a topic which other flows of the project read goes back with them, and that topic is emptied: they
-would otherwise read everything twice. Other flows are not touched. What a flow wrote to a topic that no flow reads
-stays there, for others may have read it; the flow writes it again.
+If other flows of the project read the topic that it writes, they are reset too, and that topic is emptied: else they
+would read everything twice. Other flows are not touched. Records in a topic that no flow of the project reads stay,
+since other consumers may have read them; the flow writes them again.
 """
 
 import shutil
@@ -26,7 +26,7 @@ _ALL: Final = -1  # to DeleteRecords
 
 
 class ResetPlan(NamedTuple):
-    """What goes back together: the flow that was named, those that it feeds, and the topics between them."""
+    """What is reset together: the named flow, those that it feeds, and the topics between them."""
 
     flows: tuple[Flow, ...]
     topics: tuple[str, ...]
@@ -43,14 +43,14 @@ class Removed(NamedTuple):
     checkpoint: bool
     table: str | None
     group: str | None
-    # What stays, and why.
+    # What is not removed, and why.
     notes: tuple[str, ...]
 
 
 def plan_reset(project: Project, flow: Flow, *, alone: bool = False) -> ResetPlan:
-    """What has to go back for a flow to go back; with `alone`, nothing but the flow itself."""
+    """The flows and topics to reset with a flow; with `alone`, only the flow itself."""
     flows, topics = [flow], list[str]()
-    for each in flows:  # which grows meanwhile
+    for each in flows:  # the list grows while it is read
         if (
             alone
             or not isinstance(each.to, TopicTarget)
@@ -63,8 +63,8 @@ def plan_reset(project: Project, flow: Flow, *, alone: bool = False) -> ResetPla
 
 
 def _is_between(project: Project, writer: Flow, topic: str, first: Flow) -> bool:
-    """Whether a topic may be emptied, since its writer fills it again: it is not what all begins with, and nobody else
-    of the project writes to it."""
+    """Whether a topic may be emptied because the reset flows fill it again: only they write to it, of the flows of the
+    project."""
     writers = [
         each for each in project.flows.values() if isinstance(each.to, TopicTarget) and each.to.topic == topic
     ]
@@ -73,10 +73,10 @@ def _is_between(project: Project, writer: Flow, topic: str, first: Flow) -> bool
 
 
 def reset(project: Project, plan: ResetPlan) -> list[Removed]:
-    """Carry it out; UserError, and everything is as it was, if the pipeline is running or a topic cannot be emptied."""
+    """Execute a plan; UserError, with nothing changed, if the pipeline is running or a topic cannot be emptied."""
     with locked(project):
-        # Topics first, and who reads before who writes: whatever interrupts this, nothing is counted twice, and it can
-        # be done again.
+        # Topics first, and readers before writers: after an interruption nothing is counted twice, and the reset can
+        # be repeated.
         if plan.topics:
             _empty(project, plan.topics)
         removed = [_reset_flow(project, flow, emptied=plan.topics) for flow in reversed(plan.flows)]
@@ -84,8 +84,8 @@ def reset(project: Project, plan: ResetPlan) -> list[Removed]:
 
 
 def _reset_flow(project: Project, flow: Flow, *, emptied: Iterable[str]) -> Removed:
-    # The checkpoint first: a table without one is created again and filled from the beginning; a checkpoint without its
-    # table would go on in the middle.
+    # The checkpoint first: a table without one is filled again from the beginning; with a checkpoint and no table, the
+    # flow would continue in the middle.
     had_checkpoint = _remove(checkpoint_of(project, flow))
     table = None
     notes = []
@@ -100,7 +100,7 @@ def _reset_flow(project: Project, flow: Flow, *, emptied: Iterable[str]) -> Remo
 
 
 def _remove(folder: Path) -> bool:
-    """Away at once, under another name first: a removal that is interrupted must not leave half a checkpoint."""
+    """Rename, then remove: an interrupted removal must not leave half a checkpoint."""
     doomed = folder.with_name(f".{folder.name}.{uuid.uuid4().hex[:8]}.removed")
     try:
         folder.rename(doomed)
@@ -111,7 +111,7 @@ def _remove(folder: Path) -> bool:
 
 
 def _empty(project: Project, topics: Iterable[str]) -> None:
-    """Take all records out of topics. The topics stay, with their partitions and configs."""
+    """Delete all records of topics. The topics stay, with their partitions and configs."""
     try:
         with LagMeter(project) as meter:
             refusals = meter.blocking.run(_delete_all_records(meter.blocking.client, list(topics)))
@@ -125,7 +125,7 @@ def _empty(project: Project, topics: Iterable[str]) -> None:
 
 
 async def _delete_all_records(client: Client, topics: list[str]) -> dict[TopicPartition, Refusal]:
-    """By partition, why not; what is not there is empty."""
+    """The refusals by partition; topics that do not exist are left out."""
     found = await client.refresh(topics)
     everything = {
         TopicPartition(topic.name, each.partition): _ALL for topic in found for each in topic.partitions
@@ -135,7 +135,7 @@ async def _delete_all_records(client: Client, topics: list[str]) -> dict[TopicPa
 
 
 def _delete_group(project: Project, flow: Flow) -> str | None:
-    """None if the group is gone. It only shows progress, so a broker that is away is no reason to fail."""
+    """Delete the group, None if that succeeded. It only shows progress, so an unreachable broker is no failure."""
     try:
         with LagMeter(project) as meter:
             refusal = meter.blocking.run(delete_groups(meter.blocking.client, [flow.group]))[flow.group]

@@ -1,4 +1,4 @@
-"""When a failed flow is started again: after a while that doubles, and not for ever. Pure: time is an argument."""
+"""When a failed flow is restarted: with exponential backoff, a limited number of times. Pure: time is an argument."""
 
 from penstock.base.settings import Settings
 from penstock.spark.pipelines.project import RESTART_DELAY_MS, RESTART_DELAY_MS_MAX, RESTARTS_MAX
@@ -13,7 +13,7 @@ class Restarts:
         self.in_all = 0
 
     def failed(self, now_s: float) -> float | None:
-        """The flow failed: when to start it again; None if that was tried often enough."""
+        """The flow failed: when to restart it; None if there were too many restarts."""
         if self.in_a_row >= self._settings[RESTARTS_MAX]:
             return None
         doubled: int = self._settings[RESTART_DELAY_MS] << min(self.in_a_row, 31)
@@ -22,5 +22,5 @@ class Restarts:
         return now_s + min(doubled, self._settings[RESTART_DELAY_MS_MAX]) / 1000
 
     def progressed(self) -> None:
-        """A batch was finished: what failed before is over."""
+        """A batch was finished: reset the count of failures."""
         self.in_a_row = 0

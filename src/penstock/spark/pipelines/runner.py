@@ -1,7 +1,7 @@
-"""One streaming query per flow on one Spark session: start them, watch them, start failed ones again, stop them.
+"""Runs one streaming query per flow on one Spark session: starts, watches, restarts and stops them.
 
-`Runner.poll` does all of it a step at a time and never waits, so the caller decides how often, draws a display in
-between, and can stop at any time. On the driver, in one thread.
+`Runner.poll` does one step and never waits, so the caller decides how often, can draw a display in between, and can
+stop at any time. On the driver, in one thread.
 """
 
 import json
@@ -39,7 +39,7 @@ _ENDED = (State.FAILED, State.DONE, State.STOPPED)
 
 
 class Runner:
-    """All flows of a project. `once`: each reads what is there now, and is done."""
+    """All flows of a project. `once`: each reads up to the present end offsets, and ends."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class Runner:
     ) -> None:
         self._project = project
         self._clock = clock
-        # All functions are found before the first query runs: a misspelt name should not stop half of a pipeline.
+        # All functions are imported before the first query starts: an unknown name must not stop half of a pipeline.
         self._flows = [
             _RunningFlow(project, flow, load_transform(project, flow), spark, once=once, clock=clock)
             for flow in project.flows.values()
@@ -62,7 +62,7 @@ class Runner:
         self._is_meter_ours = meter is None
 
     def start(self) -> None:
-        """Start every flow; UserError, and nothing runs, if Spark does not take one of them."""
+        """Start every flow; UserError, with none running, if Spark rejects one of them."""
         try:
             for flow in self._flows:
                 flow.begin()
@@ -71,7 +71,7 @@ class Runner:
             raise
 
     def poll(self) -> list[FlowView]:
-        """Look at every flow, start again what is due, and tell how all are doing."""
+        """Check every flow, restart failed ones that are due, and return the state of all."""
         for flow in self._flows:
             flow.poll()
         ends = self._meter.look(topic for flow in self._flows for topic in flow.flow.topics)
@@ -81,22 +81,22 @@ class Runner:
         return self.views()
 
     def views(self) -> list[FlowView]:
-        """How all are doing, as of the last look."""
+        """The flows' states at the last poll."""
         now = self._clock()
         return [flow.view(now, lag) for flow, lag in zip(self._flows, self._lags, strict=True)]
 
     @property
     def ended(self) -> bool:
-        """Whether nothing runs any more, and nothing will be started again."""
+        """Whether no flow runs any more, and none will be restarted."""
         return all(flow.state in _ENDED for flow in self._flows)
 
     @property
     def failed(self) -> list[str]:
-        """The flows that were given up."""
+        """The flows that failed for good."""
         return [flow.flow.name for flow in self._flows if flow.state is State.FAILED]
 
     def stop(self) -> None:
-        """Stop every query. A batch in progress is given up, and repeated after the next start."""
+        """Stop every query. A batch in progress is cancelled, and repeated after the next start."""
         for flow in self._flows:
             flow.stop()
         if self._is_meter_ours:
@@ -134,7 +134,7 @@ class _RunningFlow:
         self._event_age_ms: int | None = None
 
     def begin(self) -> None:
-        """Start the query for the first time; UserError if Spark does not take it, which it would not later either."""
+        """Start the query for the first time; UserError if Spark rejects it."""
         try:
             self.start()
         except UserError as error:
@@ -143,7 +143,7 @@ class _RunningFlow:
             self._failed(str(error))
 
     def start(self) -> None:
-        """Start the query; UserError if Spark does not take it."""
+        """Start the query; UserError if Spark rejects it."""
         try:
             with in_a_pool(self._spark, self.flow.name):
                 self._query = self._writer().start()
@@ -186,7 +186,7 @@ class _RunningFlow:
             return
         error: Exception | None
         try:
-            is_active = self._query.isActive  # before the look at progress: its last batch is seen too
+            is_active = self._query.isActive  # before progress is read: so its last batch is seen too
             self._notice_progress(self._query)
             if is_active:
                 return
@@ -227,7 +227,7 @@ class _RunningFlow:
         told = [_as_mapping(progress) for progress in query.recentProgress]
         done = [each for each in told if has_run(each) and not self._knows(int(each["batchId"]))]
         for known in done:
-            # Of the sources: the sum itself is missing through Spark Connect.
+            # Added up from the sources: through Spark Connect the sum is missing.
             rows = sum(int(source["numInputRows"] or 0) for source in known.get("sources") or ())
             self._batch = int(known["batchId"])
             self._batch_ms = int(known.get("durationMs", {}).get("triggerExecution", 0))
@@ -236,7 +236,7 @@ class _RunningFlow:
         if done:
             self._event_age_ms = event_age_ms(done)
             self._restarts.progressed()
-        # The last one may tell of a trigger without a batch: where the flow is, and that it is well.
+        # The last progress may be of a trigger without a batch: it has the position, and shows that the flow runs.
         if told and (done or not has_run(told[-1])):
             self._notice_position(told[-1])
             self._problem = None
@@ -274,7 +274,7 @@ class _RunningFlow:
             except Exception as error:
                 log.warning("flow %s did not stop cleanly: %s", self.flow.name, cause_of(str(error)))
             self._query = None
-        # A flow that waits to be started again has failed, and stays so in the end.
+        # A flow that waits for a restart ends as failed.
         if self.state is State.WAITING:
             self.state = State.FAILED
         elif self.state not in _ENDED:
@@ -286,7 +286,7 @@ def _to_target(writer: "DataStreamWriter", project: Project, flow: Flow) -> "Dat
     checkpoint = checkpoint_of(project, flow).absolute()
     if isinstance(flow.to, TopicTarget):
         if flow.output_mode == "update":
-            # Spark lets no Python sink take updates. Inside foreachBatch they are rows like others, and exactly once.
+            # Spark does not support update mode in Python sinks. Inside foreachBatch it works, exactly once.
             return writer.foreachBatch(partial(_write_records, project.sink_options(flow.to), checkpoint))
         return writer.format("penstock").options(**project.sink_options(flow.to))
     from penstock.spark.tables import ensure_table
@@ -295,7 +295,7 @@ def _to_target(writer: "DataStreamWriter", project: Project, flow: Flow) -> "Dat
     return writer.foreachBatch(partial(_write_rows, table, checkpoint))
 
 
-# Through Spark Connect these two run on the server, in a process of their own.
+# Through Spark Connect these two run on the server, in a separate process.
 
 
 def _write_records(options: Mapping[str, str], checkpoint: Path, rows: "DataFrame", batch_id: int) -> None:
@@ -314,7 +314,7 @@ def _write_rows(table: "Table", checkpoint: Path, rows: "DataFrame", batch_id: i
 
 
 def _as_mapping(progress: Any) -> Mapping[str, Any]:
-    """Spark's progress as its JSON has it, whichever of its classes it comes in."""
+    """Spark's progress as in its JSON, from any of its classes."""
     if isinstance(progress, dict):
         return progress
     found: Mapping[str, Any] = json.loads(progress.json)

@@ -55,7 +55,7 @@ def _run_on_spark(
 ) -> list[FlowView]:
     spark = start_session(project, master=master, remote=remote)
     try:
-        # Not earlier: PySpark sets a handler of its own when a session starts.
+        # After the session has started: PySpark installs a signal handler then.
         with stopped_by_signals() as stopping:
             return watch(
                 Runner(project, spark, once=once, meter=meter),
@@ -75,7 +75,7 @@ def watch(
     show: Callable[[Sequence[FlowView]], object],
     until: Callable[[], bool] = lambda: False,
 ) -> list[FlowView]:
-    """Start the runner's flows and look after them until one of the ends; how they ended."""
+    """Start the runner's flows and poll them until they end, a deadline or a signal; returns their last states."""
     runner.start()
     try:
         while True:
@@ -91,7 +91,7 @@ def watch(
 def stopped_by_signals() -> Iterator[threading.Event]:
     """An event that SIGINT, SIGTERM and SIGHUP set; the second signal of a kind ends the process at once.
 
-    A signal that the process was started to ignore, as `nohup` does with SIGHUP, stays ignored.
+    An ignored signal, as SIGHUP under `nohup`, stays ignored.
     """
     stopping = threading.Event()
     if threading.current_thread() is not threading.main_thread():
@@ -117,7 +117,7 @@ def stopped_by_signals() -> Iterator[threading.Event]:
 
 
 def stop_session(spark: "SparkSession") -> None:
-    """Stop Spark, whatever state it is in: there is nothing more to be done with it."""
+    """Stop Spark; an error is printed, not raised."""
     try:
         spark.stop()
     except Exception as error:
@@ -126,8 +126,8 @@ def stop_session(spark: "SparkSession") -> None:
 
 @contextmanager
 def spark_in_a_file(project: Project, *, wanted: bool) -> Iterator[None]:
-    """What the JVM and its workers write goes to a file beside the checkpoints: for a failed batch that is pages. The
-    log of the run before is kept under another name, and no more."""
+    """Redirect the output of the JVM and its workers to a file beside the checkpoints: a failed batch logs pages. The
+    log of the previous run is kept under another name."""
     if not wanted:
         yield
         return
@@ -145,7 +145,7 @@ def spark_in_a_file(project: Project, *, wanted: bool) -> Iterator[None]:
 
 @contextmanager
 def _descriptor_in(path: Path) -> Iterator[TextIO]:
-    """File descriptor 2, which the JVM inherits, is the file; the stream that is yielded is what it was before."""
+    """Redirect file descriptor 2, which the JVM inherits, to the file; yields the previous stderr."""
     sys.stderr.flush()
     kept = os.dup(2)
     with path.open("wb") as file:

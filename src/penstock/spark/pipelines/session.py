@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def start_session(
     project: Project, *, master: str | None = None, remote: str | None = None
 ) -> "SparkSession":
-    """A session that knows the project's modules; UserError if PySpark, Java or the cluster is missing."""
+    """Start a session with the project's modules; UserError if PySpark, Java or the cluster is missing."""
     master = master or local_master(flows=len(project.flows), cores=os.cpu_count() or 1)
     spark = open_session(f"penstock pipeline {project.name}", project.spark, master=master, remote=remote)
     if remote is None:
@@ -24,6 +24,6 @@ def start_session(
 
 
 def local_master(*, flows: int, cores: int) -> str:
-    """Spark on this machine, with a task for each core, and at least one for each flow: tasks are not interrupted, and
-    a flow with little to do should not wait for the long tasks of the others."""
+    """The local master, with a task slot per core and at least one per flow: tasks are not interrupted, and a small
+    flow should not wait for the long tasks of others."""
     return f"local[{max(flows, cores)}]"

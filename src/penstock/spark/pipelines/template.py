@@ -1,4 +1,4 @@
-"""What `penstock pipeline init` writes: a project that runs as it is, with a function that is tested alone."""
+"""The project that `penstock pipeline init` writes: it runs as it is, with a function and its test."""
 
 import re
 from pathlib import Path
@@ -95,7 +95,7 @@ read(spark, "state/tables", "records_per_minute").show()
 
 
 def write_template(directory: Path, *, name: str, topic: str, bootstrap_servers: str) -> list[Path]:
-    """Write the project; UserError if the name is no name, or the directory has something in it."""
+    """Write the project; UserError if the name is invalid, or the directory is not empty."""
     if not _NAME.fullmatch(name):
         raise UserError(
             f"a project cannot be called {name!r}: lower-case letters, digits and _ are allowed, a letter first, "

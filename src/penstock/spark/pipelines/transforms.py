@@ -1,7 +1,7 @@
-"""From `module:function` to the function, and a project's modules to Spark's workers.
+"""Imports a flow's function by `module:function`, and ships a project's modules to Spark's workers.
 
-The project's directory is on the path; of a directory that is a package itself, the directory above it, so that its
-modules have one name and not two.
+The project's directory is on the path; if it is a package itself, its parent directory is, so that modules have only
+one name.
 """
 
 import hashlib
@@ -34,11 +34,11 @@ def import_root(project: Project) -> Path:
 
 
 def load_transform(project: Project, flow: Flow) -> "Callable[[DataFrame], DataFrame]":
-    """The flow's function; UserError if it cannot be imported, is not there, or cannot be called."""
+    """Import the flow's function; UserError if it cannot be imported, does not exist, or is not callable."""
     root = str(import_root(project))
     if root not in sys.path:
         sys.path.insert(0, root)
-    importlib.invalidate_caches()  # the project may be younger than this process
+    importlib.invalidate_caches()  # the project may have been written after this process started
     module_name, _, name = flow.transform.partition(":")
     try:
         module = importlib.import_module(module_name)
@@ -58,10 +58,10 @@ def load_transform(project: Project, flow: Flow) -> "Callable[[DataFrame], DataF
 
 
 def ship_modules(spark: "SparkSession", project: Project) -> None:
-    """Give Spark's workers, which are other processes and may be other machines, the project's modules.
+    """Ship the project's modules to Spark's workers, which are other processes, maybe on other machines.
 
-    The archive stays as long as the session: workers fetch it when they start. Its name tells its content, since a
-    session refuses another file of a name it knows.
+    The archive stays as long as the session: workers fetch it when they start. Its name has a hash of its content,
+    since a session rejects another file of the same name.
     """
     folder = modules_of(project)
     shutil.rmtree(folder, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Figures as people read them: 850 ms, 4.2 s, 2 min 5 s; 950, 12,345, 1.2 M. Pure."""
+"""Formats figures: 850 ms, 4.2 s, 2 min 5 s; 950, 12,345, 1.2 M. Pure."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -9,7 +9,7 @@ _HOUR_S: Final = 3_600
 
 
 class Unit(NamedTuple):
-    """How values of an axis are written, and which steps between its lines are round ones."""
+    """The format of an axis's values, and the round steps between its lines."""
 
     show: Callable[[float], str]
     steps: Sequence[float]

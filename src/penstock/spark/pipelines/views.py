@@ -1,4 +1,4 @@
-"""How a flow is doing, as displays and reports see it. Pure."""
+"""A flow's state, for displays and reports. Pure."""
 
 from collections import deque
 from collections.abc import Iterable, Mapping
@@ -11,18 +11,18 @@ _WINDOW_BATCHES_MAX: Final = 1_000
 
 
 class State(Enum):
-    """Where a flow is in its life; the words are what people read."""
+    """The state of a flow; the values are displayed."""
 
     STARTING = "starting"
     RUNNING = "running"
-    WAITING = "waiting"  # failed, and will be started again
-    FAILED = "failed"  # given up
+    WAITING = "waiting"  # failed, and will be restarted
+    FAILED = "failed"  # failed for good
     DONE = "done"
     STOPPED = "stopped"
 
 
 class FlowView(NamedTuple):
-    """One flow at one moment; None where nothing is known yet."""
+    """One flow at one moment; None for what is not known yet."""
 
     flow: str
     state: State
@@ -34,18 +34,18 @@ class FlowView(NamedTuple):
     restarts: int
     problem: str | None = None
     retry_in_s: float | None = None
-    # Of the oldest event when its batch was done, in the slowest batch since the last look; if events have a time.
+    # The age of the oldest event when its batch was done, in the slowest batch since the last poll.
     event_age_ms: int | None = None
 
 
 def has_run(progress: Mapping[str, Any]) -> bool:
-    """Whether progress tells of a batch. That of a trigger with nothing to do bears the number of the batch to come."""
+    """Whether the progress is of a batch; that of a trigger without data has the number of the next batch."""
     return "addBatch" in progress.get("durationMs", {})
 
 
 def event_age_ms(batches: Iterable[Mapping[str, Any]]) -> int | None:
-    """How old the oldest event of a batch was when the batch was done, in the slowest of the batches that Spark's
-    progress tells of; None where events have no time (a watermark names it), or no batch had any."""
+    """The age of a batch's oldest event when the batch was done, for the slowest batch in Spark's progress; None if
+    events have no time (no watermark), or no batch had events."""
     ages_ms = (_event_age_ms(each) for each in batches)
     return max((each for each in ages_ms if each is not None), default=None)
 
@@ -72,6 +72,6 @@ class Rate:
     def per_second(self, now_s: float) -> float:
         while self._batches and self._batches[0][0] <= now_s - _WINDOW_S:
             self._batches.popleft()
-        # A flow that has only begun is not called slow for the seconds it was not there.
+        # For a flow that has just begun, only the seconds since then count.
         window_s = min(_WINDOW_S, max(1.0, now_s - self._started_at_s))
         return sum(rows for _, rows in self._batches) / window_s

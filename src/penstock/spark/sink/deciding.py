@@ -1,6 +1,6 @@
-"""Who does what in which order: the driver at a batch's end (take over, look, decide, carry out; or give up), and an
-attempt of a task at its beginning. `protocol` says why, a `Ledger` does it. Nothing here knows of brokers: `ledger` has
-the one that does, the tests have one in memory.
+"""The steps of the commit protocol: the driver's at the end of a batch (take over, look up, decide, carry out; or give
+up), and a task attempt's at its beginning. `protocol` explains them, a `Ledger` executes them: `ledger` has the one on
+a broker, the tests have one in memory.
 """
 
 import logging
@@ -28,57 +28,57 @@ Started = TypeVar("Started")
 
 
 class ShutOutError(Exception):
-    """Another driver has taken the decisions over, or the broker has given ours up: nothing was decided."""
+    """Another driver has fenced this one, or its transaction timed out: nothing was decided."""
 
 
 class TransactionGoneError(UserError):
-    """A task's transaction ended before its batch was decided; nothing of the batch counts."""
+    """A task's transaction ended before its batch was decided; the batch is not committed."""
 
 
 class GivenUpError(UserError):
-    """Spark has asked to abort a batch of this run: the run writes and decides nothing any more."""
+    """Spark has aborted a batch of this run: the run must not write or decide any more."""
 
 
 class LostTransactionError(UserError):
-    """A transaction that was decided has been aborted by the broker."""
+    """The broker aborted a transaction of a decided batch."""
 
 
 class Ledger(Protocol[Token]):
-    """Where decisions are written and transactions are ended."""
+    """Stores decisions and ends transactions."""
 
     async def take_over(self) -> Token:
-        """Become the deciding driver; the one before is fenced."""
+        """Become the driver that decides; the previous one is fenced. Returns a token."""
 
     async def look_up(self) -> FoundDecision | None:
         """The newest decision."""
 
     async def open_transactions(self, offered: Sequence[Offered]) -> list[Offered]:
-        """All of the query's tasks, and those of `offered`, that are open now."""
+        """The open transactions of the query's tasks and of `offered`."""
 
     async def write(self, token: Token, decision: SinkDecision) -> None:
-        """ShutOutError if another driver has taken over since the token was given."""
+        """Write a decision; ShutOutError if another driver has taken over since the token was given."""
 
     async def end(self, offered: Sequence[Offered], *, committed: bool) -> dict[Offered, Refusal]:
-        """End transactions; those that were refused. What has been ended in this way before is not refused."""
+        """Commit or abort transactions; returns those that the broker refused. Repeating the same is not refused."""
 
     async def mark_carried_out(self, decision: SinkDecision) -> None:
-        """Remember that a decision's transactions are all ended."""
+        """Store that all transactions of a decision are ended."""
 
     async def give_up(self, run: str) -> None:
-        """Set the mark of a run that was given up."""
+        """Mark a run as given up."""
 
     async def is_given_up(self, run: str) -> bool:
-        """Whether the mark is set."""
+        """Whether the run is marked as given up."""
 
     async def shut_out_tasks(self, run: str) -> None:
-        """List the run's transactional ids, and take over all that an attempt may yet write with: what is open is
-        aborted, and what is not cannot be opened."""
+        """Fence all of the run's transactional ids that an attempt may still write with: their open transactions are
+        aborted, and no new one can begin."""
 
 
 async def begin_attempt(
     ledger: Ledger[Token], start: Callable[[], Awaitable[Started]], *, run: str
 ) -> Started:
-    """Start an attempt's transactional id, and only then look whether its run was given up meanwhile."""
+    """Initialize an attempt's transactional id, and only then check whether its run was given up."""
     started = await start()
     if await ledger.is_given_up(run):
         raise GivenUpError(
@@ -98,8 +98,8 @@ async def commit_batch(
     skip_lost_batch: int = -1,
     is_last: bool = False,
 ) -> None:
-    """Make a batch count; returns when it does, and readers see it. After the last one nobody comes who could find
-    what an attempt that lost leaves behind, so such attempts are shut out."""
+    """Commit a batch; returns when consumers can read it. After the `last` batch no later one cleans up after discarded
+    attempts, so they are fenced."""
     for _ in range(_TRIES):
         token = await ledger.take_over()
         found = await ledger.look_up()
@@ -136,7 +136,7 @@ async def commit_batch(
 
 
 async def abort_batch(ledger: Ledger[Token], *, run: str, batch: int, skip_lost_batch: int = -1) -> None:
-    """Give the batch's run up, and leave nothing of it open; unless the batch was decided: then it counts."""
+    """Give up the batch's run and abort its transactions, unless the batch was decided: then commit it."""
     await ledger.give_up(run)
     await ledger.take_over()
     finish = on_abort(await ledger.look_up(), run=run, batch=batch)
@@ -146,7 +146,7 @@ async def abort_batch(ledger: Ledger[Token], *, run: str, batch: int, skip_lost_
 
 
 async def _leave_nothing_open(ledger: Ledger[Token], run: str) -> None:
-    """As an abort does it; but the rows are there, so what fails here must not make Spark say that the write did."""
+    """Fence the run's tasks as an abort does; an error is only logged, since the batch is committed."""
     try:
         await ledger.give_up(run)
         await ledger.shut_out_tasks(run)
@@ -167,7 +167,7 @@ async def _carry_out(
 
 
 async def _abort(ledger: Ledger[Token], plan: CommitPlan) -> None:
-    """Those with an AppendError were ended by another process: fine."""
+    """Abort transactions; a refused one was ended by another process already."""
     refused = await ledger.end(plan.abort, committed=False)
     for each, refusal in refused.items():
         log.info(

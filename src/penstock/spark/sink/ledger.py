@@ -1,10 +1,10 @@
-"""Decisions in a compacted topic, and transactions on a broker: the `Ledger` of `deciding`. On the driver; tasks only
+"""The `Ledger` of `deciding` on a broker: decisions in a compacted topic, and transactions. On the driver; tasks only
 look up whether their batch was decided, and their run given up.
 
-A decision is one record in a small transaction of its own, so that a driver which was shut out cannot write one. The
-key is the query, so compaction leaves the newest decision of each; how far a query's decisions have been carried out
-is the committed offset of a group with the name of the query, so that looking up reads from there on and not the whole
-topic. A group's offset may expire: then more is read, and transactions are ended again, which changes nothing.
+A decision is one record in its own small transaction, so that a fenced driver cannot write one. The key is the query,
+so compaction keeps the newest decision of each. The committed offset of a group with the query's name tells which
+decisions have been carried out, so that a look-up reads from there on and not the whole topic. If the group's offset
+has expired, more is read, and transactions are ended again, which changes nothing.
 """
 
 import asyncio
@@ -50,11 +50,11 @@ from penstock.spark.sink.protocol import (
 )
 
 _PARTITIONS: Final = (
-    16  # of a topic that is made here: queries share them, and wait for each other's decisions
+    16  # partitions of a topic that is created here; queries that share one wait for each other's decisions
 )
 _CONFIGS: Final = {"cleanup.policy": "compact"}
 _TIMEOUT_MS: Final = 15_000  # of the transaction around a decision; looking up may have to wait for it
-_ENDS_AT_ONCE: Final = 16  # and as many ids are taken over at once
+_ENDS_AT_ONCE: Final = 16  # and the most transactional ids that are fenced at once
 _DECISION_BYTES_MAX: Final = 64 << 20
 _LIMITS: Final = FetchLimits(max_wait_ms=200)
 _SHUT_OUT: Final = frozenset(
@@ -71,7 +71,7 @@ class BrokerLedger:
     """The decisions of one query, on a broker."""
 
     def __init__(self, client: Client, ids: Ids, *, topic: str, keeps: bool = True) -> None:
-        """`keeps`: whether decisions are kept for a restart; those of a batch write are not, there is none."""
+        """`keeps`: whether decisions are kept for a restart; those of a batch write are not, since it has none."""
         self._client = client
         self.ids = ids
         self._topic = topic
@@ -92,7 +92,7 @@ class BrokerLedger:
         known = await committed_offsets(self._client, self.ids.decisions, [partition])
         bounds = await find_offsets(self._client, {partition: EARLIEST})
         done = known[partition].offset if partition in known else 0
-        # One before it: the decision that was carried out last is itself of interest.
+        # From one offset earlier: the last decision that was carried out is needed too.
         start = max(done - 1, bounds[partition])
         end_offset = (await find_offsets(self._client, {partition: LATEST}))[partition]
         found: tuple[int, SinkDecision] | None = None
@@ -135,7 +135,7 @@ class BrokerLedger:
                     )
                 except AnsweredError as error:
                     if error.retriable:
-                        raise  # the retry time is over: the outcome is unknown
+                        raise  # the retries have timed out: the outcome is unknown
                     return error.refusal
             return None
 
@@ -179,7 +179,7 @@ class BrokerLedger:
         await asyncio.gather(*(shut_out(name) for name in names if self.ids.is_of_run(name, run)))
 
     async def _write(self, token: ProducerIdentity, value: bytes | None) -> int:
-        """One record, in a transaction of its own; its offset."""
+        """Write one record in its own transaction; returns its offset."""
         partition = await self._partition(create=True)
         assert partition is not None
         own_epochs = await has_own_epochs(self._client)
@@ -214,7 +214,7 @@ class BrokerLedger:
         return result.base_offset
 
     async def _partition(self, *, create: bool) -> TopicPartition | None:
-        """Where this query's decisions are; None if there are none of any query yet."""
+        """The partition of this query's decisions; None if the topic does not exist yet."""
         (topic,) = await self._client.refresh([self._topic])
         if not topic.partitions and create:
             await self._create()
@@ -240,7 +240,7 @@ class BrokerLedger:
 
 
 class _Reader:
-    """The decisions of one query from an offset up to another, oldest first; None for one that was taken back."""
+    """Reads the decisions of one query between two offsets, oldest first; None for a tombstone."""
 
     def __init__(
         self, client: Client, query: str, partition: TopicPartition, start: int, end_offset: int

@@ -1,46 +1,46 @@
-"""What makes a batch count exactly once: pure, without I/O.
+"""The commit protocol for exactly once: pure, without I/O.
 
-Every attempt of a task writes in a transaction of its own and *offers* it. The driver *decides* a batch: one record,
-keyed by the query, that names the transactions which count. Then it ends them all, and only then reports to Spark. So
+Every attempt of a task writes in its own transaction and *offers* it. The driver *decides* a batch: it writes a record,
+keyed by the query, with the transactions to commit. Then it commits them all, and only then reports to Spark. So
 
-    a batch without a decision    counts for nothing: it is written again, and what was offered is aborted
-    a batch with a decision       counts: who finds it ends its transactions (that may be repeated), writes nothing
+    a batch without a decision    is not committed: it is written again, and the offered transactions are aborted
+    a batch with a decision       is committed: a repeated batch ends its transactions (again), and writes nothing
 
-and it does not matter how a repeated batch is cut into tasks. What keeps this true when drivers, tasks and workers
-that were given up go on nevertheless:
+and it does not matter how a repeated batch is split into tasks. These rules keep it true while drivers, tasks and
+workers that Spark has given up continue to run:
 
 1.  Decisions of a query are written by one transactional id. A driver initializes it (which fences the one before),
-    then looks at the newest decision, then writes its own: no decision can come in between. Who is shut out begins
-    again, and finds the other's decision.
+    then reads the newest decision, then writes its own: no decision can come in between. A driver that is fenced
+    starts over, and finds the other's decision.
 2.  Transactional ids have the run in them (Spark's run id, another one after every restart), the number of the task's
     partition, its attempt, and the batch's parity. So starting a transaction can abort only what its own run
     left behind two batches ago or earlier, which has been ended: a run ends every batch before it begins the next.
     (Tasks of a stage that Spark repeats as a whole count their attempts from 0 again: see 3.)
-3.  Right before it decides, the driver asks whether all that is offered is still open, under the same epoch. What a
-    timeout has aborted by then does no harm: the batch fails, and is written again.
-4.  Before it decides, the driver lists the transactions of attempts that came to nothing, *between* taking over and
-    deciding, and aborts them after that by producer id and epoch, never by taking their id over. A driver that was
-    left behind may run after one that has finished this batch and is at the next: so, where the batch was decided
-    already, only transactions of this batch's parity are aborted; and none at all where a later batch was decided.
-    What is opened after the listing is found by the next batch's.
-5.  When Spark asks to abort a batch, its run is *given up*, for good. (Spark asks also when a commit failed half-way:
-    then the decision counts, not what Spark asks.) The mark is a transactional id that no task writes with: the run is
-    given up once the broker knows it. The driver
+3.  Right before it decides, the driver checks that all offered transactions are still open, with the same epoch. If a
+    timeout has aborted one by then, the batch fails, and is written again.
+4.  The driver lists the transactions of discarded attempts *between* taking over and deciding, and aborts them after
+    that by producer id and epoch, never by initializing their id. An old driver may run after one that has finished
+    this batch and is at the next: so, if the batch was decided already, only transactions of this batch's parity are
+    aborted; and none at all if a later batch was decided. The next batch finds transactions that begin after the
+    listing.
+5.  When Spark aborts a batch, its run is *given up*, for good. (Spark also aborts after a commit that failed half-way:
+    then the decision stands.) The mark is a transactional id that no task writes with: the run is given up once the
+    broker knows it. The driver
         a. sets the mark,
-        b. takes over the decisions, looks at the newest, and carries it out unless that is done,
-        c. lists all ids of the run, whether a transaction is open or not, and takes them over; but not those whose
-           transaction was committed: nobody writes with them, and somebody may be about to end them once more.
-    A commit looks for the mark after it has taken over the decisions: either that was before b, and then it is shut
-    out or its decision is found; or it was after b, so after a, and it finds the mark. A task looks for the mark after
-    it has started its transactional id and before its first record: either the id was started before the listing of c,
-    and is taken over; or after it, so after a, and the task finds the mark. So once an abort has returned nothing of
-    the run is open, and nothing will be; no number of tasks or attempts has to be known for it. What has been decided
-    was committed before c: in b, or by the run before it began another batch.
-6.  Which decisions have been carried out is remembered beside them. That only saves work, but for one case: a run
-    has carried out all its earlier batches, so it never ends their transactions again (their ids may be in use).
+        b. takes over the decisions, reads the newest, and carries it out unless that is done,
+        c. lists all transactional ids of the run, with or without an open transaction, and fences them; but not those
+           whose transaction was committed: no task writes with them, and another driver may end them again.
+    A commit checks the mark after it has taken over the decisions: either that was before b, and then it is fenced or
+    its decision is found; or it was after b, so after a, and it finds the mark. A task checks the mark after it has
+    initialized its transactional id and before its first record: either that was before the listing of c, and the id is
+    fenced; or after it, so after a, and the task finds the mark. So once an abort has returned, no transaction of the
+    run is open, and none will be, without knowing the number of tasks or attempts. Decided batches were committed
+    before c: in b, or by the run before it began another batch.
+6.  Which decisions have been carried out is stored beside them. That only saves work, with one exception: a run has
+    carried out all its earlier batches, so it never ends their transactions again (their ids may be in use).
 
-Left to the broker: a transaction that was decided and then aborted by a timeout, because no driver ended it. On
-brokers with prepared transactions there is no timeout; elsewhere ending it is refused, and that is an error.
+Not covered: a transaction that was decided and then aborted by its timeout, because no driver ended it. Brokers with
+prepared transactions have no timeout; on others, ending it is refused, and that is an error.
 """
 
 import json
@@ -51,13 +51,13 @@ from penstock.base.errors import UserError
 
 _FORMAT: Final = 1
 ONGOING: Final = "Ongoing"
-# The states of a transactional id, as brokers call them, in which an attempt may yet write with it. Where transactions
-# have no epochs of their own, that may be so after an abort by another process.
+# The states of a transactional id in which an attempt may still write with it. Below transaction.version 2 that
+# includes the states after an abort by another process.
 MAY_WRITE: Final = ("Empty", ONGOING, "PrepareAbort", "CompleteAbort", "PrepareEpochFence")
 
 
 class Offered(NamedTuple):
-    """A transaction: all that is needed to end it."""
+    """A transaction that a task offers: what is needed to end it."""
 
     transactional_id: str
     producer_id: int
@@ -65,7 +65,7 @@ class Offered(NamedTuple):
 
 
 class SinkDecision(NamedTuple):
-    """These transactions, and no others, are this batch of the query."""
+    """The transactions, and no others, that make up a batch of a query."""
 
     query: str
     run: str
@@ -74,35 +74,35 @@ class SinkDecision(NamedTuple):
 
 
 class FoundDecision(NamedTuple):
-    """The newest decision of a query, and whether it is known to have been carried out."""
+    """The newest decision of a query, and whether it has been carried out."""
 
     decision: SinkDecision
     carried_out: bool
 
 
 class CommitPlan(NamedTuple):
-    """What a driver does, in this order: finish an earlier decision, write one, end its transactions, abort others."""
+    """The steps of a driver, in order: finish an earlier decision, write one, commit its transactions, abort others."""
 
     finish: SinkDecision | None = None
     write: SinkDecision | None = None
-    is_new: bool = False  # else it is one that was there before
+    is_new: bool = False  # else it was written before
     commit: tuple[Offered, ...] = ()
     abort: tuple[Offered, ...] = ()
 
 
 class Ids(NamedTuple):
-    """The names of a query's transactional ids."""
+    """A query's transactional ids."""
 
     prefix: str
     query: str
 
     @property
     def decisions(self) -> str:
-        """Of the one who decides; also the group whose offset says what has been carried out."""
+        """The transactional id of the deciding driver, and the group whose offset tells what has been carried out."""
         return f"{self.prefix}.{self.query}"
 
     def given_up(self, run: str) -> str:
-        """The mark of a run that was given up; not one of its tasks'."""
+        """The mark of a run that was given up; not an id of its tasks."""
         return f"{self.prefix}.{self.query}.{run}"
 
     def task(self, *, run: str, partition: int, attempt: int, batch: int) -> str:
@@ -119,7 +119,7 @@ class Ids(NamedTuple):
 
 
 def is_decided(found: FoundDecision | None, batch: int) -> bool:
-    """Whether a batch needs nothing written any more."""
+    """Whether a batch was decided already, so that nothing is to be written."""
     return found is not None and found.decision.batch >= batch
 
 
@@ -132,7 +132,7 @@ def on_commit(
     offered: Sequence[Offered],
     open_transactions: Iterable[Offered],
 ) -> CommitPlan:
-    """All tasks of a batch have come to their end, and Spark wants it committed.
+    """Plan the commit of a batch whose tasks have all finished.
 
     `found` and `open_transactions`, those of the query's tasks, were looked up after the decisions were taken over.
     """
@@ -140,7 +140,7 @@ def on_commit(
     if found is not None and found.decision.batch > batch:
         return CommitPlan(finish=finish, abort=_without(offered, found.decision))
     if found is not None and found.decision.batch == batch:
-        # Written once more: if that succeeds, no other decision was made since the listing was taken.
+        # Written again: if that succeeds, no other decision was made since the listing.
         left = [each for each in open_transactions if ids.has_parity(each.transactional_id, batch)]
         return CommitPlan(
             write=found.decision,
@@ -156,12 +156,12 @@ def on_commit(
 
 
 def on_abort(found: FoundDecision | None, *, run: str, batch: int) -> SinkDecision | None:
-    """A task failed, or the commit did: what has to be carried out before the run's transactions are taken over."""
+    """Plan an abort: the decision that has to be carried out before the run's transactional ids are fenced."""
     return _to_finish(found, run=run, batch=batch)
 
 
 def no_longer_open(offered: Iterable[Offered], open_transactions: Iterable[Offered]) -> list[Offered]:
-    """Those of the offered transactions that are not open any more, under this epoch."""
+    """The offered transactions that are not open any more with this epoch."""
     known = set(open_transactions)
     return [each for each in offered if each not in known]
 
@@ -178,7 +178,7 @@ def _without(offered: Iterable[Offered], decision: SinkDecision) -> tuple[Offere
 
 
 class UnreadableDecisionError(UserError):
-    """A record among the decisions that is none of ours, or of a newer version."""
+    """A record in the decision topic that is not a decision, or of a newer version."""
 
 
 def write_decision(decision: SinkDecision) -> bytes:

@@ -1,5 +1,5 @@
-"""Rows on their way to topics: which columns a write takes, and Arrow batches of them as columns of records with the
-partition each goes to. The schema is looked at on the driver, batches in tasks.
+"""Checks the columns of a write, and turns Arrow batches into columns of records with the partition of each row. The
+schema is checked on the driver; batches are converted in tasks.
 
 The columns are those of Spark's own Kafka sink; others are left out, as there. No Python object is made per row.
 """
@@ -28,11 +28,11 @@ _BYTES: Final = (StringType, BinaryType)
 
 
 class RowError(UserError):
-    """A row, or a schema, that no record can be made of."""
+    """A row or a schema that cannot become records."""
 
 
 def check_columns(schema: StructType, *, topic: str | None) -> None:
-    """RowError if rows of this schema cannot be written; `topic` is the option's."""
+    """Raise RowError if rows of this schema cannot be written; `topic` is the option's."""
     kinds = {field.name: field.dataType for field in schema.fields}
     if "value" not in kinds:
         given = ", ".join(kinds) or "none"
@@ -72,15 +72,15 @@ def _are_headers(kind: DataType) -> bool:
 
 
 class Share(NamedTuple):
-    """The rows that go to one partition: their numbers, 32 bits each, in order."""
+    """The rows of one partition: their numbers, 32 bits each, in order."""
 
     partition: TopicPartition
     which: Any
 
 
 class Spread:
-    """Says where rows go: by their own column, by the hash of their key as the Java client has it, and rows without
-    either to one partition after the other, a batch of records each."""
+    """Chooses the partitions of rows: by their column, by the hash of their key as the Java client does, and rows
+    without either to one partition after the other, a batch of records each."""
 
     def __init__(
         self, partition_count: Callable[[str], int], *, topic: str | None, first: Callable[[int], int]
@@ -91,7 +91,7 @@ class Spread:
         self._sticky: dict[str, int] = {}
 
     def take(self, batch: pa.RecordBatch) -> tuple[NewRows, list[Share]]:
-        """The rows as columns, and the shares of the partitions."""
+        """The rows as columns, and the rows of each partition."""
         columns = {name: _column(batch, name) for name in COLUMNS}
         keys = _binary(columns["key"])
         values = _binary(columns["value"])
@@ -106,7 +106,7 @@ class Spread:
         return rows, shares
 
     def turn(self, partition: TopicPartition) -> None:
-        """A batch for this partition is full: if rows without a key went there, they go elsewhere now."""
+        """A batch for this partition is full: send rows without a key to the next partition."""
         topic = partition.topic
         if self._sticky.get(topic) == partition.partition:
             self._sticky[topic] = (partition.partition + 1) % self._partition_count(topic)
@@ -189,12 +189,14 @@ def _column(batch: pa.RecordBatch, name: str) -> pa.Array | None:
 def _binary(array: pa.Array | None) -> BinaryColumn | None:
     """A column of strings or bytes, of any of Arrow's kinds, as ours."""
     if array is None or array.null_count == len(array):
-        # A column of nothing but nulls: values stay a column, since a record has to have one.
+        # A column of nulls only: values stay a column, since a record must have one.
         return None if array is None else _column_of(pa.nulls(len(array), pa.binary()))
     if array.type not in (pa.binary(), pa.string()):
         array = array.cast(pa.binary())
     if array.offset:
-        array = pa.concat_arrays([array.slice(0, 0), array])  # buffers that begin with the first row
+        array = pa.concat_arrays(
+            [array.slice(0, 0), array]
+        )  # copied, so that buffers begin with the first row
         assert array.offset == 0
     return _column_of(array)
 
@@ -214,7 +216,7 @@ def _headers(array: pa.Array | None) -> HeaderColumn | None:
     lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
     ends = np.zeros(len(array) + 1, dtype=np.int32)
     np.cumsum(lengths, out=ends[1:])
-    pairs = array.flatten()  # without what lies under nulls
+    pairs = array.flatten()  # without the elements under null lists
     if pairs.null_count:
         raise RowError("a row has a header that is null: leave it out of the list")
     names, contents = pairs.flatten()

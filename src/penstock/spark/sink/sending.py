@@ -1,8 +1,8 @@
-"""One task's rows, from Arrow to the broker. In tasks.
+"""Sends one task's rows, from Arrow to the broker. In tasks.
 
-Rows are laid into batches per partition without a Python object each; what is full goes out in rounds, one batch per
-partition and request, one round after the other, so that order and sequence numbers hold through repetitions. While a
-round is in flight the next rows are encoded. What is queued and in flight is bounded in bytes.
+Rows are encoded into batches per partition without a Python object each. Full batches are sent in rounds, one batch per
+partition and request, one round after the other, so that order and sequence numbers hold through retries. While a round
+is in flight the next rows are encoded. The bytes queued and in flight are bounded.
 """
 
 import asyncio
@@ -28,13 +28,15 @@ from penstock.spark.sink.rows import Share, Spread
 from penstock.world.tasks import cancel_and_wait
 
 _SEQUENCES: Final = 2**31
-_ROUND_BYTES: Final = 2 << 20  # sent before all of a task's rows are there, once so much is ready
+_ROUND_BYTES: Final = (
+    2 << 20
+)  # full batches are sent once they have this many bytes, before the end of the task's rows
 _MISSING_TRIES: Final = 5
 _UNPACKED_BYTES_MAX: Final = 256 << 20
 
 
 class SendRules(NamedTuple):
-    """What tasks have to know of the options."""
+    """The options that tasks need."""
 
     codec: Codec
     acks: int
@@ -44,16 +46,18 @@ class SendRules(NamedTuple):
 
 
 class InName(NamedTuple):
-    """In whose name batches are sent."""
+    """The producer identity and transaction that batches are sent with."""
 
     identity: ProducerIdentity
     transactional_id: str | None = None
     produce_version_max: int | None = None
-    announce: Callable[[Iterable[TopicPartition]], Awaitable[None]] | None = None  # before the first batch
+    announce: Callable[[Iterable[TopicPartition]], Awaitable[None]] | None = (
+        None  # called before the first batch of each partition
+    )
 
 
 class Count(NamedTuple):
-    """What has arrived."""
+    """Counts what was acknowledged."""
 
     rows: int
     bytes: int
@@ -65,7 +69,7 @@ class _Sealed(NamedTuple):
 
 
 class Sender:
-    """Sends the rows of one task; `finish` returns when all have arrived."""
+    """Sends the rows of one task; `finish` returns when all are acknowledged."""
 
     def __init__(
         self, blocking: BlockingClient, spread: Spread, rules: SendRules, begin: Callable[[], InName]
@@ -83,7 +87,7 @@ class Sender:
         self._route = _Route(blocking.client, rules)
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Take rows, and send what has become full."""
+        """Add rows, and send the batches that are full."""
         if not batch.num_rows:
             return
         if self._name is None:
@@ -103,7 +107,7 @@ class Sender:
         return self._blocking.run(self._route.finish())
 
     def close(self) -> None:
-        """Drop what is in flight."""
+        """Cancel the requests in flight."""
         self._blocking.run(self._route.close())
 
     def _lay(self, rows: NewRows, share: Share, now_ms: int) -> None:
@@ -148,7 +152,7 @@ class Sender:
             self._seal(partition)
 
     def _send(self) -> None:
-        """Hand over what is ready; waits only if too much is in flight."""
+        """Queue the full batches; waits only if too much is in flight."""
         ready, self._ready, self._ready_bytes = self._ready, {}, 0
         if not ready:
             return
@@ -158,7 +162,7 @@ class Sender:
 
 
 class _Route:
-    """The way to the brokers: rounds in order, one in flight at a time."""
+    """Sends rounds of batches in order, one in flight at a time."""
 
     def __init__(self, client: Client, rules: SendRules) -> None:
         self.batch_bytes_max = rules.batch_bytes
@@ -180,7 +184,7 @@ class _Route:
             ready = {partition: sealed for partition, sealed in ready.items() if sealed}
         if self._worker is None or (self._worker.done() and not self._failed()):
             self._worker = self._client.loop.create_task(self._work())
-        await self._client.loop.sleep(0)  # the request is on its way before the next rows are looked at
+        await self._client.loop.sleep(0)  # lets the request be sent before the next rows are encoded
         while self._bytes > self._rules.buffer_bytes // 2 and not self._worker.done():
             self._progress.clear()
             waiting = self._client.loop.create_task(self._progress.wait())
@@ -248,7 +252,7 @@ def _refused(partition: TopicPartition, sealed: _Sealed, refusal: Refusal) -> Ex
 
 
 def _halves(sealed: _Sealed, name: InName) -> list[_Sealed]:
-    """Two batches of one that the topic found too large; rarely done, so record by record."""
+    """Split a batch that the topic rejected as too large; rare, so done record by record."""
     header = read_header(sealed.batch)
     records = list(read_records(sealed.batch, limit=_UNPACKED_BYTES_MAX))
     middle = len(records) // 2
@@ -273,7 +277,7 @@ def _size(round_: dict[TopicPartition, _Sealed]) -> int:
 
 
 async def partition_count(client: Client, topic: str) -> int:
-    """How many partitions a topic has; the broker may make it, if it does that. UserError if there is none."""
+    """The number of a topic's partitions; the broker may create the topic. UserError if there is none."""
     tries = 0
 
     async def attempt() -> int:

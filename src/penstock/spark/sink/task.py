@@ -1,8 +1,8 @@
-"""One attempt of a task: its rows, in a transaction of their own or in none. In tasks.
+"""One attempt of a task: writes its rows, in its own transaction or in none. In tasks.
 
-A batch that was decided before it is written again is found here, so that nothing is written for it; that only saves
-work, since the driver would find it too. So it is looked up once per worker and run: later batches of a run are new.
-Whether the run was given up is looked up for every attempt, with one small request; that is needed.
+An attempt first looks up whether its batch was decided already, and then writes nothing. That only saves work, since
+the driver checks it too, so it is looked up once per worker and run: later batches of a run are new. Whether the run
+was given up has to be looked up for every attempt, with one small request.
 """
 
 import logging
@@ -58,13 +58,13 @@ log = logging.getLogger("penstock.spark")
 
 _QUERY_ID: Final = "sql.streaming.queryId"
 _BATCH_ID: Final = "streaming.sql.batchId"
-_RUN_ID: Final = "spark.jobGroup.id"  # of a stream's jobs it is the run's id
+_RUN_ID: Final = "spark.jobGroup.id"  # of a stream's jobs the group is the run's id
 _RUNS_KEPT: Final = 64
-BATCH_RUN: Final = "batch"  # what stands for the run of a batch write, which has one only
+BATCH_RUN: Final = "batch"  # the run of a batch write, which has only one
 
 
 class Attempt(NamedTuple):
-    """Which attempt of which task of which batch this is."""
+    """The query, batch, task and attempt that this process runs."""
 
     query: str
     run: str
@@ -80,7 +80,7 @@ class Attempt(NamedTuple):
 
 
 class Written(NamedTuple):
-    """What an attempt has to say: its transaction, if it has one, and how much is in it."""
+    """The result of an attempt: its transaction, if it has one, and its counts."""
 
     query: str
     run: str
@@ -91,7 +91,7 @@ class Written(NamedTuple):
 
 
 def stream_attempt(otherwise_run: str) -> Attempt:
-    """Of a stream's task; `otherwise_run` names the run where Spark does not."""
+    """The attempt of a stream's task; `otherwise_run` is the run if Spark does not name it."""
     context = _context()
     query, batch = context.getLocalProperty(_QUERY_ID), context.getLocalProperty(_BATCH_ID)
     assert query is not None, "a stream's task knows its query"
@@ -101,8 +101,8 @@ def stream_attempt(otherwise_run: str) -> Attempt:
 
 
 def foreach_batch_attempt(settings: Settings, otherwise_run: str) -> Attempt:
-    """Of a task of a batch write inside foreachBatch: it belongs to the stream's batch. A function may write several
-    times, and each write is decided by itself, so the name is part of the query's."""
+    """The attempt of a task of a batch write inside foreachBatch, which belongs to the stream's batch. A function may
+    write several times, and each write is decided by itself, so the name is part of the query's."""
     context, name = _context(), settings[FOREACH_BATCH]
     query = settings[FOREACH_QUERY_ID] or context.getLocalProperty(_QUERY_ID)
     batch = settings[FOREACH_BATCH_ID]
@@ -120,7 +120,7 @@ def foreach_batch_attempt(settings: Settings, otherwise_run: str) -> Attempt:
 
 
 def batch_attempt(write_id: str) -> Attempt:
-    """Of a batch write's task. Its ids are used once, so the attempt's number that no other has can be in them."""
+    """The attempt of a batch write's task. Its transactional id is used once, so it has Spark's unique attempt id."""
     context = _context()
     return Attempt(write_id, BATCH_RUN, 0, context.partitionId(), context.taskAttemptId(), is_stream=False)
 
@@ -132,7 +132,7 @@ def _context() -> TaskContext:
 
 
 def write_rows(attempt: Attempt, settings: Settings, batches: Iterable[pa.RecordBatch]) -> Written:
-    """Write the rows of a task as the guarantee says; they have all arrived when this returns."""
+    """Write the rows of a task with the chosen guarantee; returns when all are acknowledged."""
     with connected(cluster_of(settings)) as blocking:
         exactly_once = settings[GUARANTEE] == EXACTLY_ONCE
         if exactly_once and attempt.is_stream and _was_decided(blocking, attempt, settings):
@@ -213,7 +213,7 @@ class _Transaction:
         self._run = attempt.run
         self._ledger = _ledger(blocking.client, attempt, settings)
         self._timeout_ms = settings[TRANSACTION_TIMEOUT_MS]
-        # A batch write is not repeated, so it must leave nothing behind.
+        # A batch write is not repeated, so no later batch would clean up after it.
         self._may_be_prepared = attempt.is_stream
         self._own_epochs = False
 
@@ -242,11 +242,11 @@ class _Transaction:
             except AnsweredError as error:
                 if error.refusal.code is not ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
                     raise
-                # The broker knows prepared transactions and does not allow them, or not to us.
+                # The broker has prepared transactions and does not allow them, or not to this client.
         return await take_over(client, self._id, timeout_ms=self._timeout_ms)
 
     def abort(self) -> None:
-        """After an error: readers should not have to wait for the driver's clean-up or a timeout."""
+        """Abort after an error, so that consumers need not wait for the driver's clean-up or a timeout."""
         if self.offered is None:
             return
         identity = ProducerIdentity(self.offered.producer_id, self.offered.producer_epoch)

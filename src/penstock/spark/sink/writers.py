@@ -1,7 +1,7 @@
-"""What Spark asks of a write: `BatchSink` for `.write`, `StreamSink` for `.writeStream`.
+"""The writers that Spark calls: `BatchSink` for `.write`, `StreamSink` for `.writeStream`.
 
-Spark makes a writer on the driver, hands a copy to every task, and calls `commit` or `abort` on the driver again: for a
-batch on a copy of the first one, for a stream on one that is created again, in another process, for every micro-batch.
+Spark creates a writer on the driver, sends a copy to every task, and calls `commit` or `abort` on the driver: for a
+batch on a copy of the first one, for a stream on a new one, in another process, for every micro-batch.
 """
 
 import logging
@@ -56,15 +56,15 @@ class TaskDone(WriterCommitMessage):
 
 
 class Whose(NamedTuple):
-    """Whose batch it is."""
+    """The query and run that a batch belongs to."""
 
     query: str
     run: str
 
 
 class BatchSink(DataSourceArrowWriter):
-    """One write of a DataFrame. All its rows count, or none; see `protocol`. Inside foreachBatch, if named there, it is
-    a part of the stream's batch: Spark lets no Python sink take the rows of outputMode('update') in another way."""
+    """One write of a DataFrame, all or nothing; see `protocol`. With `penstock.foreach.batch`, inside foreachBatch, it
+    is part of the stream's batch: the only way to write the rows of outputMode('update') with a Python sink."""
 
     def __init__(self, schema: StructType, settings: Settings) -> None:
         check_columns(schema, topic=settings[TOPIC])
@@ -112,7 +112,7 @@ class StreamSink(DataSourceStreamArrowWriter):
 
 
 def _told_by(messages: Sequence[WriterCommitMessage | None]) -> Whose | None:
-    """The query that a stream's writer is for, known only from its tasks; None if all of them failed."""
+    """The query of a stream's writer, which only its tasks know; None if all of them failed."""
     found = {Whose(each.query, each.run) for each in _done(messages)}
     assert len(found) <= 1, "messages of several queries"
     return next(iter(found), None)
@@ -153,7 +153,7 @@ def _abort(settings: Settings, whose: Whose | None, *, batch: int, keeps: bool) 
                 abort_batch(ledger, run=whose.run, batch=batch, skip_lost_batch=settings[SKIP_LOST_BATCH])
             )
     except PenstockError as error:
-        # What made Spark give the batch up is the news; what is left open is found by the next run, or times out.
+        # Spark's own error is the important one; open transactions are found by the next run, or time out.
         log.warning("batch %s: aborting its transactions failed: %s", batch, error)
 
 

@@ -1,31 +1,31 @@
 """Tables in Parquet that streaming queries write exactly once, and topics as such tables.
 
-    folder of a table    `table.json` what it is, `manifest.json` which files it consists of now, `data/` the files,
+    folder of a table    `table.json` its declaration, `manifest.json` the list of its current files, `data/` the files,
                          `checkpoint/` of the query that feeds it from a topic
 
-    declaration   what a table is; creating and finding tables
-    settings      what can be set for a table
-    manifest      the one file whose replacement makes a batch visible
-    files         Parquet files, counted and read
+    declaration   a table's kind, keys and source; creating and finding tables
+    settings      the settings of a table
+    manifest      the file whose replacement makes a batch visible
+    files         Parquet files: rows counted, and read
     writing       `write_batch`, for foreachBatch
-    merging       ... where there is one row per key
+    merging       ... for tables with one row per key
     reading       `read`, `register_view`: DataFrames and SQL
-    querying      some rows without Spark; `conditions` are what they have to fulfil
-    dropping      removing a table; `locking` keeps writers out
+    querying      queries without Spark; `conditions` parses --where
+    dropping      removing a table; `locking`: one writer at a time
 
-    topic_tables  a topic as a table: declaring one, and what its records look like
-    ddl, inference, avro_schemas   columns as people write them, guessed from JSON, and of Avro schemas; pure
+    topic_tables  a topic as a table: its declaration and schema
+    ddl, inference, avro_schemas   columns from DDL text, inferred from JSON, and from Avro schemas; pure
     avro          Avro's binary encoding, read by fastavro
-    decoding      records as rows, and those that do not fit
+    decoding      records as rows, and rejected records
     refreshing    `refresh`: the query from a topic into its table
-    describing    how far a table has come
+    describing    a table's rows, files, offsets and lag
 
 There are no partitions of tables, no changes of columns, and no object stores.
 
     table = ensure_table("tables", "requests_per_minute", keys=("endpoint", "minute"))
     frame.writeStream.outputMode("update").foreachBatch(lambda rows, batch_id: write_batch(rows, batch_id, table))
 
-Names are taken from the modules when they are first asked for: listing tables needs no Spark.
+Modules are imported when a name is first used: listing tables needs no Spark.
 """
 
 from importlib import import_module

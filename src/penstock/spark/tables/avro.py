@@ -1,7 +1,7 @@
 """Values in Avro's binary encoding, read by fastavro with the schema that they were written with.
 
-A value may begin with the five bytes that schema registries put in front (`framing` is "confluent"); the id in them is
-not looked up. Left out: reading with another schema than the writer's, and container files.
+A value may begin with the five bytes of a schema registry (`framing` is "confluent"); the schema id in them is not
+looked up. Left out: reading with another schema than the writer's, and container files.
 
 fastavro reads some values that the specification does not allow. Rejected here are booleans above 1, ints of more
 than 32 bits, which Arrow would not take, and decimals with too many digits, which fastavro would round. Accepted are
@@ -33,7 +33,7 @@ _INT_MAX: Final = (1 << 31) - 1
 
 
 class UndecodableError(Exception):
-    """A value that the schema does not describe."""
+    """A value that does not match the schema."""
 
 
 class AvroDecoder:

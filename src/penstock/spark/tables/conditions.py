@@ -1,4 +1,4 @@
-"""Conditions on rows as people write them, for `penstock table query --where`: a small part of SQL's. Pure.
+"""Parses conditions on rows for `penstock table query --where`: a small part of SQL. Pure.
 
     total >= 100 and (name like 'A%' or name in ('Bob', 'Eve')) and not cancelled is null
 
@@ -50,7 +50,7 @@ _COMPARISONS: Final = ("=", "!=", "<", "<=", ">", ">=")
 
 
 def parse_condition(text: str) -> Condition:
-    """UserError, with the place, for what is no condition."""
+    """Parse a condition; UserError, with the position, if it is invalid."""
     reader = _Reader(text)
     condition = _any(reader)
     if reader.token is not None:
@@ -81,7 +81,7 @@ class _Reader:
         self.token = (match.lastgroup, match[match.lastgroup])
 
     def takes(self, word: str) -> bool:
-        """Whether the next token is this keyword or sign; if so, it is passed."""
+        """Whether the next token is this keyword or sign; if so, it is consumed."""
         if self.token is None or self.token[0] not in ("word", "sign") or self.token[1].lower() != word:
             return False
         self.advance()
@@ -170,7 +170,7 @@ def _value(reader: _Reader) -> Value:
 
 
 def columns_of(condition: Condition) -> Sequence[str]:
-    """The columns that a condition looks at."""
+    """The columns that a condition uses."""
     match condition:
         case Comparison(column) | IsNull(column):
             return [column]

@@ -1,5 +1,5 @@
-"""Columns as people write them, `id BIGINT, tags ARRAY<STRING>`, and as Spark's JSON has them. Pure: no Spark is
-asked, so that creating a table takes no time.
+"""Converts columns between DDL text, `id BIGINT, tags ARRAY<STRING>`, and Spark's JSON. Pure, without Spark, so that
+creating a table is fast.
 
 Known are Spark's usual types, DECIMAL, ARRAY, MAP and STRUCT; intervals, comments, defaults and NOT NULL are left out:
 every column of a table may be null.
@@ -37,7 +37,7 @@ _DEPTH_MAX: Final = 32
 
 
 def field(name: str, kind: Any) -> dict[str, Any]:
-    """A column, or a part of one, as Spark's JSON has it."""
+    """A column, or a part of one, in Spark's JSON."""
     return {"name": name, "type": kind, "nullable": True, "metadata": {}}
 
 
@@ -54,13 +54,13 @@ def mapping(key: Any, value: Any) -> dict[str, Any]:
 
 
 def parse_columns(text: str) -> dict[str, Any]:
-    """Columns as Spark's JSON has them; SettingError says what cannot be understood."""
+    """Columns in Spark's JSON; SettingError if the text cannot be parsed."""
     parser = _Parser(text)
     return struct(parser.fields(end=None, colon=False))
 
 
 def render_type(kind: Any) -> str:
-    """A type as people write it."""
+    """A type as DDL text."""
     if isinstance(kind, str):
         return _WORDS.get(kind, kind.upper())
     match kind["type"]:

@@ -1,4 +1,4 @@
-"""What a table is: `table.json` in its folder, written once when the table is created."""
+"""The declaration of a table: `table.json` in its folder, written once when the table is created."""
 
 import json
 import re
@@ -23,23 +23,25 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,248}")
 
 @dataclass(frozen=True)
 class TopicFeed:
-    """The topic that a table shows, and how its records become columns (`decoding`)."""
+    """The topic of a table, and how its records become columns (`decoding`)."""
 
     topic: str
     bootstrap_servers: str
     schema: Mapping[str, Any]  # {"kind": "json", ...}
-    options: Mapping[str, str] = field(default_factory=dict)  # more of the source's, security for instance
+    options: Mapping[str, str] = field(
+        default_factory=dict
+    )  # further options of the source, security for instance
 
 
 @dataclass(frozen=True)
 class Declaration:
-    """The kind of a table and, for a latest table, what tells rows apart and which of two is newer."""
+    """The kind of a table and, for a latest table, its key columns and the order of rows with the same key."""
 
     kind: str
     keys: tuple[str, ...] = ()
-    # Of two rows with the same key the one with the greater values here stays; without any, the one that came later.
+    # Of two rows with the same key the one with the greater values here is kept; without any, the later one.
     order: tuple[str, ...] = ()
-    # Rows that are alike in this column came in the right order, whatever `order` says: a topic's partition.
+    # Rows with the same value in this column are in order already, whatever `order` says: a topic's partition.
     origin: str | None = None
     feed: TopicFeed | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
@@ -100,7 +102,7 @@ class Table(NamedTuple):
 
 
 def table_settings(values: Mapping[str, str]) -> Settings:
-    """SettingError for a name or a value that is not allowed."""
+    """The settings of a table; SettingError for an unknown name or an invalid value."""
     given = [
         Given(name, TABLE_SETTINGS[name].parse(value), Source.STATIC_BROKER, DECLARATION)
         for name, value in values.items()
@@ -109,7 +111,7 @@ def table_settings(values: Mapping[str, str]) -> Settings:
 
 
 def create_table(warehouse: str | Path, name: str, declaration: Declaration) -> Table:
-    """Make a table; UserError if there is one of that name."""
+    """Create a table; UserError if there is one with that name."""
     if not _NAME.fullmatch(name):
         raise SettingError(
             f"a table cannot be called {name!r}: letters, digits, '.', '_' and '-' are allowed"
@@ -124,7 +126,7 @@ def create_table(warehouse: str | Path, name: str, declaration: Declaration) -> 
 
 
 def open_table(warehouse: str | Path, name: str) -> Table:
-    """UserError if there is none of that name, with the nearest that there is."""
+    """Open a table; UserError, with the nearest name, if there is none."""
     folder = Path(warehouse).resolve() / name
     path = folder / DECLARATION
     try:
@@ -144,7 +146,7 @@ def ensure_table(
     order: Sequence[str] = (),
     settings: Mapping[str, str] | None = None,
 ) -> Table:
-    """The table of that name, created where there is none: latest if there are key columns, else append."""
+    """The table with that name, created if there is none: latest if there are key columns, else append."""
     wanted = Declaration(LATEST if keys else APPEND, tuple(keys), tuple(order), settings=dict(settings or {}))
     if not (Path(warehouse) / name / DECLARATION).exists():
         return create_table(warehouse, name, wanted)

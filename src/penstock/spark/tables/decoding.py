@@ -1,4 +1,5 @@
-"""Records of a topic as rows of its table, and those that do not fit its schema. On the driver, and in tasks."""
+"""Decodes records of a topic into rows of its table, and rejects those that do not match its schema. On the driver, and
+in tasks."""
 
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
@@ -27,11 +28,13 @@ class Decoded(NamedTuple):
 
     rows: DataFrame
     rejected: DataFrame
-    persisted: DataFrame  # behind both, so that values are decoded once; the caller unpersists it
+    persisted: (
+        DataFrame  # the source of both, cached so that values are decoded once; the caller unpersists it
+    )
 
 
 def decode(records: DataFrame, schema: Mapping[str, Any], *, keyed: bool) -> Decoded:
-    """What `format("penstock")` reads of a topic, as rows of its table; `keyed` tables take none without a key."""
+    """Decode the records of `format("penstock")` into rows; `keyed` tables reject records without a key."""
     row, misfit = _value(schema)
     with_row = records.withColumn(_ROW, row).withColumn(
         _REASON, F.coalesce(_key_misfit(schema, keyed), misfit)
@@ -71,7 +74,7 @@ def _is_not_text(name: str) -> Column:
 
 
 def _value(schema: Mapping[str, Any]) -> tuple[Column, Column]:
-    """The value as a struct of the schema's columns, and why it could not be, or null."""
+    """The value as a struct of the schema's columns, and the reason for a rejection, or null."""
     match schema["kind"]:
         case "json":
             return _json_value(schema)
@@ -117,7 +120,7 @@ def _avro_value(schema: Mapping[str, Any]) -> tuple[Column, Column]:
         decoder = AvroDecoder(given["schema"], framing=given.get("framing", PLAIN))
         return pa.array([_decoded(decoder, each.as_py()) for each in values], arrow_kind)
 
-    # Spark reads off the hints what kind of function this is; its own hints do not know that it can.
+    # Spark infers the kind of function from the type hints; its own type stubs do not allow for that.
     make: Any = arrow_udf
     row = make(decode_values, kind)(F.col("value"))
     return row, row[_MISFIT]

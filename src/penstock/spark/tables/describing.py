@@ -1,4 +1,4 @@
-"""How far a table has come: rows, files, offsets, and what of its topic is not in it yet. Needs no Spark."""
+"""Describes a table: rows, files, offsets and the lag behind its topic. Needs no Spark."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -12,11 +12,11 @@ from penstock.spark.tables.schemas import TOPIC_COLUMNS, value_columns
 
 
 class TablePartition(NamedTuple):
-    """What of one partition is in a table."""
+    """A table's progress in one partition."""
 
     partition: TopicPartition
     next_offset: int
-    end_offset: int | None  # None: the broker was not asked
+    end_offset: int | None  # None: unknown
 
     @property
     def lag(self) -> int | None:
@@ -28,7 +28,7 @@ class TableState(NamedTuple):
 
     table: Table
     version: int
-    columns: list[tuple[str, Any]]  # names and types, as Spark's JSON has those
+    columns: list[tuple[str, Any]]  # names and types, in Spark's JSON
     rows: int
     files: int
     bytes_count: int
@@ -42,7 +42,7 @@ class TableState(NamedTuple):
 
 
 def describe(table: Table, ends: Mapping[TopicPartition, int] | None = None) -> TableState:
-    """A table; `ends` are those of its topic's partitions, where they are known."""
+    """Describe a table; `ends` are the end offsets of its topic's partitions, if they are known."""
     manifest = read_manifest(table.folder)
     reached = {
         TopicPartition(topic, int(index)): offset
@@ -65,7 +65,7 @@ def describe(table: Table, ends: Mapping[TopicPartition, int] | None = None) -> 
 
 
 async def topic_ends(client: Client, topic: str) -> dict[TopicPartition, int]:
-    """Where the partitions of a topic end, for those who read committed."""
+    """The last stable offsets of a topic's partitions."""
     (found,) = await client.refresh([topic])
     asked = {TopicPartition(topic, each.partition): LATEST for each in found.partitions}
     return await find_offsets(client, asked, committed_only=True) if asked else {}

@@ -1,7 +1,7 @@
-"""Removing a table: the files that its manifest names, its checkpoint, its declaration. Needs no Spark.
+"""Removes a table: the files in its manifest, its checkpoint, its declaration. Needs no Spark.
 
-Nothing else in the folder is touched: any other file stays, and with it the folder. The declaration
-goes first, under another name: from then on there is no table, and a drop that was interrupted is finished by the next.
+Any other file in the folder stays, and with it the folder. The declaration is renamed first: from then on there is no
+table, and the next drop finishes one that was interrupted.
 """
 
 import re
@@ -17,18 +17,18 @@ from penstock.spark.tables.locking import LOCK, REFRESH_LOCK, refreshing, writin
 from penstock.spark.tables.manifest import CHECKPOINT, DATA, MANIFEST, Manifest, read_manifest, sync
 
 _DROPPING: Final = f"{DECLARATION}.dropped"
-_BOOKKEEPING: Final = re.compile(r"_SUCCESS|\..*\.crc")  # what Spark writes beside files
+_BOOKKEEPING: Final = re.compile(r"_SUCCESS|\..*\.crc")  # the bookkeeping files that Spark writes
 
 
 class Dropped(NamedTuple):
-    """How many of a table's files are gone, and what of its folder is left."""
+    """How many of a table's files were removed, and which others are left in its folder."""
 
     files: int
     left: list[Path]
 
 
 def open_for_dropping(warehouse: Path, name: str) -> Table:
-    """The table; one whose drop was interrupted, too."""
+    """Open a table, also one whose drop was interrupted."""
     folder = warehouse.resolve() / name
     if (folder / _DROPPING).exists() and not (folder / DECLARATION).exists():
         (folder / _DROPPING).rename(folder / DECLARATION)
@@ -36,7 +36,7 @@ def open_for_dropping(warehouse: Path, name: str) -> Table:
 
 
 def drop(table: Table) -> Dropped:
-    """Remove a table; UserError, and nothing is gone, if its manifest names files outside of its folder."""
+    """Remove a table; UserError, with nothing removed, if its manifest names files outside of its folder."""
     folder = table.folder
     with refreshing(table), writing(table):
         named = list(_named(folder, read_manifest(folder)))
@@ -64,7 +64,7 @@ def _named(folder: Path, manifest: Manifest) -> Iterator[Path]:
 
 
 def _remove_bookkeeping(folder: Path) -> None:
-    """A folder's bookkeeping belongs to the files in it; with a file that is not the table's it stays."""
+    """Remove Spark's bookkeeping files of a folder, unless it has files that are not the table's."""
     if all(_BOOKKEEPING.fullmatch(path.name) for path in folder.iterdir()):
         for path in list(folder.iterdir()):
             _remove(path)

@@ -1,4 +1,4 @@
-"""A table's Parquet files: counted when they are written, read as one DataFrame."""
+"""A table's Parquet files: rows counted when they are written, read as one DataFrame."""
 
 import shutil
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from penstock.spark.tables.manifest import DataFile, sync
 
 
 def parquet_files(table: Path, folder: Path) -> tuple[DataFile, ...]:
-    """The files that Spark has written to a folder, on the device when this returns; empty ones are left out."""
+    """The files that Spark has written to a folder, synced; empty ones are left out."""
     found = []
     for path in sorted(folder.glob("*.parquet")):
         rows = pq.read_metadata(path).num_rows
@@ -28,7 +28,7 @@ def parquet_files(table: Path, folder: Path) -> tuple[DataFile, ...]:
 
 
 def load(spark: SparkSession, table: Path, files: Sequence[DataFile], schema: StructType | None) -> DataFrame:
-    """The rows of some files; none of no files, for which a schema has to be given."""
+    """The rows of some files as a DataFrame; without files, an empty one with the given schema."""
     if not files:
         assert schema is not None
         return spark.createDataFrame([], schema)

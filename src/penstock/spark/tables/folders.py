@@ -1,7 +1,6 @@
-"""The folders that writers make below a table's `data`, one per batch or merge. Needs no Spark.
+"""The folders that writers create below a table's `data`, one per batch or merge. Needs no Spark.
 
-What a table removes there it knows by these names: a folder or file that a person put there is called otherwise, and
-stays.
+Only folders with these names are ever removed; a file or folder that a user put there stays.
 """
 
 import re
@@ -21,12 +20,12 @@ def batch_folder(batch_id: int) -> str:
 
 
 def merged_folder() -> str:
-    """A new folder for what small files are merged into, relative to the table's."""
+    """A new folder for merged files, relative to the table's."""
     return f"{DATA}/merged-{uuid4().hex}"
 
 
 def writers_folders(table: Path) -> Iterator[Path]:
-    """The folders that writers made below the folder of a table."""
+    """The folders that writers created below a table's folder."""
     data = table / DATA
     if data.is_dir():
         for path in data.iterdir():

@@ -1,6 +1,6 @@
-"""Columns guessed from some JSON values. Pure.
+"""Infers columns from JSON values. Pure.
 
-Whole numbers become BIGINT, others DOUBLE, and what is now one thing and now another, or always null, becomes STRING.
+Whole numbers become BIGINT, other numbers DOUBLE; values of different types, or always null, become STRING.
 """
 
 import json
@@ -15,7 +15,7 @@ _LONG_MAX: Final = 2**63 - 1
 
 
 def infer_columns(values: Iterable[bytes]) -> dict[str, Any]:
-    """The columns that these JSON objects have; UserError if there is none among them."""
+    """The columns of these JSON objects; UserError if none of the values is an object."""
     found: Any = None
     for value in values:
         try:

@@ -1,8 +1,8 @@
-"""The manifest: which files a table consists of at this moment, and what has gone into it.
+"""The manifest: the files that a table consists of, and the batches that were written to it.
 
-`manifest.json` is replaced by one rename, so readers see whole batches or nothing of them. It says beside the
-files which batch of which query was the last to go in, so that a batch that comes again is known. Files that a newer
-manifest leaves out stay for a while under `retired`: queries that began before still read them.
+`manifest.json` is replaced by one rename, so readers see whole batches or nothing of them. It also has the last batch
+of each query, so that a repeated batch is recognised. Files that a newer manifest leaves out are kept for a while under
+`retired`: queries that began before still read them.
 """
 
 import fcntl
@@ -19,9 +19,9 @@ from penstock.base.errors import UserError
 
 MANIFEST: Final = "manifest.json"
 DATA: Final = "data"
-CHECKPOINT: Final = "checkpoint"  # of the query that feeds a table from a topic
+CHECKPOINT: Final = "checkpoint"  # the name of the query that feeds a table from a topic
 _FORMAT: Final = 1
-_QUERIES_MAX: Final = 100  # of which the last batch is remembered
+_QUERIES_MAX: Final = 100  # queries whose last batch is kept
 _LOCK_PAUSE_S: Final = 0.02
 
 
@@ -46,14 +46,14 @@ class Manifest:
     """A table at one moment."""
 
     version: int = 0
-    columns: Mapping[str, Any] | None = None  # as Spark writes a schema; none before the first batch
+    columns: Mapping[str, Any] | None = None  # the schema in Spark's JSON; none before the first batch
     files: tuple[DataFile, ...] = ()
     rejected: tuple[DataFile, ...] = ()
     retired: tuple[Retired, ...] = ()
     applied: Mapping[str, int] = field(default_factory=dict)  # by query, its last batch
     offsets: Mapping[str, Mapping[str, int]] = field(
         default_factory=dict
-    )  # by topic and partition, the next to read
+    )  # by topic and partition, the next offset to read
 
     @property
     def row_count(self) -> int:
@@ -68,18 +68,18 @@ class Manifest:
         return sum(each.bytes_count for each in self.files)
 
     def has(self, query_id: str, batch_id: int) -> bool:
-        """Whether a batch has gone in. A query's batches come in order."""
+        """Whether a batch was written. A query's batches come in order."""
         return self.applied.get(query_id, -1) >= batch_id
 
     def with_applied(self, query_id: str, batch_id: int) -> dict[str, int]:
-        """What is remembered of queries once this batch is in; the one that wrote last is forgotten last."""
+        """The last batch of each query, with this one; the least recent query is dropped beyond the limit."""
         later = {each: batch for each, batch in self.applied.items() if each != query_id}
         later[query_id] = batch_id
         return dict(list(later.items())[-_QUERIES_MAX:])
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """The manifest of a table; an empty one if nothing was ever written."""
+    """The manifest of a table; an empty one if nothing was written yet."""
     path = folder / MANIFEST
     try:
         content = json.loads(path.read_text())
@@ -104,7 +104,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def replace_manifest(folder: Path, manifest: Manifest) -> None:
-    """Make this the table, in one step. The files it names are on the device before."""
+    """Replace the manifest atomically. The files that it names must be synced before."""
     for each in (*manifest.files, *manifest.rejected):
         if not each.path:
             raise AssertionError("a file without a path")
@@ -122,7 +122,7 @@ def replace_manifest(folder: Path, manifest: Manifest) -> None:
 
 
 def replace_file(path: Path, content: str) -> None:
-    """Replace a small file: readers, and crashes, see the old content or the new."""
+    """Replace a small file atomically: after a crash it has the old content or the new."""
     temporary = path.with_name(f"{path.name}.tmp")
     with temporary.open("w") as file:
         file.write(content)
@@ -133,7 +133,7 @@ def replace_file(path: Path, content: str) -> None:
 
 
 def sync(path: Path) -> None:
-    """Return when a file's content, or a folder's names, are on the device."""
+    """Fsync a file, or a folder's entries."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -143,7 +143,7 @@ def sync(path: Path) -> None:
 
 @contextmanager
 def locked(path: Path, *, wait_ms: int, told: str) -> Iterator[None]:
-    """Hold a lock file, which the system releases when the process ends; UserError with `told` after waiting."""
+    """Hold a lock file, which the kernel releases when the process ends; UserError with `told` after waiting."""
     deadline = time.monotonic() + wait_ms / 1000
     with path.open("a") as file:
         while True:
@@ -154,4 +154,4 @@ def locked(path: Path, *, wait_ms: int, told: str) -> Iterator[None]:
                 if time.monotonic() >= deadline:
                     raise UserError(told) from None
                 time.sleep(_LOCK_PAUSE_S)
-        yield  # closing the file lets the lock go
+        yield  # closing the file releases the lock

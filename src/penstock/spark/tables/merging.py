@@ -14,14 +14,14 @@ from penstock.spark.tables.files import load, parquet_files
 from penstock.spark.tables.manifest import DataFile, Manifest
 from penstock.spark.tables.settings import BUCKETS
 
-DELETED: Final = "_deleted"  # a column of batches: true where the key's row is to go. It is not stored
+DELETED: Final = "_deleted"  # a column of batches: true if the key's row is to be deleted. It is not stored
 _BUCKET: Final = "_bucket"
 
 
 def merge(
     rows: DataFrame, table: Table, manifest: Manifest, schema: StructType, attempt: str
 ) -> tuple[tuple[DataFile, ...], list[DataFile]]:
-    """The new files, and those that they replace."""
+    """Write the batch; returns the new files, and those that they replace."""
     keys = table.declaration.keys
     bucket = F.pmod(F.xxhash64(*map(quoted, keys)), F.lit(table.settings[BUCKETS])).cast("int")
     new = _one_per_key(rows, table.declaration).persist()
@@ -45,14 +45,14 @@ def merge(
 
 
 def quoted(name: str) -> str:
-    """A column's name, where Spark would read more into it than a name."""
+    """A column's name in backquotes, so that Spark does not parse it as an expression."""
     return f"`{name.replace('`', '``')}`"
 
 
 def _one_per_key(rows: DataFrame, declaration: Declaration) -> DataFrame:
     if DELETED not in rows.columns:
         rows = rows.withColumn(DELETED, F.lit(False))
-    # Without an order any of several rows of a key may stay, but always the same one.
+    # Without an order any of several rows of a key may be kept, but always the same one.
     by = [F.col(quoted(each)) for each in declaration.order] or [F.xxhash64(*map(quoted, rows.columns))]
     newest_first = Window.partitionBy(*map(quoted, declaration.keys)).orderBy(
         *(each.desc_nulls_last() for each in by)
@@ -62,7 +62,7 @@ def _one_per_key(rows: DataFrame, declaration: Declaration) -> DataFrame:
 
 
 def _newer(old: DataFrame, new: DataFrame, declaration: Declaration, names: list[str]) -> DataFrame:
-    """For each key the newer of its two rows, or none if that says so."""
+    """For each key the newer of its two rows, or none if that one is a deletion."""
     left = old.select(F.struct(*map(quoted, names)).alias("old"))
     right = new.select(F.struct(*map(quoted, names)).alias("new"), F.col(DELETED))
     same_key = reduce(
@@ -89,7 +89,7 @@ def _wins(declaration: Declaration) -> Column:
 
 
 def _out_of_bucket_folders(table: Path, folder: Path) -> tuple[DataFile, ...]:
-    """Readers would take `_bucket=3/` in a path for a column; put the files where no one does."""
+    """Move files out of `_bucket=3/` folders, which readers would take for a partition column."""
     found = []
     for path in sorted(folder.glob(f"{_BUCKET}=*/*.parquet")):
         bucket = int(path.parent.name.partition("=")[2])

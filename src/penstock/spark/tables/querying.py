@@ -1,4 +1,4 @@
-"""Some rows of a table, straight from its Parquet files with pyarrow: no Spark has to start for a look."""
+"""Queries a table's Parquet files with pyarrow, without starting Spark."""
 
 import re
 from collections.abc import Sequence
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 
 class Query(NamedTuple):
-    """What is wanted of a table; no columns stand for all, and `limit` is None for all rows."""
+    """A query; no columns mean all columns, and `limit` None means all rows."""
 
     columns: tuple[str, ...] = ()
     condition: Condition | None = None
-    order: tuple[tuple[str, bool], ...] = ()  # columns, and whether the greatest come first
+    order: tuple[tuple[str, bool], ...] = ()  # columns, and whether in descending order
     limit: int | None = None
 
 
 class QueryResult(NamedTuple):
-    """An answer; `is_all` unless the limit has left rows out."""
+    """A result; `is_all` is False if the limit has left rows out."""
 
     columns: tuple[str, ...]
     rows: list[tuple[Any, ...]]
@@ -36,7 +36,7 @@ class QueryResult(NamedTuple):
 
 
 def query(table: Table, wanted: Query) -> QueryResult:
-    """The rows; UserError for a column that the table does not have, or a value that is not of a column's type."""
+    """Run a query; UserError for an unknown column, or a value that does not have the column's type."""
     try:
         import pyarrow.dataset as datasets
     except ImportError:
@@ -62,7 +62,7 @@ def query(table: Table, wanted: Query) -> QueryResult:
 
 
 def _scan(dataset: "pyarrow.dataset.Dataset", wanted: Query, columns: list[str], limit: int) -> "pa.Table":
-    """The rows in order; where there is none to keep, one more than the limit is enough."""
+    """The rows in order; without an order, reading stops one row after the limit."""
     condition = None if wanted.condition is None else _expression(wanted.condition, dataset.schema)
     if not wanted.order:
         return dataset.head(limit + 1, columns=columns, filter=condition)
@@ -126,7 +126,7 @@ def _joined_values(field: Any, typed: Sequence[Any]) -> Any:
 
 
 def _typed(column: str, value: Value, kind: "pa.DataType") -> "pa.Scalar[Any]":
-    """A value as the column has them; what merely looks like one of its type is none."""
+    """A value converted to the column's type; UserError if it has another type."""
     import pyarrow as pa
     from pyarrow import types
 
@@ -169,7 +169,7 @@ def parse_order(text: str) -> tuple[tuple[str, bool], ...]:
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON has it, bytes aside."""
+    """A value that JSON can represent, except bytes."""
     if isinstance(value, datetime):
         return value.replace(tzinfo=UTC).isoformat() if value.tzinfo is None else value.isoformat()
     if isinstance(value, date | Decimal):

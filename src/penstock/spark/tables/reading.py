@@ -12,7 +12,7 @@ from penstock.spark.tables.manifest import read_manifest
 
 
 def read(spark: SparkSession, warehouse: str | Path, name: str) -> DataFrame:
-    """A table as it is now: whole batches, and no change while it is looked at. Reading again shows what is new."""
+    """A snapshot of a table as a DataFrame: whole batches, unaffected by later ones. Read again to see new batches."""
     table = open_table(warehouse, name)
     manifest = read_manifest(table.folder)
     if manifest.columns is None:
@@ -21,7 +21,7 @@ def read(spark: SparkSession, warehouse: str | Path, name: str) -> DataFrame:
 
 
 def read_rejected(spark: SparkSession, warehouse: str | Path, name: str) -> DataFrame | None:
-    """The records that did not fit a table, with the reason; None if there are none."""
+    """The rejected records of a table, with the reason; None if there are none."""
     table = open_table(warehouse, name)
     files = read_manifest(table.folder).rejected
     return load(spark, table.folder, files, None) if files else None
@@ -30,7 +30,7 @@ def read_rejected(spark: SparkSession, warehouse: str | Path, name: str) -> Data
 def register_view(
     spark: SparkSession, warehouse: str | Path, name: str, view: str | None = None
 ) -> DataFrame:
-    """`read`, and a temporary view for SQL, by default called as the table with '_' for '-' and '.'."""
+    """`read`, and a temporary view for SQL, by default with the table's name and '_' for '-' and '.'."""
     frame = read(spark, warehouse, name)
     frame.createOrReplaceTempView(view or name.replace("-", "_").replace(".", "_"))
     return frame

@@ -1,8 +1,8 @@
-"""From a topic into its table: one run of a streaming query over all that is there. On the driver.
+"""Refreshes a table from its topic: one run of a streaming query up to the topic's end. On the driver.
 
-The query's checkpoint lies in the table's folder. What a killed refresh had begun, the next one ends: Spark gives the
-same batch to `write_batch` again, which knows whether it is in. Should the checkpoint be lost, the manifest still says
-how far the table had come, and a new query goes on from there.
+The query's checkpoint is in the table's folder. The next refresh finishes a killed one: Spark repeats the batch, and
+`write_batch` knows whether it was written. If the checkpoint is lost, a new query starts from the offsets in the
+manifest.
 """
 
 import json
@@ -32,7 +32,7 @@ _OURS: Final = re.compile(r"penstock\.[a-z_.]+\.\w*Error: (.*)")
 
 
 class Refreshed(NamedTuple):
-    """What a refresh has done."""
+    """The result of a refresh."""
 
     batches: int
     rows: int  # in the table now
@@ -42,7 +42,7 @@ class Refreshed(NamedTuple):
 
 
 def refresh(spark: SparkSession, table: Table) -> Refreshed:
-    """Bring a table up to what its topic has at this moment."""
+    """Write the topic's new records, up to its present end, to the table."""
     feed = feed_of(table)
     with refreshing(table):
         before = read_manifest(table.folder)
@@ -59,7 +59,7 @@ def refresh(spark: SparkSession, table: Table) -> Refreshed:
 
 
 def feed_of(table: Table) -> TopicFeed:
-    """UserError if a table is not a topic's."""
+    """The topic of a table; UserError if the table is not fed from one."""
     feed = table.declaration.feed
     if feed is None:
         raise UserError(
@@ -119,14 +119,14 @@ def _partitions(options: Mapping[str, str], topic: str) -> list[int]:
 
 
 def _last_of_partitions(rows: DataFrame) -> DataFrame:
-    """Per key, the last record of each partition: that counts there, whatever the timestamps say."""
+    """Per key, the last record of each partition: within a partition, offsets decide, not timestamps."""
     last_first = Window.partitionBy("_key", "_topic", "_partition").orderBy(F.col("_offset").desc())
     ranked = rows.withColumn("_rank", F.row_number().over(last_first))
     return ranked.where(F.col("_rank") == 1).drop("_rank")
 
 
 def _end_offsets(checkpoint: Path, batch_id: int) -> Mapping[str, Mapping[str, int]]:
-    """How far a batch reads its topic. Spark has written that down before it begins the batch."""
+    """The end offsets of a batch, which Spark writes to the checkpoint before the batch begins."""
     lines = (checkpoint / "offsets" / str(batch_id)).read_text().splitlines()
     positions = Reached.from_json(json.loads(lines[-1])).positions
     ends: dict[str, dict[str, int]] = {}
@@ -136,7 +136,7 @@ def _end_offsets(checkpoint: Path, batch_id: int) -> Mapping[str, Mapping[str, i
 
 
 def _batches(before: Manifest, after: Manifest) -> int:
-    """How many batches have gone in."""
+    """How many batches were written."""
     return sum(
         batch - before.applied.get(query_id, -1)
         for query_id, batch in after.applied.items()
@@ -145,7 +145,7 @@ def _batches(before: Manifest, after: Manifest) -> int:
 
 
 def _cause(error: PySparkException) -> str:
-    """What we said ourselves somewhere in Spark's many lines, or the first of them."""
+    """Penstock's own error in Spark's message, or the first line of that."""
     text = str(error)
     found = _OURS.findall(text)
     return found[-1] if found else text.strip().partition("\n")[0]

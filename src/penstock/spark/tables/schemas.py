@@ -1,13 +1,13 @@
-"""What the values of a topic are: schemas. Pure.
+"""Schemas of a topic's values. Pure.
 
 A schema is JSON in the table's declaration:
 
     {"kind": "plain", "value": "string" | "binary"}                 one column, value
-    {"kind": "json", "columns": as Spark's JSON has them}
+    {"kind": "json", "columns": in Spark's JSON}
     {"kind": "avro", "schema": Avro's own JSON, "framing": "plain" | "confluent"}
 
-and each has "key": "string" | "binary", what the column `_key` is. Behind the schema's columns come those of every
-topic's table: `_topic`, `_partition`, `_offset`, `_timestamp`, `_key`. Records that do not fit are rejected, with the
+and each has "key": "string" | "binary", the type of the column `_key`. After the schema's columns come those of every
+topic's table: `_topic`, `_partition`, `_offset`, `_timestamp`, `_key`. Records that do not match are rejected, with the
 reason.
 """
 
@@ -30,7 +30,7 @@ _RESERVED: Final = frozenset({*TOPIC_COLUMNS, "_deleted", "_bucket", "_rank"})
 
 
 def value_columns(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The columns that a schema's values have; SettingError if one has a name that every topic's table has."""
+    """The columns of a schema's values; SettingError if one has the name of a column of every topic's table."""
     match schema["kind"]:
         case "json":
             columns: dict[str, Any] = schema["columns"]

@@ -1,4 +1,4 @@
-"""What can be set for a table, declared once as data."""
+"""The settings of a table, declared once as data."""
 
 from typing import Final
 
@@ -8,15 +8,15 @@ from penstock.base.settings import INT_MAX, LONG_MAX, MINUTE_MS, Catalogue, inte
 BUCKETS = integer(
     "buckets",
     8,
-    "Into how many parts, by key, a latest table is divided; a batch rewrites those that it touches. Fixed once "
-    "the table is there.",
+    "The number of buckets, by key, of a latest table; a batch rewrites those that it touches. Fixed once the table "
+    "is created.",
     allowed=Between(1, 4096),
     fixed=True,
 )
 SMALL_FILES_MAX = integer(
     "small.files.max",
     32,
-    "How many small files an append table may have before they are merged.",
+    "The most small files of an append table before they are merged.",
     allowed=Between(1, INT_MAX),
 )
 SMALL_FILE_BYTES = long(
@@ -25,13 +25,13 @@ SMALL_FILE_BYTES = long(
 FILE_BYTES = long(
     "file.bytes",
     128 << 20,
-    "How large the files are that small ones are merged into.",
+    "The size of merged files.",
     allowed=Between(1, LONG_MAX),
 )
 RETIRED_KEEP_MS = long(
     "retired.keep.ms",
     10 * MINUTE_MS,
-    "How long files that were replaced are kept, for queries that began before.",
+    "How long replaced files are kept, for queries that began before.",
     allowed=Between(0, LONG_MAX),
 )
 WRITER_WAIT_MS = long(
@@ -43,7 +43,7 @@ WRITER_WAIT_MS = long(
 BATCH_OFFSETS_MAX = long(
     "batch.offsets.max",
     1_000_000,
-    "How many offsets one batch of a refresh takes; 0 means all that there are.",
+    "The most offsets in one batch of a refresh; 0: no limit.",
     allowed=Between(0, LONG_MAX),
 )
 

@@ -1,4 +1,4 @@
-"""A topic as a table: declaring one. On the driver; Spark is not needed for it."""
+"""Declares tables of topics. On the driver; needs no Spark."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -26,13 +26,13 @@ def create_topic_table(
     kind: str,
     settings: Mapping[str, str] | None = None,
 ) -> Table:
-    """A table of a topic, still empty; `refresh` fills it."""
+    """Create an empty table of a topic; `refresh` fills it."""
     value_columns(feed.schema)
     keyed = kind == LATEST_KIND
     declaration = Declaration(
         kind,
         keys=("_key",) if keyed else (),
-        # A key whose records lie in several partitions, of a topic that has grown: then the newer one counts.
+        # If partitions were added, a key may have records in several ones: then the newer timestamp wins.
         order=("_timestamp", "_partition") if keyed else (),
         origin="_partition" if keyed else None,
         feed=feed,
@@ -42,7 +42,7 @@ def create_topic_table(
 
 
 async def sample_values(client: Client, topic: str, *, most: int = SAMPLE_MAX) -> list[bytes]:
-    """Some of a topic's first values, of every partition."""
+    """Some of the first values of every partition of a topic."""
     (found,) = await client.retry(lambda: client.refresh([topic]))
     partitions = [TopicPartition(topic, each.partition) for each in found.partitions]
     starts = await find_offsets(client, dict.fromkeys(partitions, EARLIEST))

@@ -1,17 +1,16 @@
-"""Batches of a query into a table, each exactly once. On the driver.
+"""Writes batches of a query to a table, each exactly once. On the driver.
 
     def write(rows, batch_id):
         write_batch(rows, batch_id, table)
 
     frame.writeStream.foreachBatch(write).option("checkpointLocation", ...).start()
 
-The rows go into new files first, under names that were not used before; then one new manifest makes them part of the
-table and says in the same step that the batch is in. A batch that comes again after a crash either finds itself in the
-manifest and is computed but not written, or finds nothing of itself; files that no manifest names are removed by the
-next writer. So it does not matter if a batch comes again with other partitions.
+The rows are written to new files with new names; then a new manifest adds these files and the batch's number to the
+table, atomically. A batch that is repeated after a crash is either in the manifest, and is computed but not written, or
+it is not; files that no manifest names are removed by the next writer. So a repeated batch may have other partitions.
 
 One process writes to a table at a time, others wait. The warehouse is a folder that the driver and all tasks see under
-the same name; object stores are left out.
+the same path; object stores are not supported.
 """
 
 import shutil
@@ -55,10 +54,10 @@ def write_batch(
     rejected: DataFrame | None = None,
     offsets: Mapping[str, Mapping[str, int]] | None = None,
 ) -> bool:
-    """Put a batch into a table, unless it is in already; whether it was put in.
+    """Write a batch to a table, unless it was written already; returns whether it was written now.
 
-    `query_id` is the streaming query's own where it runs in this process. `rejected` are rows to be kept beside the
-    table, and `offsets` says how far the batch has read its topics, for `describe`.
+    `query_id` is by default that of the streaming query in this process. `rejected` are rows to store beside the
+    table, and `offsets` the next offsets of its topics after the batch, for `describe`.
     """
     query_id = query_id or _query_id(rows)
     with writing(table):
@@ -86,13 +85,12 @@ def write_batch(
 
 
 def _compute(rows: DataFrame) -> None:
-    """Compute all rows without using them: that keeps the state of a stateful query, and Spark fails a query
-    whose batch has not kept it."""
+    """Compute all rows and discard them: Spark fails a stateful query whose batch has not updated its state."""
     rows.write.format("noop").mode("overwrite").save()
 
 
 def clear(table: Table) -> None:
-    """Remove all rows and the record of batches: a query that starts from the beginning fills the table again."""
+    """Remove all rows and batch numbers, so that a query that starts from the beginning can fill the table again."""
     with writing(table):
         manifest = read_manifest(table.folder)
         emptied = Manifest(version=manifest.version, retired=manifest.retired)
@@ -102,7 +100,7 @@ def clear(table: Table) -> None:
 def _query_id(rows: DataFrame) -> str:
     try:
         found = rows.sparkSession.sparkContext.getLocalProperty(_QUERY_PROPERTY)
-    except Exception:  # a session of Spark Connect has no context
+    except Exception:  # a session of Spark Connect has no SparkContext
         found = None
     if not found:
         raise UserError(
@@ -125,7 +123,7 @@ def _columns(rows: DataFrame, declaration: Declaration) -> dict[str, Any]:
 
 
 def _nullable(kind: Any) -> Any:
-    """A type as a table has it: whatever may be null, and nothing beside the type."""
+    """A type as in a table: nullable at every level, without metadata."""
     if isinstance(kind, list):
         return [_nullable(each) for each in kind]
     if not isinstance(kind, dict):
@@ -144,13 +142,13 @@ def _check_columns(table: Table, manifest: Manifest, columns: Mapping[str, Any])
     )
 
 
-# Rows into files.
+# Writing rows to files.
 
 
 def _store(
     rows: DataFrame, table: Table, manifest: Manifest, columns: Mapping[str, Any], attempt: str
 ) -> tuple[tuple[DataFile, ...], list[DataFile]]:
-    """The new files, and those that they replace."""
+    """Write the batch; returns the new files, and those that they replace."""
     if table.declaration.kind == LATEST:
         return merge(rows, table, manifest, StructType.fromJson(dict(columns)), attempt)
     return _store_rows(rows, table, attempt), []
@@ -162,7 +160,7 @@ def _store_rows(rows: DataFrame, table: Table, attempt: str) -> tuple[DataFile, 
     return parquet_files(table.folder, folder)
 
 
-# From one manifest to the next.
+# Replacing the manifest.
 
 
 def _without(files: Iterable[DataFile], gone: Iterable[DataFile]) -> tuple[DataFile, ...]:
@@ -171,7 +169,7 @@ def _without(files: Iterable[DataFile], gone: Iterable[DataFile]) -> tuple[DataF
 
 
 def _commit(table: Table, changed: Manifest, replaced: Iterable[DataFile]) -> Manifest:
-    """Make a manifest the table's. Files that were retired long enough ago are removed."""
+    """Replace the table's manifest, and remove files that were retired long enough ago."""
     now_ms = int(time.time() * 1000)
     keep_ms = table.settings[RETIRED_KEEP_MS]
     overdue = [each for each in changed.retired if now_ms - each.since_ms >= keep_ms]
@@ -185,7 +183,7 @@ def _commit(table: Table, changed: Manifest, replaced: Iterable[DataFile]) -> Ma
 
 
 def _sweep(table: Table, manifest: Manifest) -> None:
-    """Remove files of killed writers; no other writer is active now."""
+    """Remove the files of killed writers; the caller holds the lock."""
     paths = [each.path for each in (*manifest.files, *manifest.rejected)]
     paths += [each.path for each in manifest.retired]
     named = {path.split("/")[1] for path in paths}
@@ -195,7 +193,7 @@ def _sweep(table: Table, manifest: Manifest) -> None:
 
 
 def _compact(spark: SparkSession, table: Table, manifest: Manifest) -> None:
-    """Merge small files where there are too many. In latest tables every bucket is one file anyway."""
+    """Merge small files if there are too many. In latest tables every bucket is one file anyway."""
     small = _small(table, manifest.files)
     if small:
         merged = _merged(spark, table, small)
