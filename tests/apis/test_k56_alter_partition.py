@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from penstock.apis.k56_alter_partition import _answer, _proposal
 from penstock.base.errors import ErrorCode
-from penstock.controller.link import _proposed_partition, _verdict
+from penstock.controller.controller_link import _proposed_partition, _verdict
 from penstock.core.isr_proposals import UNKNOWN_EPOCH, Proposal, Verdict
 from penstock.wire.messages.alter_partition import PartitionData
 

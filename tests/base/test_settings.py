@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.base.allowed import Between, EachOneOf, OneOf
+from penstock.base.allowed_values import Between, EachOneOf, OneOf
 from penstock.base.errors import SettingError
 from penstock.base.secret import Secret
 from penstock.base.settings import (

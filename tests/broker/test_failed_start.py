@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.broker.listening import AddressInUseError
+from penstock.broker.listen_errors import AddressInUseError
 from penstock.testing import EmbeddedBroker
 from tests.apis.requests import values_in
 from tests.raw_client import RawClient, batch_of

@@ -11,9 +11,9 @@ import pytest
 
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.base.ids import TopicId
-from penstock.cluster import deletions
-from penstock.cluster.changes import Change
-from penstock.cluster.deletions import Deletion
+from penstock.cluster import topic_deletions
+from penstock.cluster.metadata_changes import Change
+from penstock.cluster.topic_deletions import Deletion
 from penstock.storage.log import Log
 from penstock.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from penstock.wire.messages.create_topics import (
@@ -280,8 +280,8 @@ def test_a_deletion_of_a_namesake_is_not_taken_for_ones_own(broker: ControlledBr
 def test_the_metadata_keep_the_records_of_the_last_deletions_and_no_more(
     broker: ControlledBroker, client: RawClient, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(deletions, "KEPT", 4)
-    monkeypatch.setattr(deletions, "TRIMMED_EVERY", 3)
+    monkeypatch.setattr(topic_deletions, "KEPT", 4)
+    monkeypatch.setattr(topic_deletions, "TRIMMED_EVERY", 3)
     ids = []
     for _ in range(10):
         client.create_topic("t")

@@ -1,5 +1,5 @@
 from penstock.cluster.metadata import BrokerRegistration, MetadataImage
-from penstock.controller.failure_detector.view import BrokerView
+from penstock.controller.failure_detector.broker_view import BrokerView
 
 LISTENER = "PLAINTEXT"
 

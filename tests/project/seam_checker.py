@@ -38,7 +38,7 @@ CLOCK_METHODS = _words("now utcnow today")
 EXCEPTIONS = {
     "cluster/zookeeper.py": ("kazoo", "call_soon_threadsafe"),  # kazoo has threads of its own
     "client/blocking.py": ("asyncio.Runner", "penstock.world.real"),  # a client that brings its own loop
-    "broker/assemble.py": ("penstock.world.real",),  # where the broker's world is put together
+    "broker/real_start.py": ("penstock.world.real",),  # where the broker's world is put together
     "sim/disk_device.py": ("os",),  # the words for an error's number
     "sim/event_loop.py": ("socket",),  # the constants and exceptions that asyncio's users know
     "sim/network.py": ("socket",),

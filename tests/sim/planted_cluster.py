@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from penstock.base.errors import ErrorCode, Refusal
-from penstock.cluster.deletions import Deletions
 from penstock.cluster.metadata import NO_LEADER, PartitionState
-from penstock.cluster.new_topic import TopicSpec
+from penstock.cluster.topic_deletions import Deletions
+from penstock.cluster.topic_spec import TopicSpec
 from penstock.controller import broker_registry, majority_elections
 from penstock.controller.controller import Controller
 from penstock.controller.controller_fencing import FencedStore

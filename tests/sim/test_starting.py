@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.base.errors import UserError
-from penstock.cluster.sessions import StoreUnavailableError
+from penstock.cluster.renewable_store import StoreUnavailableError
 from penstock.sim import Node, Simulation
 from penstock.sim.loop import SimLoop
 from penstock.sim.shared_store import SharedStore

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from penstock.controller.failure_detector.view import BrokerView
+from penstock.controller.failure_detector.broker_view import BrokerView
 from penstock.core.access import ANONYMOUS, Access, AclOperation, AclResourceType, Authorizer, Principal
 from penstock.services.metrics import Counter, Metrics
 from penstock.world import World
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from penstock.cluster.metadata import MetadataImage
     from penstock.controller.broker_registry import BrokerRegistry
     from penstock.controller.controller import Controller
-    from penstock.controller.link import ControllerLink
+    from penstock.controller.controller_link import ControllerLink
     from penstock.core.fetch_sessions import FetchSessions
     from penstock.services.configs import Configs
     from penstock.services.coordinators.coordinators import Coordinators

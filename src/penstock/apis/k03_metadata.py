@@ -8,7 +8,7 @@ from penstock.base.broker_settings import AUTO_CREATE_TOPICS_ENABLE
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.base.ids import ZERO_ID, TopicId, topic_name_problem
 from penstock.cluster.metadata import NO_LEADER, PartitionState, Topic
-from penstock.cluster.new_topic import TopicSpec
+from penstock.cluster.topic_spec import TopicSpec
 from penstock.services.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from penstock.wire.messages.metadata import (
     MetadataRequest,

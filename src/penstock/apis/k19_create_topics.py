@@ -7,7 +7,7 @@ from penstock.apis.needs import Need
 from penstock.apis.rights import CREATE, TOPIC
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.cluster.metadata import Topic
-from penstock.cluster.new_topic import TopicSpec
+from penstock.cluster.topic_spec import TopicSpec
 from penstock.wire.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfigs,

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from penstock.base.allowed import Between, Matching
+from penstock.base.allowed_values import Between, Matching
 from penstock.base.cluster_settings import CLUSTER_SETTINGS
 from penstock.base.coordinator_settings import COORDINATOR_SETTINGS
 from penstock.base.errors import SettingError

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from penstock.base.allowed import Between, Matching
+from penstock.base.allowed_values import Between, Matching
 from penstock.base.features import SUPPORTED, are_limits
 from penstock.base.settings import (
     LONG_MAX,

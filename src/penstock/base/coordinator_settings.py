@@ -5,7 +5,7 @@ They are part of the broker's catalogue. The configs of a single group are in `g
 
 from typing import Final
 
-from penstock.base.allowed import Between, EachOneOf, Matching
+from penstock.base.allowed_values import Between, EachOneOf, Matching
 from penstock.base.settings import (
     DAY_MS,
     HOUR_MS,

@@ -7,7 +7,7 @@ also bound it. The configs of share groups and streams groups are not supported.
 from collections.abc import Mapping
 from typing import Any, Final
 
-from penstock.base.allowed import Between
+from penstock.base.allowed_values import Between
 from penstock.base.coordinator_settings import (
     GROUP_CONSUMER_MAX_ASSIGNMENT_INTERVAL_MS,
     GROUP_CONSUMER_MAX_HEARTBEAT_INTERVAL_MS,

@@ -3,7 +3,7 @@
 Five nouns:
 
     Setting     a name, the kind of its value, a default, what is allowed, and a sentence about it
-    Allowed     which values a setting takes, able to say so in words (module `allowed`)
+    Allowed     which values a setting takes, able to say so in words (module `allowed_values`)
     Catalogue   the settings of one kind of thing (a broker, a topic), by name
     Given       one configured value: its name and source
     Settings    a value for every setting of a catalogue, and the `Given`s it comes from
@@ -19,7 +19,7 @@ from decimal import Decimal
 from enum import IntEnum
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
-from penstock.base.allowed import Allowed
+from penstock.base.allowed_values import Allowed
 from penstock.base.errors import SettingError
 from penstock.base.secret import Secret
 

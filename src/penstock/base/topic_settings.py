@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.base.allowed import Between, EachOneOf, Matching, OneOf
+from penstock.base.allowed_values import Between, EachOneOf, Matching, OneOf
 from penstock.base.errors import SettingError
 from penstock.base.settings import (
     DAY_MS,

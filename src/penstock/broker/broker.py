@@ -31,23 +31,23 @@ from penstock.broker.background import Background
 from penstock.broker.cluster_member import ClusterMember
 from penstock.broker.connections import Connections
 from penstock.broker.http import HttpConnections
-from penstock.broker.leaving import ShutdownDeadline
-from penstock.broker.listening import listen_error
+from penstock.broker.listen_errors import listen_error
 from penstock.broker.service_groups import build_controller, build_logs, build_node, build_services
+from penstock.broker.shutdown_deadline import ShutdownDeadline
 from penstock.cluster.features import refusal_to_join, unsupported
 from penstock.cluster.handshake import PeerCredentials
-from penstock.cluster.image import load_image, set_up
+from penstock.cluster.image_loading import load_image, set_up
 from penstock.cluster.metadata import BrokerRegistration as BrokerMetadata
 from penstock.cluster.metadata import MetadataImage
 from penstock.cluster.metadata_loader import MetadataLoader
 from penstock.cluster.peer_secret import open_peer_secret
 from penstock.cluster.peers import Peers
-from penstock.cluster.sessions import RenewableStore
+from penstock.cluster.renewable_store import RenewableStore
 from penstock.controller.balancer import Balancer
 from penstock.controller.broker_registry import BrokerRegistry
 from penstock.controller.controller import Controller
-from penstock.controller.failure_detector.view import BrokerView
-from penstock.controller.link import ControllerLink
+from penstock.controller.controller_link import ControllerLink
+from penstock.controller.failure_detector.broker_view import BrokerView
 from penstock.controller.majority_elections import MajorityElections
 from penstock.controller.metadata_writer import MetadataWriter
 from penstock.services.configs import Configs
@@ -328,7 +328,8 @@ class Broker:
         """Accept no new requests, answer those in flight, sync and close every log, and mark the shutdown as clean.
 
         A member of a cluster first does a controlled shutdown: it hands its leaderships over and leaves. If that takes
-        longer than `penstock.shutdown.timeout.ms`, it stops without (`broker/leaving.py`), and `has_left` is False.
+        longer than `penstock.shutdown.timeout.ms` (`broker/shutdown_deadline.py`), it stops without, and `has_left` is
+        False.
         """
         self._problem = "stopping"
         leaving = self._leaving

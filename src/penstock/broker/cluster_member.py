@@ -13,20 +13,20 @@ from dataclasses import replace
 
 from penstock.base.errors import UserError
 from penstock.client.errors import ClientError
+from penstock.cluster.broker_registration import register
 from penstock.cluster.features import refusal_to_join, unsupported
 from penstock.cluster.handshake import PeerCredentials
-from penstock.cluster.membership import register
 from penstock.cluster.metadata import LIVE, BrokerRegistration, MetadataImage
 from penstock.cluster.metadata_loader import MetadataLoader
 from penstock.cluster.peers import Peers
-from penstock.cluster.sessions import RenewableStore
+from penstock.cluster.renewable_store import RenewableStore
 from penstock.controller.broker_registry import BrokerRegistry
 from penstock.controller.controller import Controller
 from penstock.controller.controller_election import ControllerElection, Elected
+from penstock.controller.controller_link import ControllerLink
+from penstock.controller.failure_detector.broker_view import BrokerView
 from penstock.controller.failure_detector.probe import ConnectionProbe
 from penstock.controller.failure_detector.reports import FailureReports
-from penstock.controller.failure_detector.view import BrokerView
-from penstock.controller.link import ControllerLink
 from penstock.controller.metadata_writer import MetadataWriter
 from penstock.services.metadata_publisher import BrokerMetadataPublisher
 from penstock.world import World

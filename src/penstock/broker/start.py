@@ -17,8 +17,8 @@ from penstock.base.ids import format_id
 from penstock.base.settings import Settings
 from penstock.broker.broker import Broker
 from penstock.cluster.embedded_store import EmbeddedStore
-from penstock.cluster.image import claim, cluster_id_of
-from penstock.cluster.sessions import Patience, RenewableStore
+from penstock.cluster.image_loading import claim, cluster_id_of
+from penstock.cluster.renewable_store import Patience, RenewableStore
 from penstock.storage.data_directory import DataDirectory
 from penstock.storage.meta_properties import META_PROPERTIES
 from penstock.storage.ownership import METADATA, partitions_with_segments

@@ -190,8 +190,8 @@ async def _start(arguments: argparse.Namespace, settings: Settings, signals: _Si
 
 async def _start_on_a_port(arguments: argparse.Namespace, settings: Settings) -> "Broker":
     """Start a broker on its port or, with --or-next-port, on the next free one."""
-    from penstock.broker.assemble import start_broker
-    from penstock.broker.listening import AddressInUseError
+    from penstock.broker.listen_errors import AddressInUseError
+    from penstock.broker.real_start import start_broker
 
     wanted = bound(settings)[0]
     for port in range(wanted.port, wanted.port + PORTS_TRIED):

@@ -8,7 +8,7 @@ JAAS line.
 import re
 from typing import Any, Final
 
-from penstock.base.allowed import OneOf
+from penstock.base.allowed_values import OneOf
 from penstock.base.errors import SettingError
 from penstock.base.secret import Secret
 from penstock.base.settings import Catalogue, Setting, Settings, optional_secret, optional_text, text

@@ -9,7 +9,7 @@ Values are immutable; a change makes a new one. The store's nodes hold them as J
     /producer-ids         {"next": …}, the first producer id that is not allocated
     /features             the finalised feature levels; missing in metadata of versions without features
     /peer-secret          the secret by which brokers authenticate each other (`cluster/peer_secret.py`)
-    /deletions/NUMBER.ID  an empty node for each of the last deleted topics (`cluster/deletions.py`)
+    /deletions/NUMBER.ID  an empty node for each of the last deleted topics (`cluster/topic_deletions.py`)
 
 And, in a cluster:
 
@@ -31,8 +31,8 @@ from penstock.base.cluster_settings import PENSTOCK_BROKER_DRAIN
 from penstock.base.features import RANGES_BEFORE, LevelRange
 from penstock.base.ids import INTERNAL_TOPICS, TopicId, format_id, parse_id
 from penstock.base.topic_settings import PENSTOCK_ACK_QUORUM
-from penstock.cluster.deletions import Deletions
 from penstock.cluster.features import Features
+from penstock.cluster.topic_deletions import Deletions
 
 BROKERS = "/brokers"
 LIVE = "/live"

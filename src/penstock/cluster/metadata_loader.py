@@ -10,8 +10,7 @@ import logging
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from penstock.cluster.changes import Change, difference
-from penstock.cluster.image import (
+from penstock.cluster.image_loading import (
     load_image,
     read_broker,
     read_configs,
@@ -20,6 +19,7 @@ from penstock.cluster.image import (
     read_topic,
 )
 from penstock.cluster.metadata import DELTAS, MetadataImage
+from penstock.cluster.metadata_changes import Change, difference
 from penstock.cluster.store_watcher import StoreWatcher
 from penstock.world import World
 from penstock.world.store import NoNodeError

@@ -5,7 +5,7 @@ in one place (`_OnTheLoop`) and in the order in which they arrived, so that a wa
 request.
 
 After an expiry kazoo would continue with a new session. This store does not: with the session its ephemeral nodes and
-watches are gone, so an expired store refuses all calls, and its user opens another one (`cluster/sessions.py`).
+watches are gone, so an expired store refuses all calls, and its user opens another one (`cluster/renewable_store.py`).
 """
 
 import asyncio

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from penstock.base.errors import Refusal
-from penstock.cluster.changes import Change
 from penstock.cluster.features import unsupported
 from penstock.cluster.metadata import (
     BROKERS,
@@ -21,6 +20,7 @@ from penstock.cluster.metadata import (
     PartitionState,
     Topic,
 )
+from penstock.cluster.metadata_changes import Change
 from penstock.cluster.store_watcher import StoreWatcher
 from penstock.controller.controller import Controller
 from penstock.controller.rules import majorities

@@ -14,8 +14,6 @@ from typing import TypeAlias
 
 from penstock.base.errors import ErrorCode, Refusal, StorageError
 from penstock.base.ids import ZERO_ID, TopicId, TopicPartition
-from penstock.cluster.changes import Change
-from penstock.cluster.deletions import surplus
 from penstock.cluster.features import Features, FeatureUpdate, updated
 from penstock.cluster.metadata import (
     BROKERS,
@@ -28,7 +26,9 @@ from penstock.cluster.metadata import (
     decode_number,
     encode_number,
 )
-from penstock.cluster.new_topic import TopicSpec
+from penstock.cluster.metadata_changes import Change
+from penstock.cluster.topic_deletions import surplus
+from penstock.cluster.topic_spec import TopicSpec
 from penstock.controller.controller_fencing import NotControllerError
 from penstock.controller.metadata_writer import MetadataWriter
 from penstock.controller.rules.admin_requests import (

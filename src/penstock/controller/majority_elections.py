@@ -15,8 +15,8 @@ from typing import Final, NamedTuple
 from penstock.base.errors import ErrorCode
 from penstock.base.ids import TopicPartition, format_id, parse_id
 from penstock.client.errors import ClientError
-from penstock.cluster.changes import Change
 from penstock.cluster.metadata import NO_LEADER, MetadataImage, PartitionState, Topic
+from penstock.cluster.metadata_changes import Change
 from penstock.cluster.peers import Peers
 from penstock.controller.broker_registry import BrokerRegistry
 from penstock.controller.controller import Controller

@@ -1,10 +1,10 @@
 """Writes changes of the metadata: each is one `multi`, numbered, fenced by the controller epoch, then applied here.
 
 The first operation of the `multi` checks the controller epoch (`controller_fencing`), so a deposed controller cannot
-write. The second creates `/deltas/NUMBER`, which holds only what changed (`cluster/changes.py`). So an error says which
-of the two failed: another controller has been elected, or this very change was written before the connection broke and
-its answer was lost. That is why a `multi` whose outcome is not known can be sent again, and has to be before anything
-else is written.
+write. The second creates `/deltas/NUMBER`, which holds only what changed (`cluster/metadata_changes.py`). So an error
+says which of the two failed: another controller has been elected, or this very change was written before the connection
+broke and its answer was lost. That is why a `multi` whose outcome is not known can be sent again, and has to be before
+anything else is written.
 
 A large change is written in several parts, with the brokers in the last part: if this controller dies in between, the
 next one sees that the brokers are still to be changed, and decides again.
@@ -13,8 +13,8 @@ next one sees that the brokers are still to be changed, and decides again.
 from collections.abc import Iterator
 from dataclasses import replace
 
-from penstock.cluster.changes import Change
 from penstock.cluster.metadata import MetadataImage, Topic
+from penstock.cluster.metadata_changes import Change
 from penstock.cluster.metadata_loader import MetadataLoader, MetadataPublisher, delta_path
 from penstock.controller.controller_fencing import FencedStore
 from penstock.world import World

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from penstock.base.errors import StorageError
 from penstock.base.features import PENSTOCK_VERSION
-from penstock.cluster.changes import Change
 from penstock.cluster.metadata import NO_LEADER, MetadataImage, Topic
+from penstock.cluster.metadata_changes import Change
 from penstock.services.configs import Configs
 from penstock.services.replicas.replica_manager import ReplicaManager
 

@@ -2,7 +2,7 @@
 
 `partition.metadata` names the topic id of a directory. A broker deletes a directory only if
 
-- the deletion of that topic id is recorded in the metadata (`cluster/deletions.py`), or
+- the deletion of that topic id is recorded in the metadata (`cluster/topic_deletions.py`), or
 - the topic exists, and this partition of it has its replicas on other brokers.
 
 That also holds for a `…-delete` directory that a crash left behind; `partition.metadata` is the last of its files to be

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from penstock.base.allowed import Between, OneOf
+from penstock.base.allowed_values import Between, OneOf
 from penstock.base.errors import SettingError
 from penstock.base.settings import (
     INT_MAX,

@@ -23,7 +23,7 @@ from types import TracebackType
 from penstock.base.errors import UserError
 from penstock.base.load_settings import load_broker_settings
 from penstock.base.settings import Settings
-from penstock.broker.assemble import IN_MEMORY, memory_disk, real_disk
+from penstock.broker.real_start import IN_MEMORY, memory_disk, real_disk
 from penstock.testing.faults import Faults
 from penstock.testing.life import Life
 from penstock.testing.records import RecordHelpers

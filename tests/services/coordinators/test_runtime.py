@@ -9,7 +9,7 @@ import pytest
 
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.cluster.metadata import BrokerRegistration, MetadataImage
-from penstock.cluster.new_topic import TopicSpec
+from penstock.cluster.topic_spec import TopicSpec
 from penstock.core.coordination import BatchProducer, Decision, partition_for
 from penstock.records.batch import headers
 from penstock.records.builder import build_batch

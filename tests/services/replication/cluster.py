@@ -25,7 +25,7 @@ from penstock.client.connection import Connection, ConnectionLimits, open_connec
 from penstock.cluster.handshake import PeerCredentials
 from penstock.cluster.metadata import BrokerRegistration, MetadataImage, PartitionState, Topic
 from penstock.cluster.peers import Peers
-from penstock.controller.link import ControllerLink
+from penstock.controller.controller_link import ControllerLink
 from penstock.core.isr_proposals import Proposal, Proposals, Verdict, Verdicts
 from penstock.records.batch import headers
 from penstock.services.replicas.follower import FollowerRole

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from penstock.client.errors import ClientError, UnreachableError
 from penstock.cluster.metadata import BrokerRegistration, MetadataImage
 from penstock.cluster.peers import Peers
-from penstock.controller.failure_detector.view import BrokerView
+from penstock.controller.failure_detector.broker_view import BrokerView
 from penstock.world import World
 from penstock.world.tasks import Tasks
 

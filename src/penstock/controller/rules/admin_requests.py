@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.base.ids import TopicPartition
-from penstock.cluster.changes import Change
 from penstock.cluster.metadata import MetadataImage, PartitionState, Topic
+from penstock.cluster.metadata_changes import Change
 from penstock.controller.rules import majorities
 from penstock.controller.rules.leader_election import elect, elect_preferred
 from penstock.controller.rules.reassignment import (

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from penstock.base.errors import ErrorCode
 from penstock.base.ids import TopicIdPartition
-from penstock.cluster.changes import Change
 from penstock.cluster.metadata import MetadataImage, PartitionState, Topic
+from penstock.cluster.metadata_changes import Change
 from penstock.controller.rules.leader_election import elect
 from penstock.controller.rules.majorities import accept_isr
 from penstock.controller.rules.reassignment import complete_reassignment

@@ -6,7 +6,7 @@ from typing import Protocol
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.base.ids import TopicId, topic_name_problem
 from penstock.cluster.metadata import NO_LEADER, MetadataImage, PartitionState, Topic
-from penstock.cluster.new_topic import DEFAULT, TopicSpec
+from penstock.cluster.topic_spec import DEFAULT, TopicSpec
 from penstock.controller.rules.placement import assign_replicas, check_assignment
 
 

@@ -15,7 +15,7 @@ from penstock.base.errors import ErrorCode, Refusal
 from penstock.base.ids import CONSUMER_OFFSETS, TRANSACTION_STATE
 from penstock.base.settings import Settings
 from penstock.cluster.metadata import MetadataImage, Topic
-from penstock.cluster.new_topic import TopicSpec
+from penstock.cluster.topic_spec import TopicSpec
 
 
 class TopicCreator(Protocol):

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from penstock.base.allowed import Between, OneOf
+from penstock.base.allowed_values import Between, OneOf
 from penstock.base.errors import SettingError, UserError
 from penstock.base.settings import (
     INT_MAX,

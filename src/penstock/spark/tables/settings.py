@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from penstock.base.allowed import Between
+from penstock.base.allowed_values import Between
 from penstock.base.settings import INT_MAX, LONG_MAX, MINUTE_MS, Catalogue, integer, long
 
 BUCKETS = integer(

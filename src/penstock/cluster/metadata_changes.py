@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from penstock.base.ids import format_id, parse_id
-from penstock.cluster.deletions import Deletion
 from penstock.cluster.features import Features
 from penstock.cluster.metadata import (
     BROKER_CONFIGS,
@@ -27,6 +26,7 @@ from penstock.cluster.metadata import (
     encode_partition,
     group_configs_path,
 )
+from penstock.cluster.topic_deletions import Deletion
 from penstock.world.store import Create, Delete, Operation, Set
 
 

@@ -17,7 +17,7 @@ from penstock.base.errors import UserError
 from penstock.base.listeners import parse_address
 from penstock.base.settings import Settings
 from penstock.broker.broker import Broker
-from penstock.broker.listening import listen_error
+from penstock.broker.listen_errors import listen_error
 from penstock.broker.start import OpenStore, WorldParts, start_on
 from penstock.world import Disk, Loop, Store, Work
 from penstock.world.memory_disk import MemoryDisk

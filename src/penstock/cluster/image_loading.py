@@ -5,7 +5,6 @@ from contextlib import suppress
 
 from penstock.base.errors import StorageError
 from penstock.base.features import SUPPORTED
-from penstock.cluster.deletions import Deletion
 from penstock.cluster.features import Features, Ranges, first_features
 from penstock.cluster.metadata import (
     BROKER_CONFIGS,
@@ -26,6 +25,7 @@ from penstock.cluster.metadata import (
     encode_number,
     group_of_configs_path,
 )
+from penstock.cluster.topic_deletions import Deletion
 from penstock.world import World
 from penstock.world.store import Create, NodeExistsError, NoNodeError, Store
 

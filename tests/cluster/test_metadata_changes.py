@@ -4,8 +4,6 @@ import json
 
 from penstock.base.features import RANGES_BEFORE, LevelRange
 from penstock.base.ids import TopicId
-from penstock.cluster.changes import Change, difference
-from penstock.cluster.deletions import Deletion, Deletions, surplus
 from penstock.cluster.features import Features
 from penstock.cluster.metadata import (
     BrokerRegistration,
@@ -15,6 +13,8 @@ from penstock.cluster.metadata import (
     decode_partition,
     encode_partition,
 )
+from penstock.cluster.metadata_changes import Change, difference
+from penstock.cluster.topic_deletions import Deletion, Deletions, surplus
 from penstock.world.store import Create, Delete, Set
 
 STATE = PartitionState(1, 0, (1, 2), (1, 2), 0)

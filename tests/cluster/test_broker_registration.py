@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
+from penstock.cluster.broker_registration import DuplicateBrokerError, register
 from penstock.cluster.embedded_store import EmbeddedStore
-from penstock.cluster.image import set_up
-from penstock.cluster.membership import DuplicateBrokerError, register
+from penstock.cluster.image_loading import set_up
 from penstock.cluster.metadata import BROKERS, LIVE, BrokerRegistration
 from penstock.world.memory_disk import MemoryDisk
 from penstock.world.real_loop import RealLoop

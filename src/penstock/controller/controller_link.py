@@ -9,8 +9,8 @@ from penstock.base.errors import ErrorCode, Refusal
 from penstock.base.ids import TopicIdPartition
 from penstock.client.errors import ClientError, UnreachableError
 from penstock.cluster.metadata import MetadataImage, Topic
-from penstock.cluster.new_topic import TopicSpec
 from penstock.cluster.peers import Peers
+from penstock.cluster.topic_spec import TopicSpec
 from penstock.controller.controller import NOT_CONTROLLER, Controller
 from penstock.core.isr_proposals import UNKNOWN_EPOCH, Proposal, Proposals, Verdict, Verdicts
 from penstock.schema.words import Message

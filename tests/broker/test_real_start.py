@@ -8,7 +8,7 @@ import pytest
 
 from penstock.base.errors import UserError
 from penstock.base.load_settings import load_broker_settings
-from penstock.broker.assemble import start_broker
+from penstock.broker.real_start import start_broker
 
 
 def test_a_cluster_without_kazoo_is_told_what_to_install(
