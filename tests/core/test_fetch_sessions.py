@@ -329,23 +329,23 @@ def test_partitions_that_rest_are_not_looked_at_until_they_are_woken_or_asked_fo
     broker = Broker()
     session = broker.open(A, B, C, follower=True)
     fetch = broker.begin(session, 1)
-    assert (len(fetch), fetch.rests) == (3, False)
-    fetch.rest(A)
-    fetch.rest(B)
-    assert (fetch.partitions(), len(fetch), fetch.rests) == ([(C, wanted())], 1, True)
+    assert (len(fetch), fetch.has_idle) == (3, False)
+    fetch.mark_idle(A)
+    fetch.mark_idle(B)
+    assert (fetch.partitions(), len(fetch), fetch.has_idle) == ([(C, wanted())], 1, True)
     fetch.finish({C: QUIET})
     fetch = broker.begin(session, 2, {B: wanted(5)})
     assert fetch.partitions() == [(C, wanted()), (B, wanted(5))]
-    fetch.wake(A)
-    fetch.wake(("unknown", 0))
+    fetch.mark_active(A)
+    fetch.mark_active(("unknown", 0))
     assert [key for key, _ in fetch.partitions()] == [C, B, A]
-    fetch.rest(A)
-    fetch.rest(C)
-    fetch.wake_all()
+    fetch.mark_idle(A)
+    fetch.mark_idle(C)
+    fetch.mark_all_active()
     assert {key for key, _ in fetch.partitions()} == {A, B, C}
-    fetch.rest(A)
+    fetch.mark_idle(A)
     fetch = broker.begin(session, 3, forgotten=[A, B])
-    fetch.wake_all()
+    fetch.mark_all_active()
     assert [key for key, _ in fetch.partitions()] == [C]
 
 
@@ -353,7 +353,7 @@ def test_partitions_that_rest_are_not_looked_at_until_they_are_woken_or_asked_fo
 def test_who_watches_over_resting_partitions_hears_of_the_end_of_the_session(way):
     broker = Broker(slots=1)
     session = broker.open(A)
-    watch = broker.begin(session, 1).watch = Watch()
+    watch = broker.begin(session, 1).idle_watch = Watch()
     if way == "closed":
         broker.begin(session, 0, A)
     elif way == "evicted":

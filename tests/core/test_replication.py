@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from penstock.base.errors import ErrorCode
 from penstock.core.isr_proposals import Proposal, ProposalOutcome, Verdict
-from penstock.core.replication import UNKNOWN, EpochEnd, Follower, Leadership, cut_offset
+from penstock.core.replication import UNKNOWN, EpochEnd, Follower, Leadership, truncation_offset
 
 LAG_MS = 100
 NODE = 1
@@ -45,7 +45,7 @@ def propose(
     high_watermark: int = 0,
     now_ms: int = 0,
     epochs: dict[int, int] | None = None,
-    gives_up: bool = False,
+    resigns: bool = False,
 ) -> Proposal | None:
     known = {1: 10, 2: 20, 3: 30} if epochs is None else epochs
     return leadership.propose(
@@ -54,7 +54,7 @@ def propose(
         now_ms=now_ms,
         lag_max_ms=LAG_MS,
         broker_epochs=known.get,
-        gives_up=gives_up,
+        resigns=resigns,
     )
 
 
@@ -169,7 +169,7 @@ def test_only_the_present_life_of_a_broker_that_is_not_fenced_joins(
 def test_a_leader_that_cannot_write_proposes_the_others_and_drops_none_of_them() -> None:
     leadership = leading(1, 2, 3)
     fetched(leadership, 2, 7, end=9)
-    proposal = propose(leadership, end=9, now_ms=10 * LAG_MS, gives_up=True)
+    proposal = propose(leadership, end=9, now_ms=10 * LAG_MS, resigns=True)
     assert proposal is not None
     assert proposal.isr == (2, 3)
     assert leadership.members == {1, 2, 3}
@@ -178,13 +178,13 @@ def test_a_leader_that_cannot_write_proposes_the_others_and_drops_none_of_them()
 def test_the_last_member_gives_up_when_another_one_has_joined() -> None:
     leadership = leading(1)
     fetched(leadership, 2, 8, end=9)
-    assert propose(leadership, end=9, high_watermark=9, gives_up=True) is None
+    assert propose(leadership, end=9, high_watermark=9, resigns=True) is None
     fetched(leadership, 2, 9, end=9)
-    joined = propose(leadership, end=9, high_watermark=9, gives_up=True)
+    joined = propose(leadership, end=9, high_watermark=9, resigns=True)
     assert joined is not None
     assert joined.isr == (1, 2)
     leadership.changed(State((1, 2), partition_epoch=1), now_ms=0)
-    proposal = propose(leadership, end=9, high_watermark=9, gives_up=True)
+    proposal = propose(leadership, end=9, high_watermark=9, resigns=True)
     assert proposal is not None
     assert proposal.isr == (2,)
 
@@ -448,12 +448,14 @@ def test_nobody_is_dropped_before_a_majority_of_those_who_stay_has_what_is_safe(
     ],
 )
 def test_where_a_follower_cuts_its_log(diverging: EpochEnd, own: EpochEnd, offset: int) -> None:
-    assert cut_offset(diverging=diverging, own=own, end_offset=20) == offset
+    assert truncation_offset(diverging=diverging, own=own, end_offset=20) == offset
 
 
 @given(st.integers(0, 50), st.integers(0, 50), st.integers(0, 50))
 def test_a_cut_never_makes_a_log_longer(leaders_end: int, own_end: int, end_offset: int) -> None:
-    cut = cut_offset(diverging=EpochEnd(3, leaders_end), own=EpochEnd(3, own_end), end_offset=end_offset)
+    cut = truncation_offset(
+        diverging=EpochEnd(3, leaders_end), own=EpochEnd(3, own_end), end_offset=end_offset
+    )
     assert cut <= min(leaders_end, end_offset)
 
 
@@ -468,13 +470,13 @@ def test_a_follower_that_goes_back_is_taken_at_its_word() -> None:
 
 def test_a_follower_that_has_everything_and_asks_again_has_its_time_from_then_on() -> None:
     follower = Follower(0)
-    follower.asked_again(5)  # it has never fetched
+    follower.fetched_again(5)  # it has never fetched
     assert follower.lags(leader_end=9, now_ms=1 + LAG_MS, lag_max_ms=LAG_MS)
     follower.fetched(offset=9, start_offset=0, broker_epoch=1, leader_end=9, now_ms=1)
-    follower.asked_again(1000)
+    follower.fetched_again(1000)
     assert not follower.lags(leader_end=10, now_ms=1000 + LAG_MS, lag_max_ms=LAG_MS)
     assert follower.lags(leader_end=10, now_ms=1001 + LAG_MS, lag_max_ms=LAG_MS)
     # One that does not have everything does not get any further by asking.
     follower.fetched(offset=9, start_offset=0, broker_epoch=1, leader_end=20, now_ms=1002)
-    follower.asked_again(5000)
+    follower.fetched_again(5000)
     assert follower.lags(leader_end=20, now_ms=5000 + LAG_MS, lag_max_ms=LAG_MS)

@@ -1,19 +1,20 @@
-"""Fetch sessions (KIP-227): a client names its partitions once, then only what changes; answers likewise.
+"""Fetch sessions (KIP-227): a client names its partitions once, then only changes; responses have only changes, too.
 
 A request says which session it means by an id and by an epoch that grows with every fetch:
 
     epoch -1                 all partitions are listed; no session, and one that is named is closed
-    epoch 0                  likewise, but a new session may be opened for them
-    epoch n, id of session   only changes to the session's partitions: wanted, or forgotten
+    epoch 0                  the same, but a new session may be opened for them
+    epoch n, id of session   only changes to the session's partitions: added, moved or forgotten
 
-Flow: `FetchSessions.begin` gives a `Fetch`, or an error for the whole request; the caller reads the fetch's
-`partitions()` in their order, and when it knows the outcomes, `finish` says which of them go into the answer.
+Flow: `FetchSessions.begin` returns a `Fetch`, or an error for the whole request; the caller reads the fetch's
+`partitions()` in their order, and passes the outcomes to `finish`, which says which of them go into the response.
 
 Partitions are keyed by topic id (v13 on) or topic name (before), and number. A partition whose records were
 sent goes to the end of its session, so that under `max_bytes` none can starve the others.
 
-A follower's session has all partitions that follow one leader, of which most are quiet. Those can rest: a fetch does
-not look at them until they are woken, by whoever hears of it when something happens there, or by being asked for.
+A follower's session has all partitions that follow one leader, of which most are idle. A fetch skips those that are
+marked as idle, until `services.fetching.idle_partitions` marks them as active because something happened there, or
+until a request names them.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -25,7 +26,7 @@ NO_SESSION = 0
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
 
-# A session that was used, or opened, more recently than this is safe from less valuable ones.
+# A session that was used or opened more recently than this is not evicted for less valuable ones.
 EVICTION_MS_MIN = 120_000
 
 _ID_LIMIT = 2**31 - 1
@@ -36,24 +37,24 @@ PartitionKey: TypeAlias = tuple[bytes | str, int]
 
 
 class FetchTarget(NamedTuple):
-    """What a client asks of one partition."""
+    """The fetch of one partition: from which offset, how much, and what the client knows."""
 
     fetch_offset: int
     max_bytes: int
     current_leader_epoch: int = -1
     last_fetched_epoch: int = -1
     log_start_offset: int = -1
-    high_watermark: int | None = None  # the one it knows, if it says so
+    high_watermark: int | None = None  # the one the follower knows, if it sends one
 
 
 class PartitionOutcome(NamedTuple):
-    """What came of one partition, as far as it decides whether to mention it."""
+    """The outcome of one partition, as far as it decides whether the response has it."""
 
     high_watermark: int
     log_start_offset: int
     records_size: int = 0
     error: ErrorCode = ErrorCode.NONE
-    # Something else the client has to be told: a preferred replica, a diverging epoch.
+    # The response has a preferred read replica or a diverging epoch.
     notice: bool = False
 
 
@@ -61,7 +62,7 @@ Outcomes: TypeAlias = Mapping[PartitionKey, PartitionOutcome]
 
 
 class Answer(NamedTuple):
-    """The session part of a fetch response; with an error, nothing else is in it."""
+    """The session part of a fetch response; with an error, the response has no partitions."""
 
     error: ErrorCode
     session_id: int
@@ -69,7 +70,7 @@ class Answer(NamedTuple):
 
 
 class _Cached:
-    """A partition in a session: what is wanted, and what the client was last told."""
+    """A partition in a session: the client's target, and the offsets of the last response that had it."""
 
     __slots__ = ("high_watermark", "log_start_offset", "wanted")
 
@@ -78,7 +79,7 @@ class _Cached:
         self.high_watermark = _NOTHING
         self.log_start_offset = _NOTHING
 
-    def is_news(self, outcome: PartitionOutcome) -> bool:
+    def has_changed(self, outcome: PartitionOutcome) -> bool:
         return (
             outcome.records_size > 0
             or outcome.high_watermark != self.high_watermark
@@ -87,15 +88,15 @@ class _Cached:
             or outcome.notice
         )
 
-    def told(self, outcome: PartitionOutcome) -> None:
-        # After an error the client is told again as soon as it is over, whatever the offsets are then.
+    def note_sent(self, outcome: PartitionOutcome) -> None:
+        # After an error the next response without one has the partition, whatever its offsets are.
         failed = outcome.error is not ErrorCode.NONE
         self.high_watermark = _NOTHING if failed else outcome.high_watermark
         self.log_start_offset = outcome.log_start_offset
 
 
-class Watch(Protocol):
-    """Whoever hears of it when something happens at the partitions that rest."""
+class IdleWatch(Protocol):
+    """Watches the idle partitions of a session (`services.fetching.idle_partitions`)."""
 
     def end(self) -> None:
         """The session is over."""
@@ -104,8 +105,8 @@ class Watch(Protocol):
 
 class _Session:
     __slots__ = (
-        *("awake", "created_ms", "epoch", "follower", "id", "partitions"),
-        *("used_ms", "uses_topic_ids", "watch"),
+        *("active", "created_ms", "epoch", "follower", "id", "partitions"),
+        *("used_ms", "uses_topic_ids", "idle_watch"),
     )
 
     def __init__(self, *, follower: bool, uses_topic_ids: bool, now_ms: int) -> None:
@@ -117,8 +118,8 @@ class _Session:
         # The epoch the next request has to come with.
         self.epoch = next_epoch(INITIAL_EPOCH)
         self.partitions: dict[PartitionKey, _Cached] = {}
-        self.awake: dict[PartitionKey, None] = {}  # those that a fetch looks at, in this order
-        self.watch: Watch | None = None
+        self.active: dict[PartitionKey, None] = {}  # not idle; in the order in which they are read
+        self.idle_watch: IdleWatch | None = None
 
 
 class FetchSessions:
@@ -155,7 +156,7 @@ class FetchSessions:
         follower: bool = False,
         now_ms: int,
     ) -> "Fetch | ErrorCode":
-        """What a request is to fetch. Requests before version 7 know no sessions: id 0 and epoch -1."""
+        """Begin a fetch, or return its error. Requests before version 7 have no sessions: id 0 and epoch -1."""
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._close(session_id)
             if epoch == FINAL_EPOCH:
@@ -178,7 +179,9 @@ class FetchSessions:
         forgotten: Iterable[PartitionKey],
         now_ms: int,
     ) -> "Fetch | ErrorCode":
-        session.epoch = next_epoch(session.epoch)  # first of all: a fetch that is under way is outdated now
+        session.epoch = next_epoch(
+            session.epoch
+        )  # first: a fetch of this session that is in flight is outdated now
         before = len(session.partitions)
         _update(session, wanted, forgotten)
         self.partition_count += len(session.partitions) - before
@@ -186,7 +189,7 @@ class FetchSessions:
             self._close(session.id)
             return FullFetch({})
         if self.partition_count > self._partitions_max:
-            # The client comes back with everything it wants, and is then served without a session.
+            # The client sends a full request next, and is served without a session.
             self._close(session.id)
             return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
         session.used_ms = now_ms
@@ -194,7 +197,7 @@ class FetchSessions:
         return IncrementalFetch(session)
 
     def _open(self, session: _Session, wanted: Mapping[PartitionKey, FetchTarget], outcomes: Outcomes) -> int:
-        """Keep a session for partitions whose outcomes the client is being told, if there is room; its id."""
+        """Open a session for the partitions of a response, if there is a free slot; its id."""
         size = len(outcomes)
         if size == 0 or self._slots == 0 or self.partition_count + size > self._partitions_max:
             return NO_SESSION
@@ -205,8 +208,8 @@ class FetchSessions:
         session.id = self._new_id()
         for key, outcome in outcomes.items():
             cached = session.partitions[key] = _Cached(wanted[key])
-            cached.told(outcome)
-            session.awake[key] = None
+            cached.note_sent(outcome)
+            session.active[key] = None
         self._sessions[session.id] = session
         self.partition_count += size
         return session.id
@@ -218,7 +221,7 @@ class FetchSessions:
                 return session_id
 
     def _evict(self, newcomer: tuple[bool, int], *, now_ms: int) -> bool:
-        """Make room for a session of that value: by one long unused, or else by the least valuable one."""
+        """Evict a session that was not used for long, else the least valuable; False if none may be evicted."""
         victim = next(iter(self._sessions.values()))
         if now_ms - victim.used_ms <= self._eviction_ms:
             least = min(self._evictable(newcomer, now_ms), key=_value, default=None)
@@ -230,7 +233,7 @@ class FetchSessions:
         return True
 
     def _evictable(self, newcomer: tuple[bool, int], now_ms: int) -> Iterator[_Session]:
-        # A follower's session matters more than any consumer's; else the young are left in peace.
+        # A follower's session may evict any consumer's; else sessions opened recently are not evicted.
         for session in self._sessions.values():
             if now_ms - session.created_ms > self._eviction_ms or (newcomer[0] and not session.follower):
                 yield session
@@ -239,14 +242,14 @@ class FetchSessions:
         session = self._sessions.pop(session_id, None)
         if session is not None:
             self.partition_count -= len(session.partitions)
-            if session.watch is not None:
-                session.watch.end()
+            if session.idle_watch is not None:
+                session.idle_watch.end()
 
 
 class FullFetch:
-    """Everything was listed, and everything is answered."""
+    """A full fetch: the request names all partitions, and the response has all of them."""
 
-    rests = False
+    has_idle = False
 
     def __init__(
         self,
@@ -264,7 +267,7 @@ class FullFetch:
         return list(self._wanted.items())
 
     def known_high_watermark(self, key: PartitionKey) -> int | None:
-        """What the client knows of a partition's high watermark, as far as it is known here."""
+        """The high watermark that the follower has sent."""
         return self._wanted[key].high_watermark
 
     def finish(self, outcomes: Outcomes) -> Answer:
@@ -274,23 +277,23 @@ class FullFetch:
 
 
 class IncrementalFetch:
-    """The session's partitions, of which only those with news are answered."""
+    """An incremental fetch: of the session's partitions, the response has those that changed."""
 
     def __init__(self, session: _Session) -> None:
         self._session = session
         self._epoch = session.epoch
 
     def __len__(self) -> int:
-        """How many partitions are looked at. Grows when one is woken."""
-        return len(self._session.awake)
+        """The number of partitions that are read. Grows when one is marked as active."""
+        return len(self._session.active)
 
     def partitions(self) -> list[tuple[PartitionKey, FetchTarget]]:
-        """What to read, in this order: all but those that rest."""
+        """What to read, in this order: all but the idle partitions."""
         partitions = self._session.partitions
-        return [(key, partitions[key].wanted) for key in self._session.awake]
+        return [(key, partitions[key].wanted) for key in self._session.active]
 
     def known_high_watermark(self, key: PartitionKey) -> int | None:
-        """What the client was last told of a partition's high watermark."""
+        """The high watermark in the last response that had the partition."""
         cached = self._session.partitions.get(key)
         return None if cached is None else cached.high_watermark
 
@@ -298,54 +301,54 @@ class IncrementalFetch:
         """Which partitions go into the answer. Call once, when the answer is sent."""
         session = self._session
         if session.epoch != self._epoch:
-            # The client sent its next request before this answer: it has given this one up.
+            # The client sent its next request before this response: it has abandoned this one.
             return Answer(ErrorCode.INVALID_FETCH_SESSION_EPOCH, session.id, [])
         included = []
         for key, outcome in outcomes.items():
             cached = session.partitions[key]
-            if not cached.is_news(outcome):
+            if not cached.has_changed(outcome):
                 continue
             included.append(key)
-            cached.told(outcome)
+            cached.note_sent(outcome)
             if outcome.records_size > 0:
-                session.awake.pop(key, None)
-                session.awake[key] = None
+                session.active.pop(key, None)
+                session.active[key] = None
         return Answer(ErrorCode.NONE, session.id, included)
 
-    # Partitions that rest.
+    # Idle partitions.
 
     @property
-    def watch(self) -> Watch | None:
-        """Who watches those that rest, as it was set."""
-        return self._session.watch
+    def idle_watch(self) -> IdleWatch | None:
+        """The watch of the idle partitions, as it was set."""
+        return self._session.idle_watch
 
-    @watch.setter
-    def watch(self, watch: Watch) -> None:
-        self._session.watch = watch
+    @idle_watch.setter
+    def idle_watch(self, idle_watch: IdleWatch) -> None:
+        self._session.idle_watch = idle_watch
 
     @property
-    def rests(self) -> bool:
-        """Whether there are partitions that a fetch does not look at."""
-        return len(self._session.awake) < len(self._session.partitions)
+    def has_idle(self) -> bool:
+        """Whether the session has idle partitions."""
+        return len(self._session.active) < len(self._session.partitions)
 
-    def rest(self, key: PartitionKey) -> None:
-        """Do not look at a partition until it is woken or asked for. There is nothing to tell of it."""
-        self._session.awake.pop(key, None)
+    def mark_idle(self, key: PartitionKey) -> None:
+        """Skip a partition until it is marked as active or named by a request."""
+        self._session.active.pop(key, None)
 
-    def wake(self, key: PartitionKey) -> None:
-        """Look at a partition again, with this fetch and those that come."""
+    def mark_active(self, key: PartitionKey) -> None:
+        """Read a partition again, with this fetch and the next ones."""
         if key in self._session.partitions:
-            self._session.awake.setdefault(key)
+            self._session.active.setdefault(key)
 
-    def wake_all(self) -> None:
-        self._session.awake.update(dict.fromkeys(self._session.partitions))
+    def mark_all_active(self) -> None:
+        self._session.active.update(dict.fromkeys(self._session.partitions))
 
 
 Fetch: TypeAlias = FullFetch | IncrementalFetch
 
 
 def next_epoch(epoch: int) -> int:
-    """The epoch after: 0 and -1 mean something else, so that the numbers start again at 1."""
+    """The epoch after: 0 and -1 have other meanings, so it wraps around to 1."""
     return 1 if epoch == _EPOCH_MAX else epoch + 1
 
 
@@ -354,9 +357,9 @@ def _update(
     wanted: Mapping[PartitionKey, FetchTarget],
     forgotten: Iterable[PartitionKey],
 ) -> None:
-    partitions, awake = session.partitions, session.awake
+    partitions, active = session.partitions, session.active
     for key, one in wanted.items():
-        awake.setdefault(key)
+        active.setdefault(key)
         cached = partitions.get(key)
         if cached is None:
             partitions[key] = _Cached(one)
@@ -364,9 +367,9 @@ def _update(
             cached.wanted = one
     for key in forgotten:
         partitions.pop(key, None)
-        awake.pop(key, None)
+        active.pop(key, None)
 
 
 def _value(session: _Session) -> tuple[bool, int]:
-    """Followers before consumers, many partitions before few."""
+    """The value of a session: followers before consumers, many partitions before few."""
     return (session.follower, len(session.partitions))

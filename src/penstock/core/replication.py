@@ -1,20 +1,21 @@
-"""A leader's decisions about its followers: who is in sync, how far all of them are, whom to propose to the controller.
+"""A leader's decisions about its followers: the ISR to propose to the controller, and the high watermark.
 
-A `Leadership` is one leader epoch of one partition, seen by its leader. Followers say how far they are by where they
-fetch. What the controller has agreed to is the *agreed* in-sync set. A change is proposed, at most one at a time, and
-until its outcome is known nobody can tell which of both sets counts: so the high watermark is the minimum over the
-agreed set together with the proposed one, that is over members that are being added, and those whose removal is not
-confirmed yet. New metadata, which has a higher partition epoch, settles what is pending.
+A `Leadership` is one leader epoch of one partition, as the leader sees it. A follower's fetch offset says which records
+it has. The *agreed* state is the one that the controller has written. The leader proposes an ISR change, at most one at
+a time. Until the outcome is known, either ISR may count. So the high watermark is the minimum over the members of both:
+over replicas whose joining and over replicas whose removal is not confirmed yet. New metadata, with a higher partition
+epoch, settles a pending proposal.
 
-Where majorities count (`penstock.ack.quorum`), the in-sync set says who is well, and no more. The *voters* count: all
-replicas but those that are being added. What a majority of them has is safe, provided that it is followed by something
-of the leader's own epoch: what is older may lie on a majority, and yet be missing in the log of a replica that led
-meanwhile, whose last epoch is the greater one. So a leader begins with a record of its own. Voters change one at a
-time, and while it is not known whether they have, a majority before and one after must have what is to be safe. The
-other half, the appointment of leaders, is in `controller.rules.majorities`.
+With majority acknowledgement (`penstock.ack.quorum=majority`) the ISR is for information only. The *voters* count: all
+replicas but those that a reassignment is adding. Records are committed when a majority of the voters has them and a
+record of the leader's own epoch behind them. Without that, records of an older epoch may be on a majority and yet be
+missing in the log of a replica that led meanwhile and has a higher last epoch. So a leader's first record is a control
+record. Voters change one at a time. While the outcome of a change is unknown, records are committed when a majority of
+the voters before the change and a majority of those after it have them. Leader election by majority is in
+`controller.rules.majorities`.
 
-Also here: where a follower cuts its log when it has diverged from its leader's. Time is an argument everywhere, in
-milliseconds of a clock that does not jump.
+Also here: the offset to which a follower truncates its log if it diverges from its leader's. Times are arguments, in
+milliseconds of a monotonic clock.
 """
 
 from collections.abc import Callable, Collection, Container
@@ -22,13 +23,13 @@ from typing import Final, NamedTuple, Protocol
 
 from penstock.core.isr_proposals import Proposal, ProposalOutcome
 
-UNKNOWN: Final = -1  # an offset, or a broker epoch, that nobody has told
+UNKNOWN: Final = -1  # an offset or a broker epoch that is not known yet
 
 _NEVER_MS: Final = -(1 << 62)
 
 
 class AgreedState(Protocol):
-    """What the controller has written about a partition, as far as it matters here."""
+    """The fields of a partition's metadata that a leader needs."""
 
     @property
     def leader_epoch(self) -> int: ...
@@ -50,32 +51,32 @@ class AgreedState(Protocol):
 
 
 def majority_of(count: int) -> int:
-    """How many of so many are a majority."""
+    """The size of a majority of `count` voters."""
     return count // 2 + 1
 
 
-class Step(NamedTuple):
-    """A change of the voters: one more, or one less."""
+class VoterChange(NamedTuple):
+    """One step of a reassignment: one voter joins, or one leaves."""
 
     joins: int | None = None
     leaves: int | None = None
 
 
-def next_step(agreed: AgreedState, isr: Container[int], *, leader: int) -> Step | None:
-    """What is next in an exchange of replicas with so many in sync, if anything is to be done now.
+def next_step(agreed: AgreedState, isr: Container[int], *, leader: int) -> VoterChange | None:
+    """The next step of a reassignment of a majority topic, given the ISR; None if none can be taken now.
 
-    Nobody goes before all that are added count, and the leader goes last: another one has to be appointed then.
+    No voter leaves before all added replicas are voters. The leader leaves last: another leader is elected then.
     """
     ready = [id_ for id_ in agreed.adding if id_ in isr]
     if ready:
-        return Step(joins=ready[0])
+        return VoterChange(joins=ready[0])
     if agreed.adding or not agreed.removing:
         return None
-    return Step(leaves=next((id_ for id_ in agreed.removing if id_ != leader), leader))
+    return VoterChange(leaves=next((id_ for id_ in agreed.removing if id_ != leader), leader))
 
 
 class Follower:
-    """What a leader knows of one follower."""
+    """What a leader knows of one follower, from its fetches."""
 
     __slots__ = (
         "_fetched_ms",
@@ -87,12 +88,12 @@ class Follower:
     )
 
     def __init__(self, caught_up_ms: int) -> None:
-        self.end_offset = UNKNOWN  # everything below is in its log, and on its disk where that counts
+        self.end_offset = UNKNOWN  # its log has all records below; with flush.messages=1 they are flushed
         self.start_offset = UNKNOWN
         self.broker_epoch = UNKNOWN
-        self.caught_up_ms = caught_up_ms  # when it last had all that the leader had
+        self.caught_up_ms = caught_up_ms  # when it last was at the leader's log end offset
         self._fetched_ms = _NEVER_MS
-        self.leader_end_then = UNKNOWN  # the leader's end when it fetched last
+        self.leader_end_then = UNKNOWN  # the leader's log end offset at its last fetch
 
     def fetched(
         self, *, offset: int, start_offset: int, broker_epoch: int, leader_end: int, now_ms: int
@@ -100,7 +101,7 @@ class Follower:
         if offset >= leader_end:
             self.caught_up_ms = now_ms
         elif offset >= self.leader_end_then != UNKNOWN:
-            # It has all that there was at its last fetch: under constant load nobody ever has everything.
+            # It has reached the log end offset of its last fetch. Under constant load no follower reaches the current.
             self.caught_up_ms = max(self.caught_up_ms, self._fetched_ms)
         self.end_offset = offset
         self.start_offset = start_offset
@@ -108,8 +109,8 @@ class Follower:
         self._fetched_ms = now_ms
         self.leader_end_then = leader_end
 
-    def asked_again(self, at_ms: int) -> None:
-        """It fetched from the same offset, when the leader's end was that of its last fetch."""
+    def fetched_again(self, at_ms: int) -> None:
+        """Note a fetch at the same offset, while the leader's log end offset was that of the last fetch."""
         if self.end_offset >= self.leader_end_then != UNKNOWN:
             self.caught_up_ms = max(self.caught_up_ms, at_ms)
             self._fetched_ms = max(self._fetched_ms, at_ms)
@@ -118,7 +119,7 @@ class Follower:
         return self.end_offset != leader_end and now_ms - self.caught_up_ms > lag_max_ms
 
 
-# The epoch of a broker that is registered and not fenced; None of any other.
+# The broker epoch of a broker that is registered and not fenced; None for any other.
 BrokerEpochs = Callable[[int], int | None]
 
 
@@ -149,7 +150,7 @@ class Leadership:
         now_ms: int,
         counts_majority: bool = False,
     ) -> None:
-        """`start_offset` is where the leader's log ended when it became the leader."""
+        """`start_offset` is the log end offset at which this leader epoch begins."""
         self.agreed = agreed
         self._counts_majority = counts_majority
         self.start_offset = start_offset
@@ -157,7 +158,7 @@ class Leadership:
         self._waits_for_metadata = False
         self._node_id = node_id
         self._followers = {
-            # Whoever is in sync has its time from now on; who is not has to earn it.
+            # A member of the ISR has replica.lag.time.max.ms from now on; any other has to catch up first.
             follower: Follower(now_ms if follower in agreed.isr else _NEVER_MS)
             for follower in agreed.replicas
             if follower != node_id
@@ -180,7 +181,7 @@ class Leadership:
 
     @property
     def members(self) -> frozenset[int]:
-        """Everybody who counts: in sync, being added, or not yet confirmed to be out."""
+        """The agreed ISR and the proposed one: the replicas that the high watermark waits for."""
         proposed = () if self.pending is None else self.pending.isr
         return frozenset(self.agreed.isr).union(proposed)
 
@@ -188,8 +189,10 @@ class Leadership:
         return self._followers.get(node_id)
 
     def high_watermark(self, own_offset: int) -> int:
-        """Up to where everybody who counts has everything; UNKNOWN before all have fetched. Where majorities count:
-        up to where one has, if that is beyond where this leader began."""
+        """The minimum log end offset of all members; UNKNOWN before all have fetched.
+
+        With majority acknowledgement: the offset that a majority has reached, if that is beyond `start_offset`.
+        """
         if self._counts_majority:
             reached = self._majorities_have(own_offset, self._voters_then)
             return reached if reached > self.start_offset or self.alone else UNKNOWN
@@ -199,14 +202,14 @@ class Leadership:
         return own_offset
 
     def _voters_after(self, isr: Container[int]) -> frozenset[int]:
-        """Who would be voters with so many in sync: the next step of an exchange is taken then."""
+        """The voters after the controller has accepted this ISR, and with it the next step of a reassignment."""
         step = next_step(self.agreed, isr, leader=self._node_id)
         if step is None:
             return self._voters
         return self._voters.union([] if step.joins is None else [step.joins]).difference([step.leaves])
 
     def _majorities_have(self, own_offset: int, voters_then: frozenset[int]) -> int:
-        """Up to where a majority of the voters has everything, and one of those that there may be instead."""
+        """The offset that a majority of the voters, and one of the voters after a change, has reached."""
         reached = self._majority_has(self._voters, own_offset)
         if voters_then is self._voters:
             return reached
@@ -219,29 +222,32 @@ class Leadership:
         return ends[-majority_of(len(ends))]
 
     def low_watermark(self, own_start: int, alive: Collection[int]) -> int:
-        """Below which no replica that is alive shows anything; UNKNOWN before all of them have fetched."""
+        """The lowest log start offset of the replicas that are alive; UNKNOWN before all of them have fetched."""
         starts = (follower.start_offset for id_, follower in self._followers.items() if id_ in alive)
         return min([own_start, *starts])
 
-    # Changes of the in-sync set.
+    # Changes of the ISR.
 
     def may_join(self, node_id: int, *, high_watermark: int) -> bool:
-        """Whether a follower that has just fetched is to be proposed, as far as its log tells."""
-        if self.pending is not None or (node_id in self.agreed.isr and not self._has_a_step_to_do):
+        """Whether the log of a follower that has just fetched allows it to join the ISR, or to take the next step."""
+        if self.pending is not None or (node_id in self.agreed.isr and not self._has_next_step):
             return False
         follower = self._followers.get(node_id)
         if follower is None:
             return False
         needed = max(high_watermark, self.start_offset)
         if self._counts_majority:
-            # With the leader's first record, if there is one: without it, nobody can be appointed in its place.
+            # With the leader's control record, if there is one: without it, no other voter could be elected.
             needed = max(needed, min(self.start_offset + 1, follower.leader_end_then))
         return follower.end_offset >= needed
 
     @property
-    def _has_a_step_to_do(self) -> bool:
-        """Whether the controller is to be asked for the next step of an exchange of replicas: where majorities count,
-        they change one at a time, and each step needs the leader's word that a majority has all that is safe."""
+    def _has_next_step(self) -> bool:
+        """Whether to ask the controller for the next step of a reassignment of a majority topic.
+
+        Its voters change one at a time, and each step needs the leader's proposal: only the leader knows that a
+        majority has all committed records.
+        """
         if not self._counts_majority:
             return False
         return next_step(self.agreed, self.agreed.isr, leader=self._node_id) is not None
@@ -254,18 +260,19 @@ class Leadership:
         now_ms: int,
         lag_max_ms: int,
         broker_epochs: BrokerEpochs,
-        gives_up: bool = False,
+        resigns: bool = False,
         own_offset: int | None = None,
     ) -> Proposal | None:
-        """The in-sync set that should be, if it is another one and nothing is pending. It is pending then.
+        """The ISR to propose, if it differs from the agreed one and no proposal is pending; it is pending then.
 
-        `gives_up`: the leader cannot write. It asks to be out, so that another member leads. Where it is the only one,
-        somebody has to join first. `own_offset` is up to where the leader itself counts, if that is not its end.
+        `resigns`: the leader cannot write, and proposes an ISR without itself, so that another member is elected. If it
+        is the only member, a follower has to join first. `own_offset` is the leader's flushed offset, if that counts
+        instead of `leader_end`.
         """
         if self.pending is not None:
             return None
         others = tuple(id_ for id_ in self.agreed.isr if id_ != self._node_id)
-        if gives_up and others:
+        if resigns and others:
             return self._put(others, broker_epochs)
         leaving = {
             id_
@@ -280,11 +287,11 @@ class Leadership:
             and self.may_join(id_, high_watermark=high_watermark)
             and self._is_eligible(id_, broker_epochs)
         ]
-        if not leaving and not joining and not self._has_a_step_to_do:
+        if not leaving and not joining and not self._has_next_step:
             return None
         members = (*(id_ for id_ in self.agreed.isr if id_ not in leaving), *joining)
         if self._counts_majority:
-            # What was safe with the voters before has to be with those that there are, and those that there will be.
+            # A majority of the voters before the change and one of those after it must have all committed records.
             own_offset = leader_end if own_offset is None else own_offset
             reached = self._majorities_have(own_offset, self._voters_after(members))
             if reached < max(high_watermark, self.start_offset):
@@ -299,7 +306,7 @@ class Leadership:
         return self.pending
 
     def _is_eligible(self, node_id: int, broker_epochs: BrokerEpochs) -> bool:
-        """Whether the broker is alive, and it is its present life that fetched (KIP-903)."""
+        """Whether the broker is registered and unfenced, with the broker epoch with which it fetched (KIP-903)."""
         current, fetched_with = broker_epochs(node_id), self._followers[node_id].broker_epoch
         return current is not None and fetched_with in (UNKNOWN, current)
 
@@ -311,11 +318,11 @@ class Leadership:
 
     @property
     def to_send(self) -> Proposal | None:
-        """What the controller is to be asked, or asked again."""
+        """The proposal to send to the controller, or to send again."""
         return None if self._waits_for_metadata else self.pending
 
     def answered(self, proposal: Proposal, outcome: ProposalOutcome) -> None:
-        """The controller answered, or did not. What it agreed to comes with `changed`."""
+        """Note the outcome of a proposal; an accepted one comes with `changed`."""
         if self.pending is not proposal:
             return  # newer metadata has settled it
         if outcome is ProposalOutcome.REJECTED:
@@ -324,13 +331,13 @@ class Leadership:
             self._waits_for_metadata = True
 
     def settle(self) -> None:
-        """It is known what became of the proposal: the agreed set counts, as it is or is told next."""
+        """The outcome of the proposal is known: only the agreed ISR counts."""
         self.pending = None
         self._waits_for_metadata = False
         self._count()
 
     def changed(self, agreed: AgreedState, *, now_ms: int) -> None:
-        """The same leader epoch has another state: whatever was pending is settled."""
+        """Apply a new state of the same leader epoch; it settles a pending proposal."""
         assert agreed.leader_epoch == self.agreed.leader_epoch
         assert agreed.partition_epoch >= self.agreed.partition_epoch
         known = self._followers
@@ -350,12 +357,12 @@ class EpochEnd(NamedTuple):
     end_offset: int
 
 
-def cut_offset(*, diverging: EpochEnd, own: EpochEnd, end_offset: int) -> int:
-    """Where a follower's log is to end so that it may be a beginning of its leader's.
+def truncation_offset(*, diverging: EpochEnd, own: EpochEnd, end_offset: int) -> int:
+    """The offset to which a follower truncates a log that diverges from its leader's.
 
-    `diverging` is what the leader said: its largest epoch not above the follower's last one. `own` is what the
-    follower's log knows of that epoch, likewise. Where both have the same one, they may differ from where the shorter
-    one ends; where the follower has an older one only, the next fetch tells more.
+    `diverging` is the leader's largest epoch not above the follower's last one, `own` is the follower's largest epoch
+    not above `diverging`. If both are the same epoch, the logs may differ from the lower of its end offsets on. If the
+    follower's is older, the next fetch compares again.
     """
     if own.epoch == UNKNOWN:
         return min(diverging.end_offset, end_offset)

@@ -24,7 +24,7 @@ class Throttle:
         self._counted_at = 0.0
 
     def count(self, size: int, *, rate: int, now: float) -> None:
-        """So many bytes were sent or received."""
+        """Note that `size` bytes were sent or received."""
         self._debt = self._debt_at(rate, now) + size
         self._counted_at = now
 

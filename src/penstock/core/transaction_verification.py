@@ -5,7 +5,7 @@ end the very transaction that is being verified. So the request takes a `Verific
 appended only if the verification is still valid: a marker, or the transaction's first batch, ends it.
 
 A verification also has the lowest sequence of the batches that wait for it. Requests may overtake one another while
-they wait; appending a later batch first would leave the earlier ones out of order for good.
+they wait; if a later batch were appended first, the earlier ones would be rejected as out of order.
 """
 
 

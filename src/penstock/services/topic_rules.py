@@ -44,7 +44,7 @@ from penstock.base.topic_settings import (
     SEGMENT_MS,
     segment_bytes,
 )
-from penstock.core.partition import TimestampRule, timestamp_refusal
+from penstock.core.request_checks import TimestampRule, timestamp_refusal
 from penstock.records.batch import (
     CODEC_MASK,
     LOG_APPEND_TIME,

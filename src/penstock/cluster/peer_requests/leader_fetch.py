@@ -10,7 +10,7 @@ from penstock.base.version import VERSION
 from penstock.client.connection import Connection
 from penstock.client.errors import raise_if_refused
 from penstock.core.fetch_sessions import PartitionKey
-from penstock.core.replica_session import Asked
+from penstock.core.follower_fetch_session import SessionRequest
 from penstock.core.replication import EpochEnd
 from penstock.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from penstock.wire.messages.fetch import (
@@ -63,9 +63,11 @@ class LeaderAnswer(NamedTuple):
     partitions: list[LeaderData]
 
 
-async def fetch_as_follower(connection: Connection, asked: Asked, terms: FollowerTerms) -> LeaderAnswer:
+async def fetch_as_follower(
+    connection: Connection, session_request: SessionRequest, terms: FollowerTerms
+) -> LeaderAnswer:
     """Fetch what a session asks for."""
-    answer = await connection.ask(_fetch_request(asked, terms), FetchResponse)
+    answer = await connection.ask(_fetch_request(session_request, terms), FetchResponse)
     found = []
     for topic in answer.responses:
         for data in topic.partitions:
@@ -84,9 +86,9 @@ async def fetch_as_follower(connection: Connection, asked: Asked, terms: Followe
     return LeaderAnswer(ErrorCode(answer.error_code), answer.session_id, found)
 
 
-def _fetch_request(asked: Asked, terms: FollowerTerms) -> FetchRequest:
+def _fetch_request(session_request: SessionRequest, terms: FollowerTerms) -> FetchRequest:
     topics: dict[bytes | str, FetchTopic] = {}
-    for (topic_id, index), wanted in asked.wanted.items():
+    for (topic_id, index), wanted in session_request.wanted.items():
         assert isinstance(topic_id, bytes)
         topic = topics.setdefault(topic_id, FetchTopic(topic_id=topic_id))
         topic.partitions.append(
@@ -101,7 +103,7 @@ def _fetch_request(asked: Asked, terms: FollowerTerms) -> FetchRequest:
             )
         )
     forgotten: dict[bytes | str, ForgottenTopic] = {}
-    for topic_id, index in asked.forgotten:
+    for topic_id, index in session_request.forgotten:
         assert isinstance(topic_id, bytes)
         forgotten.setdefault(topic_id, ForgottenTopic(topic_id=topic_id)).partitions.append(index)
     return FetchRequest(
@@ -109,8 +111,8 @@ def _fetch_request(asked: Asked, terms: FollowerTerms) -> FetchRequest:
         max_wait_ms=terms.max_wait_ms,
         min_bytes=terms.min_bytes,
         max_bytes=terms.max_bytes,
-        session_id=asked.session_id,
-        session_epoch=asked.epoch,
+        session_id=session_request.session_id,
+        session_epoch=session_request.epoch,
         topics=list(topics.values()),
         forgotten_topics_data=list(forgotten.values()),
     )
@@ -120,9 +122,11 @@ async def leader_offset(
     connection: Connection, topic: str, index: int, *, leader_epoch: int, which: int, node_id: int
 ) -> int | ErrorCode:
     """Where a leader's log starts (`LOG_START`) or ends (`LOG_END`)."""
-    asked = ListOffsetsPartition(partition_index=index, current_leader_epoch=leader_epoch, timestamp=which)
+    session_request = ListOffsetsPartition(
+        partition_index=index, current_leader_epoch=leader_epoch, timestamp=which
+    )
     request = ListOffsetsRequest(
-        replica_id=node_id, topics=[ListOffsetsTopic(name=topic, partitions=[asked])]
+        replica_id=node_id, topics=[ListOffsetsTopic(name=topic, partitions=[session_request])]
     )
     answer = await connection.ask(request, ListOffsetsResponse)
     told = answer.topics[0].partitions[0]

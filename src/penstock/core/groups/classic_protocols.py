@@ -16,7 +16,7 @@ def elect(members: Sequence[ClassicMember]) -> str:
     known_to_all = {
         name for name, _ in members[0].protocols if all(name in member.protocol_names for member in members)
     }
-    assert known_to_all, "nobody is let in who has no protocol in common with the others"
+    assert known_to_all, "a member without a protocol in common with the others cannot join"
     votes: dict[str, int] = {}
     for member in members:
         choice = next(name for name, _ in member.protocols if name in known_to_all)

@@ -45,7 +45,7 @@ class TransactionMetadata(NamedTuple):
     updated_ms: int
     partitions: frozenset[TopicPartition] = frozenset()
     started_ms: int = NO_TIME
-    # Who had it before the producer id changed; a client that did not hear of the change may ask again.
+    # The producer id and epoch before the last change; a client that got no response may send the old ones again.
     previous_producer_id: int = NO_PRODUCER_ID
     # Who has it once this transaction is over. While it is ongoing: who alone may end it (two-phase commit).
     next_producer_id: int = NO_PRODUCER_ID

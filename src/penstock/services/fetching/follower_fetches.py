@@ -87,12 +87,12 @@ class FollowerFetch(DelayedFetch[FollowerAnswer]):
         session = self._session
         if not isinstance(session, IncrementalFetch):
             return None
-        idle = session.watch
+        idle = session.idle_watch
         if idle is None:
-            idle = session.watch = IdlePartitions(self._follower.node_id, session.wake)
+            idle = session.idle_watch = IdlePartitions(self._follower.node_id, session.mark_active)
         assert isinstance(idle, IdlePartitions)
         if not idle.asks(self._follower, self._loop.time()):
-            session.wake_all()
+            session.mark_all_active()
         return idle
 
     def is_complete_at_once(self) -> bool:
@@ -138,7 +138,7 @@ class FollowerFetch(DelayedFetch[FollowerAnswer]):
             if leader is not None and leader.has_everything(
                 self._follower.node_id, offset=read.target.fetch_offset
             ):
-                session.rest(read.key)
+                session.mark_idle(read.key)
                 idle.add(read.key, partition)
 
     def _look(self) -> list[PartitionRead]:
@@ -190,7 +190,7 @@ class FollowerFetch(DelayedFetch[FollowerAnswer]):
 
     @property
     def _is_about_something(self) -> bool:
-        return bool(self.reads) or self._session.rests
+        return bool(self.reads) or self._session.has_idle
 
     def _began_waiting(self, waiting: FetchWait) -> None:
         if self._idle is not None:

@@ -54,7 +54,7 @@ class IdlePartitions:
             # Up to its last fetch the follower had asked for the log end offset, and so was caught up.
             leader = sentinel.partition.leader
             if leader is not None:
-                leader.follower_asked(self._follower, at_ms=self._asked_ms)
+                leader.follower_fetched_again(self._follower, at_ms=self._asked_ms)
             self._wake(sentinel.key)
         return self.waiting
 

@@ -5,8 +5,8 @@ from typing import Final, NamedTuple
 from penstock.base.buffers import Buffer
 from penstock.base.errors import ErrorCode, StorageError
 from penstock.core.fetch_sessions import FetchTarget, PartitionKey, PartitionOutcome
-from penstock.core.partition import NO_EPOCH, fetch_offset_error
 from penstock.core.replication import EpochEnd
+from penstock.core.request_checks import NO_EPOCH, fetch_offset_error
 from penstock.records.producer import AbortedTransaction
 from penstock.services.replicas.replica import Replica
 from penstock.storage.errors import CorruptionError

@@ -348,11 +348,11 @@ class LeaderRole:
         if self.leadership.may_join(node_id, high_watermark=replica.high_watermark):
             replica.report_caught_up()
 
-    def follower_asked(self, node_id: int, *, at_ms: int) -> None:
+    def follower_fetched_again(self, node_id: int, *, at_ms: int) -> None:
         """Note that a caught-up follower fetched again before anything was appended."""
         follower = self.leadership.follower(node_id)
         if follower is not None:
-            follower.asked_again(at_ms)
+            follower.fetched_again(at_ms)
 
     def has_everything(self, node_id: int, *, offset: int) -> bool:
         """Whether a follower that fetches from `offset` on is in the ISR and at the log end offset."""
@@ -376,7 +376,7 @@ class LeaderRole:
             now_ms=replica.monotonic_ms(),
             lag_max_ms=lag_max_ms,
             broker_epochs=broker_epochs,
-            gives_up=resigns,
+            resigns=resigns,
             own_offset=self.own_offset,
         )
 

@@ -13,9 +13,9 @@ from penstock.base.buffers import Buffer
 from penstock.base.errors import ErrorCode, StorageError
 from penstock.base.ids import INTERNAL_TOPICS, TopicId, TopicPartition
 from penstock.cluster.metadata import NO_LEADER, PartitionState
-from penstock.core.partition import NO_EPOCH, epoch_error
 from penstock.core.rejected_sequences import PASSING
 from penstock.core.replication import UNKNOWN
+from penstock.core.request_checks import NO_EPOCH, epoch_error
 from penstock.core.transaction_verification import Verifications
 from penstock.records.batch import HEADER_SIZE, NO_PRODUCER, read_header
 from penstock.records.producer import AbortedTransaction

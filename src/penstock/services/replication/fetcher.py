@@ -36,7 +36,7 @@ from penstock.cluster.peer_requests.leader_fetch import (
 )
 from penstock.cluster.peers import Peers
 from penstock.core.fetch_sessions import FetchTarget, PartitionKey
-from penstock.core.replica_session import Asked, ReplicaSession
+from penstock.core.follower_fetch_session import FollowerFetchSession, SessionRequest
 from penstock.services.configs import Configs
 from penstock.services.replicas.follower import FollowerRole
 from penstock.services.replicas.replica import Replica
@@ -112,7 +112,7 @@ class ReplicaFetcher:
         self._changed: dict[PartitionKey, None] = {}  # to be examined before the next fetch
         self._throttled: dict[PartitionKey, None] = {}
         self._examines_all_s = 0.0
-        self._session = ReplicaSession()
+        self._session = FollowerFetchSession()
         self._connection: Connection | None = None
         self._leader_epoch: int | None = None  # the broker epoch of the leader it is connected to
         self._is_fetching = False
@@ -224,22 +224,22 @@ class ReplicaFetcher:
 
     # Requests.
 
-    def _next_request(self) -> Asked | None:
+    def _next_request(self) -> SessionRequest | None:
         """The next fetch: of the partitions that may have changed, or of all; None if there is nothing to fetch."""
         now_s = self._loop.time()
         changed_keys, self._changed = self._changed, {}
-        if self._session.says_all or now_s >= self._examines_all_s:
+        if self._session.is_next_full or now_s >= self._examines_all_s:
             self._examines_all_s = now_s + _EXAMINE_ALL_S
             self._in_session = self._due(self._followed)
             asked = {key: self._target(followed) for key, followed in self._in_session.items()}
-            return self._session.ask(asked) if asked else None
+            return self._session.request(asked) if asked else None
         due = self._due(changed_keys)
         gone = [key for key in changed_keys if key not in due]
         for key in gone:
             self._in_session.pop(key, None)
         self._in_session.update(due)
         changed = {key: self._target(followed) for key, followed in due.items()}
-        return self._session.ask_about(changed, gone) if self._in_session else None
+        return self._session.incremental_request(changed, gone) if self._in_session else None
 
     def _due(self, keys: Iterable[PartitionKey]) -> dict[PartitionKey, _Followed]:
         """Those partitions that can be fetched now: not backing off, not throttled."""

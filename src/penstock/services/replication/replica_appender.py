@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from penstock.base.errors import PenstockError, StorageError
 from penstock.cluster.peer_requests.leader_fetch import LeaderData
-from penstock.core.replication import EpochEnd, cut_offset
+from penstock.core.replication import EpochEnd, truncation_offset
 from penstock.records.batch import crc_holds, headers
 from penstock.records.errors import CorruptBatchError
 from penstock.services.replicas.follower import FollowerRole
@@ -105,7 +105,7 @@ class ReplicaAppender:
     async def _truncate_diverging(self, partition: Replica, diverging: EpochEnd) -> None:
         epochs, end_offset = partition.log.epochs, partition.log.end_offset
         known = epochs.end_offset(diverging.epoch, log_end_offset=end_offset)
-        offset = cut_offset(diverging=diverging, own=EpochEnd(*known), end_offset=end_offset)
+        offset = truncation_offset(diverging=diverging, own=EpochEnd(*known), end_offset=end_offset)
         await self._truncate_to(
             partition, offset, f"leader epoch {diverging.epoch} ended at {diverging.end_offset} there"
         )

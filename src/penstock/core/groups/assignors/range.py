@@ -9,7 +9,7 @@ What members had before plays no part.
 from collections.abc import Generator, Mapping, Sequence
 
 from penstock.base.ids import TopicId
-from penstock.core.groups.assignors.asked import Assignments, MemberToAssign
+from penstock.core.groups.assignors.assignor import Assignments, MemberToAssign
 
 
 def assign_ranges(

@@ -1,13 +1,12 @@
-"""The uniform assignor: everybody the same number of partitions, and as few moves as possible.
+"""The uniform assignor: every member gets the same number of partitions, with as few moves as possible.
 
-It begins with what members were to have before, as far as that still counts: they subscribe to the topic, the
-partition exists, and nobody came first. What is then nobody's goes to those who have least.
+It starts from the previous target assignment. A member keeps a partition if it still subscribes to the topic, the
+partition exists, and no earlier member has it. Unassigned partitions go to the members with the fewest.
 
-If all members subscribe to the same topics, the numbers are known beforehand, two that differ by one at most,
-and nobody keeps more (`_share_out`). If they subscribe to different topics, partitions move from those who have
-much to those who have little, until no move of a single partition could bring two members closer together
-(`_Balance`). Topics with the same subscribers are one pool, as it makes no difference which of them a partition
-is of.
+If all members subscribe to the same topics, the target sizes are known in advance and differ by one at most; no member
+keeps more (`_share_out`). If they subscribe to different topics, partitions move from members with many to members with
+few, until no move of a single partition would bring two members closer together (`_Balance`). Topics with the same
+subscribers form one pool: it makes no difference of which of them a partition is.
 """
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
@@ -15,7 +14,7 @@ from heapq import heapify, heappop, heappush, heapreplace
 from typing import Final, TypeAlias
 
 from penstock.base.ids import TopicId
-from penstock.core.groups.assignors.asked import Assignments, MemberToAssign
+from penstock.core.groups.assignors.assignor import Assignments, MemberToAssign
 from penstock.core.groups.partition_sets import Assignment
 
 _Partition: TypeAlias = tuple[TopicId, int]
@@ -106,7 +105,7 @@ class _Balance:
         self.pools: list[_Pool] = []
 
     def keep(self) -> _Steps:
-        """Everybody keeps what is still valid, and the topics are sorted into pools."""
+        """Keep what is still valid of the previous assignment, and sort the topics into pools."""
         pool_of_topic = yield from self._find_pools()
         for member in self.members:
             for partition in _still_valid(member, self.counts):
@@ -133,12 +132,12 @@ class _Balance:
                 key = tuple(subscribers[topic_id])
                 pool_of_topic[topic_id] = pools.setdefault(key, _Pool(key))
                 yield
-        # Those with the fewest subscribers first: whoever has no choice is filled before those who have one.
+        # Pools with the fewest subscribers first: members without a choice are filled before those with one.
         self.pools = sorted(pools.values(), key=lambda pool: len(pool.subscribers))
         return pool_of_topic
 
     def give(self) -> _Steps:
-        """What is nobody's goes to the subscriber with the least."""
+        """Give each unassigned partition to the subscriber with the fewest partitions."""
         for pool in self.pools:
             heap = [(self.loads[member_id], member_id) for member_id in pool.subscribers]
             heapify(heap)

@@ -43,7 +43,7 @@ def parse(text: str) -> Node:
 
 @dataclass(frozen=True, slots=True)
 class _Flags:
-    """What `(?ims)` sets; `U` swaps greediness, which nobody sees here."""
+    """What `(?ims)` sets; `U` swaps greediness, which has no effect on whether a name matches."""
 
     ignore_case: bool = False
     many_lines: bool = False

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from penstock.base.errors import ErrorCode
 from penstock.core.fetch_sessions import FetchSessions, FetchTarget, PartitionKey, PartitionOutcome
-from penstock.core.replica_session import ReplicaSession
+from penstock.core.follower_fetch_session import FollowerFetchSession
 
 T = b"a topic's id...."
 
@@ -16,47 +16,47 @@ def wanted(**offsets: int) -> dict[PartitionKey, FetchTarget]:
 
 
 def test_a_session_says_what_changes_only() -> None:
-    session = ReplicaSession()
-    first = session.ask(wanted(p0=0, p1=0))
+    session = FollowerFetchSession()
+    first = session.request(wanted(p0=0, p1=0))
     assert (first.session_id, first.epoch, list(first.wanted)) == (0, 0, [(T, 0), (T, 1)])
     session.answered(session_id=7, error=ErrorCode.NONE)
-    second = session.ask(wanted(p0=5, p1=0))
+    second = session.request(wanted(p0=5, p1=0))
     assert (second.session_id, second.epoch, second.wanted) == (7, 1, wanted(p0=5))
     session.answered(session_id=7, error=ErrorCode.NONE)
-    third = session.ask(wanted(p1=0, p2=0))
+    third = session.request(wanted(p1=0, p2=0))
     assert (third.epoch, third.wanted, third.forgotten) == (2, wanted(p2=0), [(T, 0)])
 
 
 def test_what_is_said_of_some_leaves_the_others_as_they_were() -> None:
-    session = ReplicaSession()
-    session.ask(wanted(p0=0, p1=0, p2=0))
-    assert session.says_all
+    session = FollowerFetchSession()
+    session.request(wanted(p0=0, p1=0, p2=0))
+    assert session.is_next_full
     session.answered(session_id=7, error=ErrorCode.NONE)
-    assert not session.says_all
-    second = session.ask_about(wanted(p0=5, p1=0), [(T, 2), (T, 3)])
+    assert not session.is_next_full
+    second = session.incremental_request(wanted(p0=5, p1=0), [(T, 2), (T, 3)])
     assert (second.epoch, second.wanted, second.forgotten) == (1, wanted(p0=5), [(T, 2)])
     session.answered(session_id=7, error=ErrorCode.NONE)
-    third = session.ask(wanted(p0=5, p1=0, p2=0))
+    third = session.request(wanted(p0=5, p1=0, p2=0))
     assert (third.epoch, third.wanted, third.forgotten) == (2, wanted(p2=0), [])
 
 
 def test_without_a_session_everything_is_said_again() -> None:
-    session = ReplicaSession()
+    session = FollowerFetchSession()
     for _ in range(2):
-        asked = session.ask(wanted(p0=0))
+        asked = session.request(wanted(p0=0))
         assert (asked.session_id, asked.epoch, asked.wanted) == (0, 0, wanted(p0=0))
         session.answered(session_id=0, error=ErrorCode.NONE)
 
 
 def test_a_session_that_is_lost_begins_again_and_one_that_is_restarted_is_named() -> None:
-    session = ReplicaSession()
-    session.ask(wanted(p0=0))
+    session = FollowerFetchSession()
+    session.request(wanted(p0=0))
     session.answered(session_id=7, error=ErrorCode.NONE)
     session.restart()
-    asked = session.ask(wanted(p0=0))
+    asked = session.request(wanted(p0=0))
     assert (asked.session_id, asked.epoch, asked.wanted) == (7, 0, wanted(p0=0))
     session.answered(session_id=0, error=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-    asked = session.ask(wanted(p0=0))
+    asked = session.request(wanted(p0=0))
     assert (asked.session_id, asked.epoch) == (0, 0)
 
 
@@ -75,15 +75,15 @@ def test_the_leader_always_reads_what_the_follower_wants(
     steps: list[tuple[dict[int, int], str]], says_changes_only: bool
 ) -> None:
     sessions = FetchSessions(slots=2, partitions_max=100, random_below=lambda limit: 5)
-    session = ReplicaSession()
+    session = FollowerFetchSession()
     before: dict[PartitionKey, FetchTarget] = {}
     for offsets, trouble in steps:
         want = {(T, index): FetchTarget(offset, 100) for index, offset in offsets.items()}
-        if says_changes_only and not session.says_all:
+        if says_changes_only and not session.is_next_full:
             changed = {key: one for key, one in want.items() if before.get(key) != one}
-            asked = session.ask_about(changed, [key for key in before if key not in want])
+            asked = session.incremental_request(changed, [key for key in before if key not in want])
         else:
-            asked = session.ask(want)
+            asked = session.request(want)
         before = want
         fetch = sessions.begin(
             session_id=asked.session_id,

@@ -1,6 +1,6 @@
-"""A partition leader's decisions: timestamps, epochs, what may be fetched.
+"""Checks of single requests to a partition: timestamps of a batch, the client's leader epoch, the fetch offset.
 
-Checking a batch by itself is `records`' part, producers' sequences are `core.producer_state`'.
+The format of a batch is checked in `records.batch`, sequences in `core.producer_state`.
 """
 
 from typing import NamedTuple
@@ -12,7 +12,7 @@ NO_EPOCH = -1
 
 
 class TimestampRule(NamedTuple):
-    """What a topic says about timestamps: whose clock, and how far from the broker's a producer's may be."""
+    """A topic's settings for timestamps: message.timestamp.type, .before.max.ms and .after.max.ms."""
 
     log_append_time: bool
     before_max_ms: int
@@ -20,10 +20,10 @@ class TimestampRule(NamedTuple):
 
 
 def timestamp_refusal(header: BatchHeader, rule: TimestampRule, *, now_ms: int) -> Refusal | None:
-    """Why a batch's timestamps cannot be taken, or None.
+    """Why a batch is rejected for its timestamps, or None.
 
-    Looks at the header's first and newest timestamp; the records stay closed. A producer that claims the
-    broker's clock is always refused; Kafka takes that on CreateTime topics, and consumers see the claim.
+    Checks the base and max timestamp of the header; the records are not decoded. A producer's batch that is marked as
+    LogAppendTime is always rejected; Kafka accepts it on CreateTime topics, and consumers see the mark.
     """
     if header.log_append_time:
         return Refusal(ErrorCode.INVALID_TIMESTAMP, "only a broker may mark a batch as LogAppendTime")
@@ -46,7 +46,7 @@ def timestamp_refusal(header: BatchHeader, rule: TimestampRule, *, now_ms: int) 
 
 
 def epoch_error(client_epoch: int, *, leader_epoch: int) -> ErrorCode:
-    """Whether the leader epoch a client has in mind is the current one; a client without one passes."""
+    """Fence a client by its leader epoch: NONE if it is the current one, or if the client has none."""
     if client_epoch in (NO_EPOCH, leader_epoch):
         return ErrorCode.NONE
     if client_epoch < leader_epoch:
@@ -55,9 +55,9 @@ def epoch_error(client_epoch: int, *, leader_epoch: int) -> ErrorCode:
 
 
 def fetch_offset_error(offset: int, *, start_offset: int, end_offset: int) -> ErrorCode:
-    """Whether a fetch may begin at `offset`: anywhere in the log, its end included.
+    """OFFSET_OUT_OF_RANGE unless `offset` is from the log start offset to the log end offset.
 
-    Between high watermark and end there is nothing to give yet, which is not an error.
+    An offset above the high watermark is no error: there is nothing to read yet.
     """
     if start_offset <= offset <= end_offset:
         return ErrorCode.NONE

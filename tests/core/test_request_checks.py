@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.base.errors import ErrorCode
-from penstock.core.partition import (
+from penstock.core.request_checks import (
     TimestampRule,
     epoch_error,
     fetch_offset_error,

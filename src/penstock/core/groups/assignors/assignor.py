@@ -1,4 +1,4 @@
-"""What every assignor is asked, and what it answers."""
+"""The interface of assignors: members and partition counts in, target assignments out."""
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,13 +7,13 @@ from typing import TypeAlias
 from penstock.base.ids import TopicId
 from penstock.core.groups.partition_sets import Assignment
 
-# By member id; whoever gets nothing may be left out.
+# By member id; a member without partitions may be left out.
 Assignments: TypeAlias = dict[str, Assignment]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberToAssign:
-    """A member as assignors see it: what it wants, and what it was to have before."""
+    """A member as assignors see it: its subscription, and its previous target assignment."""
 
     member_id: str
     subscribed: frozenset[TopicId]
