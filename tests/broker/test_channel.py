@@ -12,9 +12,9 @@ from penstock.broker.channel import (
     READ_BYTES_PER_TURN_MAX,
     REQUESTS_PER_TURN_MAX,
     TURN_MS_MAX,
-    ChannelLimits,
     KafkaChannel,
 )
+from penstock.broker.channel_interface import ChannelLimits
 from penstock.broker.channel_states import TRANSITIONS, ChannelEvent, ChannelState
 from penstock.broker.request import Request
 from penstock.broker.request_memory import OWN_BYTES, RequestMemory
@@ -65,7 +65,7 @@ class Transcript:
         limits = ChannelLimits(request_bytes_max, in_flight_max, unsent_bytes_max=1, elements_max=1)
         self.woken = 0
         self.channel = KafkaChannel(limits, self.memory, APIS)
-        self.channel.on_memory(self._wake)
+        self.channel.memory.wake = self._wake
         self.later, self.blocking, self.polls = set(later), set(blocking), set(polls)
         self.news, self.silent = set(news), set(silent)
         self.request_ms = request_ms
@@ -301,7 +301,7 @@ def test_a_response_that_comes_after_the_end_gives_back_its_memory_only() -> Non
     story = Transcript(later=[1])
     story.receive(frame(1))
     story.channel.close()
-    story.channel.leave_memory()
+    story.channel.memory.leave()
     assert story.memory.held == len(frame(1)) - 4
     story._respond(story.waiting.pop(1))
     assert story.memory.held == 0
@@ -351,7 +351,7 @@ def test_a_request_in_pieces_has_no_memory_before_it_is_granted() -> None:
     story = Transcript(memory=memory)
     request = large(1, 300_000)
     assert story.receive(request[:50_000]) == ["pause"]
-    assert story.channel.waits_for_memory
+    assert story.channel.memory.asked
     assert story.channel.room is None
     other.give_back(600_000)
     assert story.woken == 1

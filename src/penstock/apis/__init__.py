@@ -35,10 +35,11 @@ from penstock.apis.error_logging import logging_errors
 from penstock.apis.forwarding import forwarding
 from penstock.apis.needs import authorizing
 from penstock.apis.reply import Reply
+from penstock.base.buffers import Buffer
 from penstock.base.errors import PeerError
 from penstock.base.settings import Setting, Settings
 from penstock.core.access import Authorizer
-from penstock.schema.codec import reader_of, writer_of
+from penstock.schema.codec import Reader, reader_of, unreadable, writer_of
 from penstock.services.metrics import Histogram, Metrics
 from penstock.wire.apis import APIS
 from penstock.wire.headers import is_known, response_header
@@ -77,20 +78,21 @@ class ServedApi(NamedTuple):
         return min([self.versions[1], *(version - 1 for version in missing)])
 
 
-def _no_handler(call: Call) -> Any:
-    raise AssertionError(f"version {call.version} has no handler")
+def _read_nothing(_frame: Buffer, _position: int, _elements_max: int) -> None:
+    """Reads a request of a version whose shape is not served."""
 
 
 class ServedVersion:
     """One version of an API, with all that a connection needs for each of its requests.
 
-    `read` is None where the request's version is outside the API's range and `handle_unsupported` answers it.
+    Where the request's version is outside the API's range, nothing is read and `handle_unsupported` answers it.
     """
 
     __slots__ = (
         "api",
+        "cancel_on_disconnect",
         "handle",
-        "handle_unsupported",
+        "is_supported",
         "low_priority",
         "observe_seconds",
         "read",
@@ -101,16 +103,29 @@ class ServedVersion:
 
     def __init__(self, api: ServedApi, version: int) -> None:
         lowest, highest = api.versions
-        is_supported = lowest <= version <= highest
+        self.is_supported = lowest <= version <= highest
         self.api = api
-        self.version = version if is_supported else 0  # of the response
+        self.version = version if self.is_supported else 0  # of the response
         self.low_priority = api.low_priority
+        self.cancel_on_disconnect = api.cancel_on_disconnect
         self.handle = api.handle
-        self.handle_unsupported = api.handle_unsupported or _no_handler
-        self.read = reader_of(api.request, version) if is_supported else None
+        self.read: Reader = _read_nothing
+        if self.is_supported:
+            self.read = reader_of(api.request, version)
+        else:
+            assert api.handle_unsupported is not None
+            self.handle = _without_request(api.handle_unsupported)
         self.write = writer_of(response_type(api.key), self.version)
         self.response_header = response_header(api.key, self.version)
         self.observe_seconds = api.seconds.observe
+
+    def unreadable(self, error: Exception) -> PeerError:
+        """What to raise when `read` fails with one of `UNREADABLE`."""
+        return unreadable(self.api.request, self.version, error)
+
+
+def _without_request(handle_unsupported: Callable[[Call], Any]) -> Handler:
+    return lambda call, _request: handle_unsupported(call)
 
 
 class ApiTable:
@@ -154,7 +169,7 @@ class ApiTable:
                 raise PeerError(f"there is no API key {api_key}")
             api = self._refusing(api_key)
         served = ServedVersion(api, api_version)
-        if served.read is not None:  # any other version a client may make up
+        if served.is_supported:  # any other version a client may make up
             self.by_key_and_version[api_key, api_version] = served
         return served
 

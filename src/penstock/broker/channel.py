@@ -15,9 +15,10 @@ the bytes, runs the handlers and tells the time.
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.base.buffers import Buffer
+from penstock.broker.channel_interface import ChannelLimits
 from penstock.broker.channel_states import TRANSITIONS, ChannelEvent, ChannelState
 from penstock.broker.request import Request
 from penstock.broker.request_memory import RequestMemory
@@ -32,21 +33,10 @@ REQUESTS_PER_TURN_MAX: Final = 64
 TURN_MS_MAX: Final = 0.3
 # How much of a large request is read in one turn: a busy machine takes up to 3 ms to map a megabyte.
 READ_BYTES_PER_TURN_MAX: Final = 128 << 10
-# Responses are gathered up to this size, so that the small ones of one turn are sent in one write.
-GATHERED_BYTES_MAX: Final = 1 << 16
 
 _READY: Final = ChannelState.READY
 _YIELDED: Final = ChannelState.YIELDED
 _CLOSED: Final = ChannelState.CLOSED
-
-
-class ChannelLimits(NamedTuple):
-    """What one connection may have."""
-
-    request_bytes_max: int
-    in_flight_max: int  # requests that were started and are not answered
-    unsent_bytes_max: int  # response bytes that the client has not read
-    elements_max: int  # array elements of one request
 
 
 class KafkaChannel:
@@ -120,10 +110,6 @@ class KafkaChannel:
         ] = []  # responses to send now, in order; the connection takes them out
         self.outgoing_bytes = 0
 
-    def on_memory(self, wake: Callable[[], None]) -> None:
-        """Have `wake` called when there is memory that `may_read` asked for; then call `got_memory`."""
-        self.memory.wake = wake
-
     # Bytes in.
 
     @property
@@ -133,10 +119,6 @@ class KafkaChannel:
         if partial is None or partial.room is None:
             return None
         return partial.room[:READ_BYTES_PER_TURN_MAX]
-
-    def read_size(self, size: int) -> int:
-        """How much one read may bring, if at most `size` can be received."""
-        return self.memory.room(size) if self._all_memory.is_tight else size
 
     def received(self, data: bytes) -> None:
         """Requests will be views of `data` where possible: it must not change afterwards."""
@@ -330,7 +312,7 @@ class KafkaChannel:
         )
 
     def may_read(self) -> bool:
-        """End a turn: whether more may be received. If memory is missing, `wake` is called when it is there.
+        """End a turn: whether more may be received. If memory is missing, `memory.wake` is called when it is there.
 
         Behind a request that waits, one more read is allowed: else a client that disconnects would not be noticed.
         """
@@ -410,13 +392,8 @@ class KafkaChannel:
         self.memory.arrived = self.memory.arriving - partial.missing_bytes
         self._count_kept()
 
-    @property
-    def waits_for_memory(self) -> bool:
-        """Whether nothing is read before `wake` is called."""
-        return self.memory.asked > 0
-
     def got_memory(self) -> None:
-        """After `wake`: receive the rest of the request that waited for memory."""
+        """After `memory.wake`: receive the rest of the request that waited for memory."""
         if self.memory.arriving and not self._is_filling:
             if self._announced == self.memory.arriving:
                 self._begin_to_fill()
@@ -461,10 +438,6 @@ class KafkaChannel:
         self._change(ChannelEvent.CLOSE)
         self._drop_received()
 
-    def leave_memory(self) -> None:
-        """The connection is gone."""
-        self.memory.leave()
-
     def _drop_received(self) -> None:
         if self._held is not None and self._held_was_granted:
             self.memory.give_back(len(self._held))
@@ -486,4 +459,4 @@ class KafkaChannel:
 
 
 def _sleep() -> None:
-    """Until `on_memory`, nothing is read, and so nothing is waited for."""
+    """Until the connection sets `memory.wake`, nothing is read, and so nothing is waited for."""

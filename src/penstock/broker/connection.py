@@ -1,7 +1,7 @@
 """The asyncio side of one client's connection: moves bytes between a transport and a channel, and runs handlers.
 
-What is decided (order, holding back, budgets, memory) is decided by `broker.channel`, without I/O. Nothing here knows
-Kafka's framing or headers: another protocol needs a channel with the same methods, whose requests say what serves them.
+What is decided (order, holding back, budgets, memory) is decided by the channel, without I/O. Nothing here knows a
+protocol's framing or headers: any protocol that brings a `Channel` (`broker.channel_interface`) is served.
 """
 
 import asyncio
@@ -12,14 +12,13 @@ from typing import Any, NamedTuple, Protocol, cast
 from penstock.apis.context import Call, ConnectedClient, Services
 from penstock.apis.reply import Reply
 from penstock.base.errors import PeerError
-from penstock.broker.channel import GATHERED_BYTES_MAX, ChannelLimits, KafkaChannel
+from penstock.broker.channel_interface import GATHERED_BYTES_MAX, Channel, ChannelLimits, StartedRequest
 from penstock.broker.channel_states import ChannelState
 from penstock.broker.lease_guard import LeaseGuard
 from penstock.broker.rate_limited_log import RateLimitedLog
-from penstock.broker.request import Request
 from penstock.broker.request_memory import RequestMemory
 from penstock.broker.turns import Turns
-from penstock.schema.codec import UNREADABLE, unreadable
+from penstock.schema.codec import UNREADABLE
 
 log = logging.getLogger("penstock.connection")
 
@@ -88,7 +87,7 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     def __init__(
         self,
-        channel: KafkaChannel,
+        channel: Channel,
         services: Services,
         shared: Shared,
         owner: ConnectionOwner,
@@ -103,7 +102,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._owner = owner
         self._limits = limits
         self.channel = channel
-        channel.on_memory(self._got_memory)
+        channel.memory.wake = self._got_memory
         self.client = ConnectedClient(listener)
         self.active_at = self._loop.time()
         self._transport: asyncio.Transport | None = None
@@ -127,7 +126,7 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     def connection_lost(self, _error: Exception | None) -> None:
         self.channel.close()
-        self.channel.leave_memory()
+        self.channel.memory.leave()
         for task, is_cancelled in list(self._tasks.items()):
             if is_cancelled:
                 task.cancel()
@@ -142,7 +141,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             if room is not None:
                 return room
         scratch = self._scratch
-        return scratch[: self.channel.read_size(len(scratch))] if self._shared.memory.is_tight else scratch
+        return scratch[: self.channel.memory.room(len(scratch))] if self._shared.memory.is_tight else scratch
 
     def buffer_updated(self, count: int) -> None:
         if self.channel.partial is None or self.channel.room is None:
@@ -216,19 +215,16 @@ class ServerConnection(asyncio.BufferedProtocol):
         elif self._reading_is_paused:
             self._resume_reading()
 
-    def _handle(self, request: Request) -> float:
+    def _handle(self, request: StartedRequest) -> float:
         """Decode a request, call its handler, and answer it if the response is there; what time it is then."""
         served = request.served
         try:
             call = Call(self._services, self.client, request.client_id, request.api_version)
-            if served.read is None:
-                outcome = served.handle_unsupported(call)
-            else:
-                try:
-                    message = served.read(request.frame, request.body_position, self._limits.elements_max)
-                except UNREADABLE as error:
-                    raise unreadable(served.api.request, served.version, error) from None
-                outcome = served.handle(call, message)
+            try:
+                message = served.read(request.frame, request.body_position, self._limits.elements_max)
+            except UNREADABLE as error:
+                raise served.unreadable(error) from None
+            outcome = served.handle(call, message)
             if type(outcome) is Reply:
                 self._await(request, outcome)
                 return self._loop.time()
@@ -240,13 +236,13 @@ class ServerConnection(asyncio.BufferedProtocol):
             self.channel.discard(request)
             raise
 
-    def _handle_later(self, request: Request) -> None:
+    def _handle_later(self, request: StartedRequest) -> None:
         """Have a request of low priority handled when it is its turn."""
         self.channel.block(request)
         self.channel.keep(request)
         self._shared.turns.low_priority.wait(partial(self._handle_in_turn, request))
 
-    def _handle_in_turn(self, request: Request) -> None:
+    def _handle_in_turn(self, request: StartedRequest) -> None:
         channel = self.channel
         if channel.state is _CLOSED or channel.state is _DRAINING:
             channel.discard(request)
@@ -258,20 +254,20 @@ class ServerConnection(asyncio.BufferedProtocol):
             return
         self._continue()
 
-    def _await(self, request: Request, reply: Reply) -> None:
+    def _await(self, request: StartedRequest, reply: Reply) -> None:
         """Answer when what the reply awaits is there."""
-        channel, awaited, api = self.channel, reply.awaited, request.served.api
+        channel, awaited, only_waits = self.channel, reply.awaited, request.served.cancel_on_disconnect
         if reply.next_may_start:
             channel.unblock(request)
         elif not request.blocks_next:
             channel.block(request)
-        channel.defer(request, only_waits=api.cancel_on_disconnect, release=reply.release)
+        channel.defer(request, only_waits=only_waits, release=reply.release)
         if not isinstance(awaited, asyncio.Future):
             awaited = self._loop.create_task(awaited)
-            self._tasks[awaited] = api.cancel_on_disconnect
+            self._tasks[awaited] = only_waits
         awaited.add_done_callback(partial(self._completed, request, reply))
 
-    def _completed(self, request: Request, reply: Reply, future: "asyncio.Future[Any]") -> None:
+    def _completed(self, request: StartedRequest, reply: Reply, future: "asyncio.Future[Any]") -> None:
         is_task = self._tasks.pop(future, None) is not None
         if future.cancelled():
             self.channel.discard(request)
@@ -284,7 +280,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             self._finish(request, reply, future, at_once=is_task)
 
     def _finish(
-        self, request: Request, reply: Reply, future: "asyncio.Future[Any]", *, at_once: bool
+        self, request: StartedRequest, reply: Reply, future: "asyncio.Future[Any]", *, at_once: bool
     ) -> None:
         """Answer a request whose reply is complete. Futures often complete together: their responses share a write."""
         try:
@@ -331,7 +327,7 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     def _pause_reading(self) -> None:
         channel = self.channel
-        if channel.waits_for_memory:
+        if channel.memory.asked:
             self._owner.memory_awaited()
         if self._reading_is_paused or channel.state is _CLOSED:
             return

@@ -22,7 +22,8 @@ from penstock.base.broker_settings import (
 )
 from penstock.base.errors import PeerError
 from penstock.base.settings import Settings
-from penstock.broker.channel import TURN_MS_MAX, ChannelLimits, KafkaChannel
+from penstock.broker.channel import TURN_MS_MAX, KafkaChannel
+from penstock.broker.channel_interface import ChannelLimits
 from penstock.broker.connection import ServerConnection, Shared, SharedTurns
 from penstock.broker.lease_guard import LeaseGuard
 from penstock.broker.rate_limited_log import RateLimitedLog
