@@ -38,7 +38,7 @@ def test_the_license_is_the_apache_license() -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        "There is no authentication yet",
+        "Clients are not authenticated yet",
         "act as a broker",
         "transaction marker",
         "let only trusted machines reach",
