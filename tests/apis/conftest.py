@@ -1,4 +1,4 @@
-"""What the tests of the APIs share: one broker in memory per module, a connection, and a topic name per test."""
+"""Fixtures of the API tests: one broker in memory per module, a connection, and a topic name per test."""
 
 import itertools
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Groups as the tests of their APIs need them."""
+"""Requests and helpers for tests of group APIs."""
 
 import itertools
 from typing import Any

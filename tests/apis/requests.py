@@ -1,4 +1,4 @@
-"""Requests and looks at answers that several API tests need."""
+"""Requests, and readers of responses, that several API tests use."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""What only brokers of the cluster may ask: everybody else is answered as Kafka answers without CLUSTER_ACTION.
+"""Requests that only brokers of the cluster may send: clients are answered as by Kafka without CLUSTER_ACTION.
 
 Each request is tried by an ordinary client, by one that calls itself a broker as brokers of earlier versions did, by
 one with a wrong proof, by one that replays a proof, and by one whose proof is right.
@@ -242,7 +242,7 @@ def test_for_a_client_a_private_api_does_not_exist(
     assert isinstance(proven.ask(request_, 0, response), response)
 
 
-def test_what_consumers_and_tools_ask_of_the_same_apis_is_answered(client: RawClient) -> None:
+def test_requests_of_consumers_and_tools_to_the_same_apis_are_answered(client: RawClient) -> None:
     assert client.fetch(TOPIC, 0).error_code == 0
     for replica_id in (-1, -2):  # a consumer, and Kafka's debugging consumer
         assert error_codes(client.ask(_list_offsets(replica_id), 11)) == set()

@@ -33,7 +33,7 @@ def group(client: RawClient) -> str:
     return new_group(client)
 
 
-def test_a_group_that_nobody_gave_anything_has_the_brokers_values(client: RawClient, group: str) -> None:
+def test_a_group_without_configs_has_the_brokers_values(client: RawClient, group: str) -> None:
     values = {one.name: (one.value, one.config_source) for one in describe(client, GROUP, group).configs}
     assert values == {
         "consumer.assignment.interval.ms": ("1000", DEFAULT),
@@ -42,7 +42,9 @@ def test_a_group_that_nobody_gave_anything_has_the_brokers_values(client: RawCli
     }
 
 
-def test_a_groups_own_value_wins_and_says_what_it_hides(client: RawClient, group: str) -> None:
+def test_a_groups_own_value_overrides_the_brokers_and_lists_its_synonyms(
+    client: RawClient, group: str
+) -> None:
     assert alter(client, GROUP, group, SESSION, "50000").error_code == 0
     shown = config(client, GROUP, group, SESSION)
     assert (shown.value, shown.config_source, shown.read_only) == ("50000", OF_GROUP, False)
@@ -55,7 +57,7 @@ def test_a_groups_own_value_wins_and_says_what_it_hides(client: RawClient, group
     assert config(client, GROUP, group, SESSION).value == "46000"
 
 
-def test_members_hear_of_the_groups_heartbeat_interval(client: RawClient, group: str) -> None:
+def test_members_get_the_groups_heartbeat_interval(client: RawClient, group: str) -> None:
     assert alter(client, GROUP, group, HEARTBEAT, "7000").error_code == 0
     assert client.ask(beating(group), 1).heartbeat_interval_ms == 7000
 
@@ -70,7 +72,7 @@ def test_members_hear_of_the_groups_heartbeat_interval(client: RawClient, group:
         ("consumer.odd", "1", "unknown group setting"),
     ],
 )
-def test_what_a_group_may_not_have_is_refused(
+def test_a_group_config_out_of_bounds_is_rejected(
     client: RawClient, group: str, key: str, value: str, message: str
 ) -> None:
     answer = alter(client, GROUP, group, key, value)

@@ -108,14 +108,14 @@ def test_two_members_wait_for_each_other(client: RawClient, another_client: RawC
         ({"protocol_type": ""}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
     ],
 )
-def test_joins_that_make_no_sense_are_refused(
+def test_invalid_join_requests_are_rejected(
     client: RawClient, group: str, options: dict[str, Any], code: ErrorCode
 ) -> None:
     assert client.ask(joining(group, **options), 9).error_code == code
 
 
 @pytest.mark.parametrize("version", [5, 9])
-def test_a_member_whose_id_would_be_too_long_to_tell_is_refused(
+def test_a_member_whose_id_would_be_too_long_for_the_protocol_is_rejected(
     client: RawClient, group: str, version: int
 ) -> None:
     refused = client.ask(joining(group, instance_id="i" * 32_750), version)
@@ -123,7 +123,7 @@ def test_a_member_whose_id_would_be_too_long_to_tell_is_refused(
     assert client.ask(joining(group, instance_id="i" * 32_000), version).error_code == 0
 
 
-def test_a_member_with_another_protocol_is_refused_and_the_group_goes_on(
+def test_a_member_with_another_protocol_is_rejected_and_the_group_stays(
     client: RawClient, group: str
 ) -> None:
     member = stable(client, group)
@@ -132,7 +132,7 @@ def test_a_member_with_another_protocol_is_refused_and_the_group_goes_on(
     assert client.ask(HeartbeatRequest(group_id=group, generation_id=1, member_id=member), 4).error_code == 0
 
 
-def test_metadata_that_is_larger_than_the_log_takes_is_refused_and_the_group_goes_on(
+def test_an_assignment_larger_than_a_batch_is_rejected_and_the_group_stays(
     client: RawClient, group: str
 ) -> None:
     member = join(client, group).member_id
@@ -162,7 +162,7 @@ def test_a_group_without_a_name_is_refused(client: RawClient, request_of: str) -
         ("nobody", 1, ErrorCode.UNKNOWN_MEMBER_ID),
     ],
 )
-def test_unknown_members_and_stale_generations_are_told_so(
+def test_unknown_members_and_stale_generations_get_their_error_codes(
     client: RawClient, group: str, known_topic: str, member: str, generation: int, code: ErrorCode
 ) -> None:
     member_id = stable(client, group) if member == "one" else (stable(client, group), member)[1]
@@ -181,7 +181,7 @@ def test_from_version_5_on_a_sync_must_name_the_protocol(client: RawClient, grou
     assert client.ask(syncing(group, member, protocol_name=None), 4).error_code == 0
 
 
-def test_several_members_leave_and_each_is_told_what_became_of_it(client: RawClient, group: str) -> None:
+def test_several_members_leave_and_each_has_its_own_error_code(client: RawClient, group: str) -> None:
     member = stable(client, group)
     answer = client.ask(
         leaving(group, MemberIdentity(member_id=member), MemberIdentity(member_id="nobody")), 5
@@ -190,7 +190,7 @@ def test_several_members_leave_and_each_is_told_what_became_of_it(client: RawCli
     assert client.ask(DescribeGroupsRequest(groups=[group]), 6).groups[0].group_state == "Empty"
 
 
-def test_a_member_that_hangs_up_while_it_waits_leaves_the_broker_well(
+def test_a_member_may_disconnect_while_its_join_waits(
     broker: EmbeddedBroker, client: RawClient, group: str
 ) -> None:
     stable(client, group)
@@ -246,7 +246,7 @@ def test_offsets_are_committed_and_fetched_by_topic_id(
     assert commit_codes(client, commit, 10) == [ErrorCode.UNKNOWN_TOPIC_ID]
 
 
-def test_a_topic_that_does_not_exist_takes_no_commit(client: RawClient, group: str) -> None:
+def test_an_offset_of_an_unknown_topic_is_not_committed(client: RawClient, group: str) -> None:
     assert commit_codes(client, committing(group, "absent", 5)) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
 
 
@@ -260,30 +260,28 @@ def test_metadata_that_is_too_large_is_refused_for_its_partition_only(
     assert committed(client, group, topic) == 5
 
 
-def test_more_offsets_than_the_log_takes_in_one_batch_are_refused(
-    client: RawClient, group: str, topic: str
-) -> None:
+def test_more_offsets_than_fit_into_one_batch_are_rejected(client: RawClient, group: str, topic: str) -> None:
     client.create_topic(topic, partitions=400)
     request = committing(group, topic, *range(400), metadata="x" * 4000)
     assert set(commit_codes(client, request)) == {ErrorCode.INVALID_COMMIT_OFFSET_SIZE}
     assert committed(client, group, topic) == -1
 
 
-def test_a_partition_that_does_not_exist_takes_no_commit(
+def test_an_offset_of_an_unknown_partition_is_not_committed(
     client: RawClient, group: str, known_topic: str
 ) -> None:
     codes = commit_codes(client, committing(group, known_topic, 5, 6))
     assert codes == [0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
 
 
-def test_a_deleted_topics_offsets_go_with_it(client: RawClient, group: str, known_topic: str) -> None:
+def test_a_deleted_topics_offsets_are_deleted(client: RawClient, group: str, known_topic: str) -> None:
     assert commit_codes(client, committing(group, known_topic, 5)) == [0]
     delete_topic(client, known_topic)
     while committed(client, group, known_topic) != -1:
         pass
 
 
-def test_many_topics_that_are_deleted_at_once_take_their_offsets_along(client: RawClient, group: str) -> None:
+def test_the_offsets_of_many_topics_deleted_at_once_are_deleted(client: RawClient, group: str) -> None:
     names = [f"{group}-{number}" for number in range(20)]
     for name in names:
         client.create_topic(name)
@@ -294,7 +292,7 @@ def test_many_topics_that_are_deleted_at_once_take_their_offsets_along(client: R
         pass
 
 
-def test_a_topic_that_is_made_again_before_its_offsets_are_gone_begins_without_them() -> None:
+def test_a_topic_recreated_before_its_offsets_are_deleted_has_no_offsets() -> None:
     with EmbeddedBroker(settings=SETTINGS) as broker, RawClient(broker.bootstrap_servers) as client:
         client.create_topic("again")
         group = new_group(client)
@@ -312,7 +310,7 @@ def test_a_topic_that_is_made_again_before_its_offsets_are_gone_begins_without_t
         assert client.ask(fetching(group, None), 9).groups[0].topics == []
 
 
-def test_before_version_2_an_error_of_the_group_stands_with_each_partition(topic: str) -> None:
+def test_before_version_2_a_group_error_is_in_each_partition(topic: str) -> None:
     with EmbeddedBroker() as broker, RawClient(broker.bootstrap_servers) as client:
         request = OffsetFetchRequest(
             group_id="g", topics=[OffsetFetchRequestTopic(name=topic, partition_indexes=[0])]
@@ -322,7 +320,7 @@ def test_before_version_2_an_error_of_the_group_stands_with_each_partition(topic
         assert client.ask(request, 7).error_code == ErrorCode.NOT_COORDINATOR
 
 
-def test_offsets_are_deleted_unless_somebody_subscribes_to_the_topic(
+def test_offsets_are_deleted_unless_a_member_subscribes_to_the_topic(
     client: RawClient, group: str, known_topic: str
 ) -> None:
     partitions = [OffsetDeleteRequestPartition(partition_index=0)]
@@ -361,7 +359,7 @@ def test_groups_are_listed_by_state_and_type(client: RawClient, group: str) -> N
     assert listed(states_filter=["Empty"]) == listed(types_filter=["consumer"]) == []
 
 
-def test_a_group_is_described_with_what_its_members_have(client: RawClient, group: str) -> None:
+def test_a_group_is_described_with_its_members_and_assignments(client: RawClient, group: str) -> None:
     member = stable(client, group)
     request = DescribeGroupsRequest(groups=[group], include_authorized_operations=True)
     (described,) = client.ask(request, 6).groups
@@ -428,7 +426,7 @@ def test_in_version_0_the_coordinator_names_the_member(client: RawClient, group:
         ({"member_epoch": 5}, ErrorCode.GROUP_ID_NOT_FOUND),
     ],
 )
-def test_heartbeats_that_make_no_sense_are_refused(
+def test_invalid_consumer_group_heartbeats_are_rejected(
     client: RawClient, group: str, options: dict[str, Any], code: ErrorCode
 ) -> None:
     answer = client.ask(beating(group, **options), 1)
@@ -479,7 +477,7 @@ def test_members_and_offsets_survive_a_restart(tmp_path: Path) -> None:
         )
 
 
-def test_a_broker_that_stops_answers_members_that_wait() -> None:
+def test_a_stopping_broker_answers_members_that_wait() -> None:
     broker = EmbeddedBroker(settings=SETTINGS).start()
     with RawClient(broker.bootstrap_servers) as client, RawClient(broker.bootstrap_servers) as other:
         group = new_group(client)

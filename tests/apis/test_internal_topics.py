@@ -1,4 +1,4 @@
-"""Only coordinators write to internal topics, and none of them is kept from loading by what was written before."""
+"""Only coordinators write to internal topics, and undecodable records there do not keep a coordinator from loading."""
 
 from collections.abc import Iterator
 
@@ -47,7 +47,7 @@ def client(controlled: ControlledBroker) -> Iterator[RawClient]:
 
 @pytest.mark.parametrize("topic", [CONSUMER_OFFSETS, TRANSACTION_STATE])
 @pytest.mark.parametrize("client_id", ["raw", "__admin_client"])
-def test_nobody_produces_to_an_internal_topic(client: RawClient, topic: str, client_id: str) -> None:
+def test_clients_cannot_produce_to_an_internal_topic(client: RawClient, topic: str, client_id: str) -> None:
     client.client_id = client_id
     refused = client.produce(topic, batch_of(b"x"))
     assert refused.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
@@ -75,7 +75,7 @@ def test_no_transaction_writes_to_an_internal_topic(client: RawClient, topic: st
 
 
 @pytest.mark.parametrize("topic", [CONSUMER_OFFSETS, TRANSACTION_STATE])
-def test_nobody_deletes_records_of_an_internal_topic(client: RawClient, topic: str) -> None:
+def test_clients_cannot_delete_records_of_an_internal_topic(client: RawClient, topic: str) -> None:
     partitions = [DeleteRecordsPartition(partition_index=0, offset=0)]
     request = DeleteRecordsRequest(
         topics=[DeleteRecordsTopic(name=topic, partitions=partitions)], timeout_ms=1000
@@ -84,7 +84,7 @@ def test_nobody_deletes_records_of_an_internal_topic(client: RawClient, topic: s
     assert answer.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
-def test_groups_and_transactions_are_served_though_their_logs_hold_what_cannot_be_read(
+def test_coordinators_load_although_their_logs_have_undecodable_records(
     controlled: ControlledBroker, client: RawClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     client.create_topic("orders")

@@ -1,4 +1,4 @@
-"""Produce: acks, offsets, timestamps, codecs and what is refused. Idempotence has a file of its own."""
+"""Produce: acks, offsets, timestamps, codecs and rejected batches. Idempotent producers are in another file."""
 
 import struct
 import time
@@ -77,7 +77,7 @@ def test_min_insync_replicas_asks_for_no_more_than_there_are_replicas(client: Ra
     assert end_offset(client, topic) == 1
 
 
-def test_unknown_topics_and_partitions_are_told(client: RawClient, topic: str):
+def test_unknown_topics_and_partitions_get_an_error_code(client: RawClient, topic: str):
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert client.produce(topic, batch_of(b"x")).error_code == unknown
     client.create_topic(topic)
@@ -85,7 +85,7 @@ def test_unknown_topics_and_partitions_are_told(client: RawClient, topic: str):
     assert client.produce(topic, batch_of(b"x"), partition=-1).error_code == unknown
 
 
-def test_one_refused_partition_does_not_keep_the_others_from_being_written(client: RawClient, topic: str):
+def test_a_rejected_batch_does_not_keep_other_partitions_from_being_written(client: RawClient, topic: str):
     client.create_topic(topic, partitions=2)
     good = PartitionProduceData(index=0, records=batch_of(b"good"))
     wrong = PartitionProduceData(index=1, records=changed(batch_of(b"bad"), 17, ">I", 1, sealed=False))
@@ -155,7 +155,7 @@ GOOD = batch_of(b"value", b"another")
         "control batch",
     ],
 )
-def test_a_batch_that_is_wrong_is_refused_and_the_connection_goes_on(
+def test_an_invalid_batch_is_rejected_and_the_connection_stays_open(
     client: RawClient, topic: str, records: bytes, codes: set[ErrorCode]
 ):
     client.create_topic(topic)
@@ -198,7 +198,7 @@ def test_records_without_key_are_refused_on_compacted_topics(client: RawClient, 
 
 
 @pytest.mark.parametrize("codec", list(Codec))
-def test_batches_lie_in_the_log_as_the_producer_sent_them(client: RawClient, topic: str, codec: Codec):
+def test_batches_are_stored_as_the_producer_sent_them(client: RawClient, topic: str, codec: Codec):
     client.create_topic(topic)
     batch = batch_of(b"x" * 300, b"y", codec=codec)
     client.produce(topic, batch)
@@ -209,7 +209,9 @@ def test_batches_lie_in_the_log_as_the_producer_sent_them(client: RawClient, top
 
 @pytest.mark.parametrize("sent", [Codec.NONE, Codec.LZ4])
 @pytest.mark.parametrize("kind", ["gzip", "snappy", "lz4", "zstd", "uncompressed"])
-def test_the_broker_recompresses_as_the_topic_says(client: RawClient, topic: str, kind: str, sent: Codec):
+def test_the_broker_recompresses_to_the_topics_compression_type(
+    client: RawClient, topic: str, kind: str, sent: Codec
+):
     client.create_topic(topic, compression_type=kind)
     client.produce(topic, batch_of(b"a" * 1000, b"b", codec=sent))
     data = client.fetch(topic, 0).records
@@ -224,7 +226,7 @@ def test_a_batch_the_broker_makes_larger_than_max_message_bytes_is_refused(clien
     assert end_offset(client, topic) == 0
 
 
-def test_what_is_recompressed_is_looked_into_first(client: RawClient, topic: str):
+def test_recompressed_batches_are_validated_first(client: RawClient, topic: str):
     client.create_topic(topic, compression_type="zstd")
     nonsense = changed(GOOD[:61] + b"\xff" * (len(GOOD) - 61), 57, ">i", 2)
     refused = client.produce(topic, nonsense).error_code
@@ -260,7 +262,7 @@ def test_timestamps_too_far_from_the_brokers_clock_are_refused(client: RawClient
     assert client.produce(topic, batch_of(b"x", timestamp=NOW_MS)).error_code == 0
 
 
-def test_records_are_looked_into_only_where_the_topic_asks_for_it(client: RawClient, topic: str):
+def test_records_are_validated_only_if_the_topic_asks_for_it(client: RawClient, topic: str):
     client.create_topic(topic + "header")
     client.create_topic(topic + "records", penstock_produce_validation="records")
     nonsense = changed(GOOD[:61] + b"\xff" * (len(GOOD) - 61), 57, ">i", 2)

@@ -84,7 +84,7 @@ def test_producers_do_not_disturb_each_other(client: RawClient, topic: str):
     assert [one.send(1).base_offset, two.send(0).base_offset] == [2, 1]
 
 
-def test_each_partition_counts_for_itself(client: RawClient, topic: str):
+def test_each_partition_has_its_own_sequence_numbers(client: RawClient, topic: str):
     client.create_topic(topic, partitions=2)
     producer_id = new_producer_id(client)
     batch = batch_of(b"x", producer_id=producer_id, producer_epoch=0, base_sequence=0)

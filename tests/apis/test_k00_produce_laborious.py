@@ -1,4 +1,4 @@
-"""Batches whose records have to be looked at one by one: off the loop, and still in order."""
+"""Batches whose records are validated one by one: off the event loop, and still appended in order."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -46,7 +46,7 @@ class Gate:
 
 
 @pytest.mark.parametrize("batch", [keyed(1000), keyed(3, codec=Codec.ZSTD)], ids=["large", "compressed"])
-def test_nobody_waits_while_the_records_of_another_are_looked_at(
+def test_other_requests_are_served_while_a_large_batch_is_validated(
     broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch, batch: bytes
 ):
     gate = Gate(topic_rules.validate_records)
@@ -64,7 +64,7 @@ def test_nobody_waits_while_the_records_of_another_are_looked_at(
     assert all(name.startswith("penstock-work") for name in gate.threads)
 
 
-def test_nobody_waits_while_records_from_the_future_are_looked_for_on_a_plain_topic(
+def test_other_requests_are_served_while_timestamps_of_a_large_batch_are_checked(
     broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
 ):
     gate = Gate(topic_rules.bad_records)
@@ -83,7 +83,7 @@ def test_nobody_waits_while_records_from_the_future_are_looked_for_on_a_plain_to
     assert all(name.startswith("penstock-work") for name in gate.threads)
 
 
-def test_a_small_batch_behind_a_large_one_stays_behind_it(broker: EmbeddedBroker):
+def test_a_small_batch_is_appended_after_the_large_one_before_it(broker: EmbeddedBroker):
     with RawClient(broker.bootstrap_servers) as client:
         client.create_topic("compacted", cleanup_policy="compact")
         for count in (1000, 1, 1000, 2):
@@ -95,7 +95,7 @@ def test_a_small_batch_behind_a_large_one_stays_behind_it(broker: EmbeddedBroker
         assert offsets == [0, 1000, 1001, 2001]
 
 
-def test_what_is_wrong_with_a_large_batch_is_told_as_with_a_small_one(broker: EmbeddedBroker):
+def test_an_invalid_large_batch_has_the_same_error_as_a_small_one(broker: EmbeddedBroker):
     with RawClient(broker.bootstrap_servers) as client:
         client.create_topic("compacted", cleanup_policy="compact")
         for count in (1, 1000):
@@ -104,7 +104,7 @@ def test_what_is_wrong_with_a_large_batch_is_told_as_with_a_small_one(broker: Em
             assert [error.batch_index for error in answer.record_errors] == list(range(count))
 
 
-def test_topics_start_and_cease_to_look_at_records_with_their_configs(broker: EmbeddedBroker):
+def test_record_validation_follows_the_topics_config(broker: EmbeddedBroker):
     with RawClient(broker.bootstrap_servers) as client:
         client.create_topic("t")
         assert client.produce("t", keyed(1000, key=None)).error_code == 0

@@ -1,4 +1,4 @@
-"""Fetch: what comes, how much of it, and when. Sessions have a file of their own."""
+"""Fetch: records, limits and waiting. Fetch sessions are in another file."""
 
 import threading
 
@@ -44,7 +44,7 @@ def test_records_come_from_the_batch_that_holds_the_offset_to_the_end(client: Ra
     assert (found.high_watermark, found.last_stable_offset, found.log_start_offset) == (5, 5, 0)
 
 
-def test_at_the_end_there_is_nothing_and_no_error(client: RawClient, topic: str):
+def test_a_fetch_at_the_log_end_is_empty_without_an_error(client: RawClient, topic: str):
     client.create_topic(topic)
     client.produce(topic, batch_of(b"x"))
     found = client.fetch(topic, 1)
@@ -58,7 +58,7 @@ def test_outside_the_log_the_offset_is_out_of_range(client: RawClient, topic: st
     assert client.fetch(topic, offset).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
-def test_unknown_topics_partitions_and_ids_are_told_at_once(client: RawClient, topic: str):
+def test_unknown_topics_partitions_and_ids_are_answered_at_once(client: RawClient, topic: str):
     assert client.fetch(topic, 0, max_wait_ms=LONG_MS).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     client.create_topic(topic)
     found = client.fetch(topic, 0, partition=7, max_wait_ms=LONG_MS)
@@ -67,7 +67,7 @@ def test_unknown_topics_partitions_and_ids_are_told_at_once(client: RawClient, t
     assert unknown.error_code == ErrorCode.UNKNOWN_TOPIC_ID
 
 
-def test_an_error_in_one_partition_is_told_without_waiting_for_another(client: RawClient, topic: str):
+def test_an_error_in_one_partition_is_answered_without_waiting_for_another(client: RawClient, topic: str):
     client.create_topic(topic)
     request = several(topic, (0, 1000), (5, 1000))
     request.max_wait_ms = LONG_MS
@@ -75,14 +75,14 @@ def test_an_error_in_one_partition_is_told_without_waiting_for_another(client: R
     assert [p.error_code for p in partitions] == [0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
 
 
-def test_a_client_with_another_leader_epoch_in_mind_is_told(client: RawClient, topic: str):
+def test_a_fetch_with_another_leader_epoch_gets_an_error(client: RawClient, topic: str):
     client.create_topic(topic)
     request = fetch_request(topic, 0, max_wait_ms=LONG_MS)
     request.topics[0].partitions[0].current_leader_epoch = 5
     assert one(client, request, 12).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
 
 
-def test_a_reader_whose_last_epoch_ended_before_its_offset_is_told_where(client: RawClient, topic: str):
+def test_a_fetch_beyond_the_end_of_its_last_epoch_gets_the_diverging_epoch(client: RawClient, topic: str):
     client.create_topic(topic)
     client.produce(topic, batch_of(b"x"))
     request = fetch_request(topic, 1, max_wait_ms=LONG_MS)
@@ -124,14 +124,14 @@ def test_a_long_poll_waits_for_min_bytes_over_several_produces_and_partitions(
     assert [len(p.records) for p in answer.responses[0].partitions] == [2 * len(small), len(small)]
 
 
-def test_when_max_wait_is_over_what_is_there_is_answered(client: RawClient, topic: str):
+def test_after_max_wait_a_fetch_returns_the_records_there_are(client: RawClient, topic: str):
     client.create_topic(topic)
     client.produce(topic, batch_of(b"little"))
     found = client.fetch(topic, 0, min_bytes=1 << 20, max_wait_ms=20)
     assert values_in(found.records) == [b"little"]
 
 
-def test_what_lies_there_already_is_answered_without_waiting(client: RawClient, topic: str):
+def test_existing_records_are_returned_without_waiting(client: RawClient, topic: str):
     client.create_topic(topic)
     client.produce(topic, batch_of(b"there"))
     assert values_in(client.fetch(topic, 0, max_wait_ms=LONG_MS).records) == [b"there"]
@@ -175,7 +175,7 @@ def test_many_long_polls_on_one_partition_are_all_answered(broker: EmbeddedBroke
             client.socket.close()
 
 
-def test_a_client_that_leaves_while_it_waits_is_forgotten(
+def test_a_delayed_fetch_ends_when_its_client_disconnects(
     broker: EmbeddedBroker, client: RawClient, topic: str
 ):
     client.create_topic(topic)
@@ -188,7 +188,7 @@ def test_a_client_that_leaves_while_it_waits_is_forgotten(
 # Topic ids.
 
 
-def test_a_deleted_and_recreated_topic_is_never_confused(client: RawClient, topic: str):
+def test_a_fetch_by_id_never_reads_the_topics_successor(client: RawClient, topic: str):
     client.create_topic(topic)
     client.produce(topic, batch_of(b"old"))
     old = topic_id(client, topic)

@@ -1,4 +1,4 @@
-"""Fetch sessions: a client names its partitions once, and is told only what is new."""
+"""Fetch sessions: a client names its partitions once, and responses have only partitions with changes."""
 
 import pytest
 
@@ -86,7 +86,7 @@ def session(request: pytest.FixtureRequest, client: RawClient, topic: str) -> Se
     return Session(client, topic, version=request.param)
 
 
-def test_the_first_answer_mentions_everything_and_the_next_ones_only_news(session: Session):
+def test_the_first_response_of_a_session_has_all_partitions_and_the_next_only_changes(session: Session):
     assert session.told({0: 0, 1: 0, 2: 0}) == {0: [], 1: [], 2: []}
     assert session.id != 0
     assert session.told() == {}
@@ -95,7 +95,7 @@ def test_the_first_answer_mentions_everything_and_the_next_ones_only_news(sessio
     assert session.told({1: 1}) == {}
 
 
-def test_a_long_poll_in_a_session_is_answered_by_what_comes(session: Session, another_client: RawClient):
+def test_a_long_poll_in_a_session_is_answered_by_new_records(session: Session, another_client: RawClient):
     session.ask({0: 0, 1: 0})
     session.send(max_wait_ms=LONG_MS)
     another_client.produce(session.topic, batch_of(b"came"), partition=1)
@@ -177,14 +177,14 @@ def test_a_session_by_name_cannot_go_on_by_id(client: RawClient, topic: str):
     assert session.ask({0: 0}).error_code == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
 
 
-def test_an_error_is_told_in_every_answer_until_it_is_over(session: Session):
+def test_an_error_is_in_every_response_until_it_is_over(session: Session):
     assert session.ask({0: 5}).responses[0].partitions[0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE
     assert session.ask().responses[0].partitions[0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE
     session.ask({0: 0})
     assert session.told() == {}
 
 
-def test_without_room_for_a_session_the_client_is_served_without_one(topic: str):
+def test_beyond_the_limit_of_sessions_a_client_is_served_without_one(topic: str):
     settings = {"max.incremental.fetch.session.cache.slots": 1}
     with EmbeddedBroker(settings=settings) as broker, RawClient(broker.bootstrap_servers) as client:
         client.create_topic(topic, partitions=2)

@@ -51,7 +51,7 @@ def test_the_first_record_at_or_after_a_time(
     assert (answer.offset, answer.timestamp) == found
 
 
-def test_after_the_newest_record_there_is_none(client: RawClient, written: str):
+def test_a_time_after_the_newest_record_has_no_offset(client: RawClient, written: str):
     answer = list_offset(client, written, 3001)
     assert (answer.error_code, answer.offset, answer.timestamp) == (0, -1, -1)
 

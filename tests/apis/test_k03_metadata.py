@@ -37,9 +37,7 @@ def test_a_topic_is_described_with_its_partitions_leader_and_replicas(client: Ra
         assert partition.offline_replicas == []
 
 
-def test_the_broker_tells_its_own_address_and_that_it_is_the_controller(
-    client: RawClient, broker: EmbeddedBroker
-):
+def test_metadata_has_the_brokers_address_and_the_controller(client: RawClient, broker: EmbeddedBroker):
     answer = ask(client)
     (node,) = answer.brokers
     assert f"{node.host}:{node.port}" == broker.bootstrap_servers
@@ -47,7 +45,7 @@ def test_the_broker_tells_its_own_address_and_that_it_is_the_controller(
     assert answer.cluster_id
 
 
-def test_the_rack_is_told(strict_broker: EmbeddedBroker):
+def test_metadata_has_the_rack(strict_broker: EmbeddedBroker):
     with RawClient(strict_broker.bootstrap_servers) as client:
         assert ask(client).brokers[0].rack == "r1"
 
@@ -95,7 +93,7 @@ def test_auto_creation_can_be_switched_off(strict_broker: EmbeddedBroker, topic:
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "with space", "ümlaut", "x" * 250])
-def test_a_name_no_topic_can_have_is_refused_and_not_created(client: RawClient, name: str):
+def test_an_invalid_topic_name_is_rejected_and_not_created(client: RawClient, name: str):
     (found,) = ask(client, name).topics
     assert found.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
     assert found.name == name
@@ -115,7 +113,7 @@ def test_an_unknown_id_creates_nothing(client: RawClient):
     assert found.name is None
 
 
-def test_authorised_operations_are_told_only_when_asked_for(client: RawClient, topic: str):
+def test_authorised_operations_are_returned_only_when_requested(client: RawClient, topic: str):
     client.create_topic(topic)
     silent = ask(client, topic, version=10)
     assert silent.topics[0].topic_authorized_operations == NOT_ASKED_FOR
@@ -133,7 +131,7 @@ def test_authorised_operations_are_told_only_when_asked_for(client: RawClient, t
     assert told.cluster_authorized_operations > 0
 
 
-def test_a_leader_that_seems_dead_is_not_told_of_so_that_clients_ask_again_soon():
+def test_metadata_omits_a_suspected_leader_so_that_clients_ask_again_soon():
     with ControlledBroker() as controlled, RawClient(controlled.broker.bootstrap_servers) as client:
         client.create_topic("orders")
         broker_view = controlled.broker.services.cluster.broker_view

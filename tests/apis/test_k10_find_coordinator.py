@@ -35,7 +35,7 @@ def test_version_0_asks_for_groups(client: RawClient):
 
 
 @pytest.mark.parametrize("key_type", [GROUP, TRANSACTION])
-def test_the_internal_topic_is_created_when_somebody_first_asks(key_type: int):
+def test_the_internal_topic_is_created_by_the_first_find_coordinator(key_type: int):
     name = INTERNAL[key_type]
     with EmbeddedBroker() as broker, RawClient(broker.bootstrap_servers) as client:
         assert not exists(client, name)

@@ -1,4 +1,4 @@
-"""Heartbeats whose answers are held: members hear of a rebalance at once, and no other answer is ever late for it.
+"""Delayed heartbeat responses: members learn of a rebalance at once, and no other response is delayed by it.
 
 The wait is set to minutes here, far longer than these clients have patience: whatever is answered was not waited for.
 """
@@ -71,7 +71,7 @@ def begin_rebalance(client: RawClient, group: str) -> None:
     client.send(joining(group, first.member_id), 9)
 
 
-def test_a_member_hears_of_a_rebalance_without_asking_again(
+def test_a_delayed_heartbeat_response_announces_a_rebalance_at_once(
     client: RawClient, another_client: RawClient, group: str, member_id: str
 ) -> None:
     client.send(beating(group, member_id), 4)
@@ -79,7 +79,7 @@ def test_a_member_hears_of_a_rebalance_without_asking_again(
     assert heartbeat_code(client) == ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_a_member_that_an_administrator_removes_hears_of_it(
+def test_a_delayed_heartbeat_response_tells_a_member_that_it_was_removed(
     client: RawClient, another_client: RawClient, group: str, member_id: str
 ) -> None:
     client.send(beating(group, member_id), 4)
@@ -88,7 +88,7 @@ def test_a_member_that_an_administrator_removes_hears_of_it(
     assert heartbeat_code(client) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_commit_behind_a_heartbeat_is_not_late(
+def test_a_commit_behind_a_delayed_heartbeat_is_answered_at_once(
     client: RawClient, group: str, member_id: str, topic: str
 ) -> None:
     client.create_topic(topic)
@@ -130,7 +130,7 @@ def test_a_heartbeat_that_a_leave_follows_is_answered_as_it_was_before_the_leave
 
 
 @pytest.mark.parametrize("name", sorted(CLIENTS_THAT_MAY_WAIT))
-def test_clients_that_heartbeat_in_the_background_wait_for_news(
+def test_heartbeats_of_clients_with_a_background_thread_are_delayed(
     client: RawClient, another_client: RawClient, group: str, name: str
 ) -> None:
     introduce(client, name)
@@ -148,15 +148,13 @@ def test_other_clients_are_answered_at_once(client: RawClient, group: str, name:
     assert client.ask(beating(group, member_id), 4).error_code == ErrorCode.NONE
 
 
-def test_what_is_wrong_with_a_heartbeat_is_told_at_once(
-    client: RawClient, group: str, member_id: str
-) -> None:
+def test_an_invalid_heartbeat_is_answered_at_once(client: RawClient, group: str, member_id: str) -> None:
     assert client.ask(beating(group, "nobody"), 4).error_code == ErrorCode.UNKNOWN_MEMBER_ID
     wrong: Any = HeartbeatRequest(group_id=group, generation_id=7, member_id=member_id)
     assert client.ask(wrong, 4).error_code == ErrorCode.ILLEGAL_GENERATION
 
 
-def test_a_member_that_disconnects_while_its_answer_is_held_is_missed_by_nobody(
+def test_a_member_may_disconnect_while_its_heartbeat_response_is_delayed(
     broker: EmbeddedBroker, client: RawClient, group: str
 ) -> None:
     with RawClient(broker.bootstrap_servers) as member:
@@ -168,7 +166,7 @@ def test_a_member_that_disconnects_while_its_answer_is_held_is_missed_by_nobody(
         assert member.ask(beating(group, member_id), 4).error_code == ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_a_broker_that_stops_answers_whoever_listens() -> None:
+def test_a_stopping_broker_answers_delayed_heartbeats() -> None:
     with EmbeddedBroker(settings=SETTINGS | LONG_WAIT) as broker:
         client = RawClient(broker.bootstrap_servers)
         introduce(client)
@@ -180,7 +178,7 @@ def test_a_broker_that_stops_answers_whoever_listens() -> None:
         assert heartbeat_code(client) == ErrorCode.NOT_COORDINATOR
 
 
-def test_a_wait_in_vain_ends_with_no_error_and_with_a_connection_that_takes_one_request_at_a_time() -> None:
+def test_a_delayed_heartbeat_without_a_rebalance_ends_without_an_error() -> None:
     settings = SETTINGS | {
         "penstock.group.heartbeat.wait.ms": "1",
         "penstock.connection.inflight.requests.max": "1",
@@ -196,7 +194,7 @@ def test_a_wait_in_vain_ends_with_no_error_and_with_a_connection_that_takes_one_
             assert client.ask(beating(group, member_id), 4).error_code == ErrorCode.NONE
 
 
-def test_a_connection_that_takes_one_request_at_a_time_lets_a_held_answer_go_for_the_next() -> None:
+def test_the_next_request_releases_a_delayed_heartbeat_response() -> None:
     settings = SETTINGS | LONG_WAIT | {"penstock.connection.inflight.requests.max": "1"}
     with (
         EmbeddedBroker(settings=settings) as broker,

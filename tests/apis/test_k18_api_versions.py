@@ -18,7 +18,7 @@ def test_every_api_is_listed_once_in_the_order_of_its_key(client: RawClient):
     assert {0, 1, 3, 10, 18, 22, 75} <= set(keys)
 
 
-def test_what_does_not_work_is_not_advertised(client: RawClient):
+def test_unsupported_apis_are_not_advertised(client: RawClient):
     share_and_streams_groups = {76, 77, 78, 79, 88, 89, 90, 91, 92}
     assert not share_and_streams_groups & {api.api_key for api in ask(client).api_keys}
 
@@ -43,7 +43,7 @@ def test_an_unknown_version_is_answered_in_version_0_with_the_range_of_this_api(
 
 
 @pytest.mark.parametrize("name", ["", "-raw", "raw!", "raw client", "raw\n"])
-def test_a_software_name_that_is_none_is_refused(client: RawClient, name: str):
+def test_an_invalid_client_software_name_is_rejected(client: RawClient, name: str):
     assert ask(client, name=name).error_code == ErrorCode.INVALID_REQUEST
     assert ask(client, software_version=name).error_code == ErrorCode.INVALID_REQUEST
 

@@ -44,7 +44,7 @@ def test_the_answer_describes_the_new_topic(client: RawClient, topic: str):
     assert configs["cleanup.policy"].value == "delete"
 
 
-def test_what_is_left_open_follows_the_brokers_defaults(topic: str):
+def test_counts_that_are_not_given_are_the_brokers_defaults(topic: str):
     settings = {"num.partitions": 4, "log.retention.ms": 5000}
     with EmbeddedBroker(settings=settings) as broker, RawClient(broker.bootstrap_servers) as client:
         (created,) = create(client, creatable(topic, -1, -1))
@@ -52,7 +52,7 @@ def test_what_is_left_open_follows_the_brokers_defaults(topic: str):
         assert config(client, TOPIC, topic, "retention.ms").value == "5000"
 
 
-def test_validating_says_what_would_be_and_creates_nothing(client: RawClient, topic: str):
+def test_validate_only_describes_the_topic_and_creates_nothing(client: RawClient, topic: str):
     (created,) = create(client, creatable(topic, 2), validate_only=True)
     assert (created.error_code, created.num_partitions, created.topic_id) == (0, 2, ZERO_ID)
     assert not exists(client, topic)
@@ -83,7 +83,7 @@ def test_validating_says_what_would_be_and_creates_nothing(client: RawClient, to
     ],
     ids=str,
 )
-def test_what_cannot_be_created_is_refused_with_a_reason(
+def test_an_invalid_topic_is_rejected_with_a_reason(
     client: RawClient, wrong: CreatableTopic, code: ErrorCode
 ):
     (refused,) = create(client, wrong)
@@ -121,7 +121,7 @@ def test_one_wrong_topic_does_not_keep_the_others_from_being_created(client: Raw
     assert exists(client, topic)
 
 
-def test_a_name_given_twice_is_created_not_even_once(client: RawClient, topic: str):
+def test_a_topic_named_twice_in_a_request_is_not_created(client: RawClient, topic: str):
     (refused,) = create(client, creatable(topic), creatable(topic))
     assert refused.error_code == ErrorCode.INVALID_REQUEST
     assert not exists(client, topic)
@@ -143,9 +143,7 @@ def test_partitions_can_be_assigned_explicitly(client: RawClient, topic: str):
 
 
 @pytest.mark.parametrize("assignments", [{0: [7]}, {0: []}, {0: [1, 1]}, {1: [1]}, {0: [1], 2: [1]}], ids=str)
-def test_an_assignment_that_cannot_be_is_refused(
-    client: RawClient, topic: str, assignments: dict[int, list[int]]
-):
+def test_an_invalid_assignment_is_rejected(client: RawClient, topic: str, assignments: dict[int, list[int]]):
     (refused,) = create(client, assigned(topic, assignments))
     assert refused.error_code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
     assert not exists(client, topic)
@@ -165,7 +163,7 @@ def test_there_is_a_limit_to_all_partitions_together(topic: str):
         assert create(client, creatable(topic + "b", 1))[0].error_code == 0
 
 
-def test_the_refusal_names_the_setting_and_what_to_do(topic: str):
+def test_the_error_names_the_setting_and_what_to_do(topic: str):
     settings = {"penstock.partitions.max": 3}
     with EmbeddedBroker(settings=settings) as broker, RawClient(broker.bootstrap_servers) as client:
         (refused,) = create(client, creatable(topic, 4))

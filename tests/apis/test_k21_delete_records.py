@@ -24,7 +24,7 @@ def fill(client: RawClient, topic: str, count: int = 5, **configs: str) -> None:
         client.produce(topic, batch_of(b"%d" % number))
 
 
-def test_everything_below_the_offset_is_gone(client: RawClient, topic: str):
+def test_all_records_below_the_offset_are_deleted(client: RawClient, topic: str):
     fill(client, topic)
     deleted = delete_before(client, topic, 3)
     assert (deleted.error_code, deleted.low_watermark) == (0, 3)
@@ -34,13 +34,13 @@ def test_everything_below_the_offset_is_gone(client: RawClient, topic: str):
     assert client.fetch(topic, 3).log_start_offset == 3
 
 
-def test_minus_one_deletes_all_there_is(client: RawClient, topic: str):
+def test_offset_minus_one_deletes_up_to_the_high_watermark(client: RawClient, topic: str):
     fill(client, topic)
     assert delete_before(client, topic, -1).low_watermark == 5
     assert client.produce(topic, batch_of(b"next")).base_offset == 5
 
 
-def test_the_start_never_goes_back(client: RawClient, topic: str):
+def test_the_log_start_offset_never_decreases(client: RawClient, topic: str):
     fill(client, topic)
     delete_before(client, topic, 4)
     assert delete_before(client, topic, 2).low_watermark == 4
@@ -53,7 +53,7 @@ def test_an_offset_outside_the_log_is_refused(client: RawClient, topic: str, off
     assert (refused.error_code, refused.low_watermark) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1)
 
 
-def test_unknown_partitions_are_told(client: RawClient, topic: str):
+def test_unknown_partitions_get_an_error_code(client: RawClient, topic: str):
     assert delete_before(client, topic, 0).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     client.create_topic(topic)
     assert delete_before(client, topic, 0, partition=9).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -7,7 +7,7 @@ from tests.apis.requests import new_producer_id
 from tests.raw_client import RawClient
 
 
-def test_an_id_is_never_given_twice(client: RawClient, another_client: RawClient):
+def test_a_producer_id_is_never_allocated_twice(client: RawClient, another_client: RawClient):
     # More than one block of ids that the controller hands out.
     count = 600
     ids = [new_producer_id(one) for _ in range(count) for one in (client, another_client)]

@@ -96,7 +96,7 @@ def test_version_6_is_offered_with_two_phase_commit(two_phase_client: RawClient)
     assert {api.api_key: api.max_version for api in answer.api_keys}[22] == 6
 
 
-def test_a_prepared_transaction_is_committed_by_whoever_holds_id_and_epoch(
+def test_a_prepared_transaction_is_committed_with_its_producer_id_and_epoch(
     two_phase_broker: EmbeddedBroker, two_phase_client: RawClient, topic: str
 ):
     two_phase_client.create_topic(topic)

@@ -37,7 +37,7 @@ def test_the_current_epoch_ends_at_the_end_of_the_log(client: RawClient, topic: 
     assert (answer.error_code, answer.leader_epoch, answer.end_offset) == (0, 0, 2)
 
 
-def test_an_epoch_nobody_has_led_yet_has_no_end(client: RawClient, topic: str):
+def test_a_future_epoch_has_no_end_offset(client: RawClient, topic: str):
     client.create_topic(topic)
     answer = ask(client, topic, 5)
     assert (answer.error_code, answer.leader_epoch, answer.end_offset) == (0, UNKNOWN, UNKNOWN)
@@ -65,7 +65,7 @@ def test_after_a_crash_a_new_epoch_begins_and_the_old_ones_end_is_known(tmp_path
             assert ask(client, "t", 0, current=0).error_code == ErrorCode.FENCED_LEADER_EPOCH
 
 
-def test_whoever_does_not_say_who_it_is_is_answered_too(client: RawClient, topic: str):
+def test_a_request_without_a_replica_id_is_answered_too(client: RawClient, topic: str):
     client.create_topic(topic)
     client.produce(topic, batch_of(b"a"))
     assert ask(client, topic, 0, version=2).end_offset == 1

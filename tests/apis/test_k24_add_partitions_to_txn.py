@@ -45,7 +45,7 @@ def test_a_partition_that_does_not_exist_keeps_the_others_out(producer: Transact
     assert producer.describe().transaction_state == "Empty"
 
 
-def test_another_ones_producer_id_is_refused(producer: TransactionalProducer, topic: str):
+def test_another_transactional_ids_producer_id_is_rejected(producer: TransactionalProducer, topic: str):
     producer.id += 1000
     assert producer.add(topic, 0) == [ErrorCode.INVALID_PRODUCER_ID_MAPPING]
 

@@ -1,4 +1,4 @@
-"""WriteTxnMarkers: the end of a transaction, written from outside; and DescribeProducers, which shows it."""
+"""WriteTxnMarkers, which ends a transaction in a partition, and DescribeProducers, which shows it."""
 
 from typing import Any
 
@@ -78,7 +78,9 @@ def test_only_a_broker_commits(
     assert read_committed(client, topic) == [b"hanging"]
 
 
-def test_markers_that_come_too_late_are_refused(producer: TransactionalProducer, topic: str):
+def test_markers_with_a_stale_producer_or_coordinator_epoch_are_rejected(
+    producer: TransactionalProducer, topic: str
+):
     producer.send(topic)
     assert write_marker(producer, topic, epoch=producer.epoch - 1) == ErrorCode.INVALID_PRODUCER_EPOCH
     same_epoch = write_marker(producer, topic, transaction_version=2)
@@ -88,7 +90,7 @@ def test_markers_that_come_too_late_are_refused(producer: TransactionalProducer,
     assert fenced == ErrorCode.TRANSACTION_COORDINATOR_FENCED
 
 
-def test_a_partition_that_does_not_exist_is_told(producer: TransactionalProducer, topic: str):
+def test_an_unknown_partition_gets_an_error_code(producer: TransactionalProducer, topic: str):
     assert write_marker(producer, topic, partition=9) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 

@@ -1,4 +1,4 @@
-"""TxnOffsetCommit: offsets count when their transaction is committed, and not before."""
+"""TxnOffsetCommit: offsets are visible when their transaction is committed, and not before."""
 
 import itertools
 
@@ -42,7 +42,7 @@ def committed(client: RawClient, group: str, topic: str, *, stable: bool = False
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_offsets_count_when_the_transaction_is_committed(
+def test_offsets_are_visible_when_the_transaction_is_committed(
     producer: TransactionalProducer, client: RawClient, topic: str, group: str, commit: bool
 ):
     producer.send(topic)
@@ -83,7 +83,7 @@ def test_a_fenced_producer_commits_no_offsets(
     assert committed(client, group, topic) == (NO_OFFSET, NONE)
 
 
-def test_bad_input_is_told_and_harms_nothing(
+def test_invalid_offset_commits_get_error_codes_and_change_nothing(
     producer: TransactionalProducer, client: RawClient, topic: str, group: str
 ):
     assert producer.commit_offset(group, "no-such-topic", 5) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

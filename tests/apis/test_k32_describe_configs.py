@@ -50,7 +50,7 @@ def test_internal_configs_are_not_shown(client: RawClient, topic: str):
     assert names == {setting.name for setting in TOPIC_SETTINGS if not setting.internal}
 
 
-def test_the_source_says_who_decided(client: RawClient, topic: str):
+def test_the_config_source_is_that_of_the_effective_value(client: RawClient, topic: str):
     client.create_topic(topic, retention_ms="1000")
     assert config(client, TOPIC, topic, "retention.ms").config_source == TOPIC_SOURCE
     assert config(client, TOPIC, topic, "segment.bytes").config_source == STATIC_BROKER
@@ -58,7 +58,7 @@ def test_the_source_says_who_decided(client: RawClient, topic: str):
     assert config(client, TOPIC, topic, "max.message.bytes").config_source == DEFAULT
 
 
-def test_synonyms_come_in_the_order_in_which_they_decide(client: RawClient, topic: str):
+def test_synonyms_are_in_the_order_of_precedence(client: RawClient, topic: str):
     client.create_topic(topic, segment_bytes="2000000")
     assert shown(config(client, TOPIC, topic, "segment.bytes")) == [
         ("segment.bytes", "2000000", TOPIC_SOURCE),
@@ -67,7 +67,7 @@ def test_synonyms_come_in_the_order_in_which_they_decide(client: RawClient, topi
     ]
 
 
-def test_a_dynamic_broker_config_stands_between_topic_and_file(client: RawClient, topic: str):
+def test_a_dynamic_broker_config_overrides_the_file_and_not_the_topic(client: RawClient, topic: str):
     client.create_topic(topic)
     assert alter(client, BROKER, "1", "log.segment.bytes", "3000000").error_code == 0
     assert alter(client, BROKER, "", "log.segment.bytes", "4000000").error_code == 0
@@ -103,7 +103,7 @@ def test_the_brokers_configs_are_described(client: RawClient):
     assert all(entry.documentation for entry in described.values())
 
 
-def test_what_does_not_exist_is_told(client: RawClient):
+def test_unknown_resources_get_an_error_code(client: RawClient):
     assert describe(client, TOPIC, "nobody").error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert describe(client, TOPIC, "a b").error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
     assert describe(client, BROKER, "77").error_code == ErrorCode.INVALID_REQUEST

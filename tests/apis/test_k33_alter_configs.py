@@ -35,7 +35,7 @@ def test_validating_changes_nothing(client: RawClient, topic: str):
     assert config(client, TOPIC, topic, "retention.ms").value == DEFAULT_RETENTION_MS
 
 
-def test_what_cannot_be_is_refused_and_nothing_is_changed(client: RawClient, topic: str):
+def test_an_invalid_config_is_rejected_and_nothing_is_changed(client: RawClient, topic: str):
     client.create_topic(topic)
     for configs, code in (
         ({"retention.ms": "2", "no.such": "1"}, ErrorCode.INVALID_CONFIG),

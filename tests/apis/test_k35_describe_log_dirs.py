@@ -22,7 +22,7 @@ def test_each_partition_is_as_large_as_its_batches(client: RawClient, topic: str
     assert (found[topic, 0], found[topic, 1]) == (0, 2 * len(batch))
 
 
-def test_only_what_is_asked_for_is_described(client: RawClient, topic: str):
+def test_only_the_requested_partitions_are_described(client: RawClient, topic: str):
     client.create_topic(topic, partitions=3)
     asked = [
         DescribableLogDirTopic(topic=topic, partitions=[0, 2, 9]),
@@ -32,7 +32,7 @@ def test_only_what_is_asked_for_is_described(client: RawClient, topic: str):
     assert set(sizes(result)) == {(topic, 0), (topic, 2)}
 
 
-def test_the_directory_and_its_room_are_told(tmp_path: Path):
+def test_the_log_directory_is_described_with_its_free_bytes(tmp_path: Path):
     with EmbeddedBroker(data_dir=tmp_path) as broker, RawClient(broker.bootstrap_servers) as client:
         (result,) = client.ask(DescribeLogDirsRequest(topics=None), 4).results
         assert result.log_dir == str(tmp_path)

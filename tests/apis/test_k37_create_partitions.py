@@ -31,9 +31,7 @@ def partitions(client: RawClient, name: str) -> list[int]:
     return [partition.partition_index for partition in topic.partitions]
 
 
-def test_a_grown_topic_keeps_what_it_had_and_takes_records_in_its_new_partitions(
-    client: RawClient, topic: str
-):
+def test_added_partitions_accept_records_and_the_old_ones_keep_theirs(client: RawClient, topic: str):
     client.create_topic(topic)
     client.produce(topic, batch_of(b"old"))
     assert grow(client, topic, 3).error_code == 0
@@ -42,21 +40,21 @@ def test_a_grown_topic_keeps_what_it_had_and_takes_records_in_its_new_partitions
     assert client.produce(topic, batch_of(b"more")).base_offset == 1
 
 
-def test_validating_grows_nothing(client: RawClient, topic: str):
+def test_validate_only_adds_no_partitions(client: RawClient, topic: str):
     client.create_topic(topic)
     assert grow(client, topic, 3, validate_only=True).error_code == 0
     assert partitions(client, topic) == [0]
 
 
 @pytest.mark.parametrize("count", [2, 1, 0, -1])
-def test_a_topic_cannot_stay_as_it_is_or_shrink(client: RawClient, topic: str, count: int):
+def test_the_number_of_partitions_must_increase(client: RawClient, topic: str, count: int):
     client.create_topic(topic, partitions=2)
     refused = grow(client, topic, count)
     assert refused.error_code == ErrorCode.INVALID_PARTITIONS
     assert refused.error_message
 
 
-def test_an_unknown_topic_cannot_grow(client: RawClient, topic: str):
+def test_an_unknown_topic_gets_no_partitions(client: RawClient, topic: str):
     assert grow(client, topic, 2).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
@@ -67,7 +65,7 @@ def test_new_partitions_can_be_assigned_explicitly(client: RawClient, topic: str
 
 
 @pytest.mark.parametrize("assignments", [[[1]], [[1], [1], [1]], [[7], [7]], [[1, 1], [1, 1]]], ids=str)
-def test_an_assignment_that_cannot_be_is_refused(client: RawClient, topic: str, assignments: list[list[int]]):
+def test_an_invalid_assignment_is_rejected(client: RawClient, topic: str, assignments: list[list[int]]):
     client.create_topic(topic)
     assert grow(client, topic, 3, assignments).error_code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
     assert partitions(client, topic) == [0]

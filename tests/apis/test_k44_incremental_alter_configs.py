@@ -21,7 +21,7 @@ def test_one_config_is_set_and_the_others_stay(client: RawClient, topic: str):
     assert config(client, TOPIC, topic, "cleanup.policy").value == "compact"
 
 
-def test_deleting_a_config_brings_the_default_back(client: RawClient, topic: str):
+def test_deleting_a_config_restores_the_default(client: RawClient, topic: str):
     client.create_topic(topic, retention_ms="5")
     assert alter(client, TOPIC, topic, "retention.ms", None, DELETE).error_code == 0
     assert config(client, TOPIC, topic, "retention.ms").value == "604800000"
@@ -53,7 +53,7 @@ def test_only_lists_can_be_appended_to(client: RawClient, topic: str):
         ("penstock.storage", "memory", SET, ErrorCode.INVALID_CONFIG),
     ],
 )
-def test_what_cannot_be_is_refused_with_a_reason(
+def test_an_invalid_config_is_rejected_with_a_reason(
     client: RawClient, topic: str, key: str, value: str | None, operation: int, code: ErrorCode
 ):
     client.create_topic(topic)
@@ -85,7 +85,7 @@ def test_a_resource_or_config_named_twice_is_refused(client: RawClient, topic: s
     assert config(client, TOPIC, topic, "retention.ms").value == "604800000"
 
 
-def test_changes_that_come_at_once_do_not_undo_each_other(broker: EmbeddedBroker, topic: str):
+def test_concurrent_changes_do_not_undo_each_other(broker: EmbeddedBroker, topic: str):
     wanted = {
         "retention.ms": "1",
         "retention.bytes": "2",
@@ -133,14 +133,14 @@ def test_a_changed_broker_default_takes_effect_on_topics_that_follow_it(client: 
         assert client.produce(topic, batch).error_code == 0
 
 
-def test_a_broker_default_that_does_not_fit_a_topics_own_configs_is_refused(client: RawClient, topic: str):
+def test_a_broker_default_that_contradicts_a_topics_configs_is_rejected(client: RawClient, topic: str):
     client.create_topic(topic, max_compaction_lag_ms="5")
     refused = alter(client, BROKER, "1", "log.cleaner.min.compaction.lag.ms", "10")
     assert refused.error_code == ErrorCode.INVALID_CONFIG
     assert config(client, TOPIC, topic, "min.compaction.lag.ms").value == "0"
 
 
-def test_what_is_fixed_at_start_up_cannot_be_changed_while_the_broker_runs(client: RawClient):
+def test_read_only_settings_cannot_be_changed_while_the_broker_runs(client: RawClient):
     assert alter(client, BROKER, "1", "num.partitions", "3").error_code == ErrorCode.INVALID_REQUEST
     assert alter(client, BROKER, "1", "no.such", "3").error_code == ErrorCode.INVALID_CONFIG
     assert alter(client, BROKER, "1", "max.connections", "many").error_code == ErrorCode.INVALID_CONFIG

@@ -1,4 +1,4 @@
-"""AlterPartition between two brokers: what the leader's link sends is what the controller's API reads, and back."""
+"""AlterPartition between two brokers: the controller decodes the leader's proposal, and the leader the verdict."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""UpdateFeatures on one broker, which is its own controller: what is finalised is told, kept, and acted upon."""
+"""UpdateFeatures on a standalone broker: finalised levels are advertised, stored, and take effect."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -65,7 +65,7 @@ def heartbeat(client: RawClient) -> int:
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_a_level_is_lowered_and_raised_and_told_with_a_new_epoch(client: RawClient, version: int):
+def test_a_changed_level_is_advertised_with_a_new_epoch(client: RawClient, version: int):
     assert finalised(client) == (1, NEWEST)
     answer = update(client, (TRANSACTION_VERSION, 1, SAFE), version=version)
     assert answer.error_code == 0
@@ -89,7 +89,7 @@ def test_the_oldest_version_says_whether_lowering_is_allowed(client: RawClient):
     assert finalised(client)[1] == NEWEST
 
 
-def test_only_to_look_changes_nothing(client: RawClient):
+def test_validate_only_changes_no_level(client: RawClient):
     assert update(client, (TRANSACTION_VERSION, 1, UNSAFE), validate_only=True).error_code == 0
     refused = update(client, (TRANSACTION_VERSION, 3, UPGRADE), validate_only=True)
     assert refused.error_code == ErrorCode.INVALID_UPDATE_VERSION
@@ -104,13 +104,13 @@ def test_all_updates_are_made_or_none(client: RawClient):
     assert finalised(client) == (1, NEWEST)
 
 
-def test_what_is_so_already_leaves_the_epoch_as_it_is(client: RawClient):
+def test_an_update_to_the_same_level_keeps_the_epoch(client: RawClient):
     assert update(client, (TRANSACTION_VERSION, 2, SAFE), (GROUP_VERSION, 1, UPGRADE)).error_code == 0
     assert update(client).error_code == 0
     assert finalised(client) == (1, NEWEST)
 
 
-def test_levels_outlive_the_broker(tmp_path: Path):
+def test_levels_survive_a_restart(tmp_path: Path):
     with EmbeddedBroker(data_dir=tmp_path) as broker:
         with RawClient(broker.bootstrap_servers) as client:
             assert update(client, (TRANSACTION_VERSION, 0, SAFE)).error_code == 0
@@ -163,7 +163,7 @@ def test_transactions_are_of_the_finalised_level(level: int, written: set[int], 
             assert blocking.run(transact(blocking.client)) == new_epochs
 
 
-def test_a_client_that_ends_transactions_in_its_own_way_loses_nothing_at_level_0(client: RawClient):
+def test_a_client_that_uses_version_2_requests_at_level_0_loses_nothing(client: RawClient):
     client.create_topic("t")
     assert update(client, (TRANSACTION_VERSION, 0, SAFE)).error_code == 0
     producer = Transactions(client)
@@ -172,7 +172,7 @@ def test_a_client_that_ends_transactions_in_its_own_way_loses_nothing_at_level_0
     assert producer.epoch == 1
 
 
-def test_raising_penstock_version_keeps_older_programs_off_the_data(tmp_path: Path):
+def test_raising_penstock_version_keeps_older_versions_from_opening_the_data(tmp_path: Path):
     old = {"penstock.feature.levels.max": "penstock.version=1"}
     with (
         EmbeddedBroker(data_dir=tmp_path, settings=old) as broker,
@@ -197,7 +197,9 @@ def test_raising_penstock_version_keeps_older_programs_off_the_data(tmp_path: Pa
         pass
 
 
-def test_a_program_that_does_not_support_a_finalised_level_says_so_and_leaves_all_as_it_was(tmp_path: Path):
+def test_a_version_that_does_not_support_a_finalised_level_exits_with_an_error_and_changes_nothing(
+    tmp_path: Path,
+):
     with EmbeddedBroker(data_dir=tmp_path):
         written = (tmp_path / "meta.properties").read_text().splitlines()
         assert "penstock.data.version=2" in written, "a new directory is marked at its first start"

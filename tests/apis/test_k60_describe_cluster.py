@@ -15,7 +15,7 @@ def test_the_cluster_is_this_broker(broker: EmbeddedBroker, client: RawClient):
     assert answer.cluster_id == client.ask(MetadataRequest(topics=[]), 12).cluster_id
 
 
-def test_authorised_operations_are_told_only_when_asked_for(client: RawClient):
+def test_authorised_operations_are_returned_only_when_requested(client: RawClient):
     assert client.ask(DescribeClusterRequest(), 2).cluster_authorized_operations == NOT_ASKED_FOR
     asked = DescribeClusterRequest(include_cluster_authorized_operations=True)
     assert client.ask(asked, 2).cluster_authorized_operations > 0

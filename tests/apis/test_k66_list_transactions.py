@@ -1,4 +1,4 @@
-"""ListTransactions and DescribeTransactions: states, filters, what is not there."""
+"""ListTransactions and DescribeTransactions: states, filters, unknown ids."""
 
 from typing import Any
 
@@ -58,7 +58,7 @@ def test_unknown_states_are_named(client: RawClient, producer: TransactionalProd
     assert producer.name not in [state.transactional_id for state in answer.transaction_states]
 
 
-def test_a_pattern_that_is_none_is_refused(client: RawClient, producer: TransactionalProducer):
+def test_an_invalid_pattern_is_rejected(client: RawClient, producer: TransactionalProducer):
     assert producer.describe().error_code == 0
     answer = client.ask(ListTransactionsRequest(transactional_id_pattern="(unclosed"), 2)
     assert answer.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION

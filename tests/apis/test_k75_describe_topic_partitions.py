@@ -26,7 +26,7 @@ def pages(client: RawClient, *names: str, limit: int):
             return
 
 
-def test_topics_come_in_the_order_of_their_names(client: RawClient, topic: str):
+def test_topics_are_sorted_by_name(client: RawClient, topic: str):
     for suffix in ("b", "a"):
         client.create_topic(topic + suffix, partitions=2)
     answer = ask(client, topic + "b", topic + "a")
@@ -36,7 +36,7 @@ def test_topics_come_in_the_order_of_their_names(client: RawClient, topic: str):
     assert (partition.partition_index, partition.leader_id, partition.isr_nodes) == (1, 1, [1])
 
 
-def test_pages_bring_every_partition_once_across_topics(client: RawClient, topic: str):
+def test_paging_returns_every_partition_once_across_topics(client: RawClient, topic: str):
     names = [topic + "a", topic + "b", topic + "c"]
     for name, count in zip(names, (3, 1, 4), strict=True):
         client.create_topic(name, partitions=count)
@@ -52,7 +52,7 @@ def test_without_names_all_topics_are_described(client: RawClient, topic: str):
     assert topic in {t.name for t in ask(client).topics}
 
 
-def test_a_cursor_in_a_topic_that_was_deleted_meanwhile_goes_on_with_the_next(client: RawClient, topic: str):
+def test_a_cursor_in_a_deleted_topic_continues_with_the_next_one(client: RawClient, topic: str):
     client.create_topic(topic + "z")
     gone = Cursor(topic_name=topic + "a", partition_index=7)
     answer = ask(client, topic + "a", topic + "z", cursor=gone)
@@ -62,7 +62,7 @@ def test_a_cursor_in_a_topic_that_was_deleted_meanwhile_goes_on_with_the_next(cl
     ]
 
 
-def test_a_cursor_outside_of_what_is_asked_for_is_refused(client: RawClient, topic: str):
+def test_a_cursor_outside_of_the_requested_topics_is_rejected(client: RawClient, topic: str):
     client.create_topic(topic)
     for wrong in (
         Cursor(topic_name="another", partition_index=0),
@@ -72,7 +72,7 @@ def test_a_cursor_outside_of_what_is_asked_for_is_refused(client: RawClient, top
         assert (refused.error_code, refused.partitions) == (ErrorCode.INVALID_REQUEST, [])
 
 
-def test_an_unknown_topic_is_told_and_not_created(client: RawClient, topic: str):
+def test_an_unknown_topic_gets_an_error_code_and_is_not_created(client: RawClient, topic: str):
     for _ in range(2):
         (found,) = ask(client, topic).topics
         assert found.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

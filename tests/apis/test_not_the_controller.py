@@ -1,4 +1,4 @@
-"""A broker that is not the controller, and cannot ask it, has no opinion: its metadata may be behind."""
+"""A broker that is not the controller, and cannot reach it, answers NOT_CONTROLLER: its metadata may be stale."""
 
 from collections.abc import Iterator
 from importlib import import_module
@@ -95,7 +95,7 @@ def client() -> Iterator[RawClient]:
 
 
 @pytest.mark.parametrize(("request_", "code_of"), REFUSED, ids=[type(each).__name__ for each, _ in REFUSED])
-def test_it_says_that_it_is_not_the_controller_and_nothing_else(
+def test_requests_for_the_controller_are_answered_not_controller(
     client: RawClient, request_: Message, code_of: Any
 ) -> None:
     _, newest = request_.VERSIONS

@@ -1,4 +1,4 @@
-"""What readers see of transactions: Fetch and ListOffsets, committed and uncommitted."""
+"""Fetch and ListOffsets of transactional records, with both isolation levels."""
 
 import pytest
 
@@ -33,7 +33,7 @@ def latest_committed(client: RawClient, topic: str, timestamp: int = LATEST) -> 
     return int(answer.offset)
 
 
-def test_open_transactions_are_hidden_from_who_reads_committed(
+def test_read_committed_stops_before_open_transactions(
     producer: TransactionalProducer, client: RawClient, topic: str
 ):
     client.produce(topic, batch_of(b"before"))
@@ -50,7 +50,7 @@ def test_open_transactions_are_hidden_from_who_reads_committed(
     assert latest_committed(client, topic) == 4, "the marker counts"
 
 
-def test_aborted_transactions_are_told_to_who_reads_committed(
+def test_read_committed_gets_the_aborted_transactions(
     producer: TransactionalProducer, client: RawClient, topic: str
 ):
     producer.send(topic, b"bad")
@@ -65,7 +65,7 @@ def test_aborted_transactions_are_told_to_who_reads_committed(
     assert client.fetch(topic, 0).aborted_transactions is None
 
 
-def test_only_aborted_transactions_within_what_was_read_are_told(
+def test_only_aborted_transactions_within_the_fetched_range_are_returned(
     producer: TransactionalProducer, client: RawClient, topic: str
 ):
     for _ in range(3):
@@ -77,7 +77,7 @@ def test_only_aborted_transactions_within_what_was_read_are_told(
     assert fetch_committed(client, topic, 6).aborted_transactions == []
 
 
-def test_each_partition_is_hidden_by_its_own_transactions(
+def test_each_partition_has_its_own_last_stable_offset(
     producer: TransactionalProducer, client: RawClient, topic: str
 ):
     producer.send(topic, b"open", partition=1)

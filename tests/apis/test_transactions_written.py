@@ -1,4 +1,4 @@
-"""Producing in transactions: what may begin one, who is fenced, what a late request can and cannot do."""
+"""Producing in transactions: how they begin, fencing, and the effect of delayed requests."""
 
 import pytest
 
@@ -134,7 +134,7 @@ def test_a_transactional_batch_needs_a_producer_id(producer: TransactionalProduc
     assert refused.error_code in (ErrorCode.INVALID_RECORD, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
 
 
-def test_a_producer_id_of_somebody_else_is_refused(
+def test_a_producer_id_of_another_transactional_id_is_rejected(
     producer: TransactionalProducer, client: RawClient, topic: str
 ):
     other = TransactionalProducer(client)

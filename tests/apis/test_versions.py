@@ -1,4 +1,4 @@
-"""Every version of every API is answered, and nothing beyond."""
+"""Every advertised version of every API is answered, and no other."""
 
 from typing import Any
 
@@ -227,12 +227,12 @@ def last_version(api_key: int) -> int:
     return versions[1]
 
 
-def test_the_table_is_what_apache_kafka_has_for_these_apis():
+def test_the_versions_are_those_of_apache_kafka():
     assert ApiTable(Metrics(), AllowAll()).versions == dict(sorted((EVERYTHING | PRIVATE).items()))
     assert sorted(request.API_KEY for request in REQUESTS) == sorted(EVERYTHING)
 
 
-def test_clients_are_not_told_what_brokers_ask_each_other(client: RawClient):
+def test_private_apis_are_not_advertised_to_clients(client: RawClient):
     answer = client.ask(ApiVersionsRequest(client_software_name="raw", client_software_version="1.0"), 4)
     assert [each.api_key for each in answer.api_keys] == list(KAFKA)
     client.client_id = "__penstock-broker-0"
@@ -272,7 +272,7 @@ UNSERVED = [
 
 
 @pytest.mark.parametrize(("api_key", "version"), UNSERVED)
-def test_what_is_in_the_protocol_and_not_done_here_is_refused_and_the_connection_stays(
+def test_unsupported_apis_are_rejected_and_the_connection_stays_open(
     client: RawClient, api_key: int, version: int
 ):
     request: Any = filled(request_type(api_key), version)
@@ -306,7 +306,7 @@ def test_a_request_that_ends_early_closes_the_connection(client: RawClient, requ
     assert client.is_closed_by_broker()
 
 
-def test_what_waits_for_records_or_replicas_ends_with_its_connection():
+def test_delayed_requests_end_with_their_connection():
     table = ApiTable(Metrics(), AllowAll())
     for key in (0, 1):  # Produce, Fetch
         assert table._apis[key].cancel_on_disconnect

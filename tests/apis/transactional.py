@@ -1,4 +1,4 @@
-"""A transactional producer that may send anything in any order, and a reader of committed records."""
+"""A transactional producer that can send any request in any order, and a read_committed consumer."""
 
 import itertools
 import time

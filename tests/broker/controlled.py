@@ -1,4 +1,4 @@
-"""A broker on a world of which the test holds the clock and the syncs, in a thread of its own."""
+"""A broker on its own thread, whose clock and fsyncs the test controls."""
 
 import asyncio
 import errno

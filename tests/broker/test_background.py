@@ -1,4 +1,4 @@
-"""What the broker does by itself: expire, delete, remove files, forget producers, close idle connections."""
+"""Background tasks: retention, compaction, removing files, expiring producers, closing idle connections."""
 
 import asyncio
 from collections.abc import Iterator
@@ -51,7 +51,7 @@ def fill(broker: ControlledBroker, client: RawClient, topic: str, count: int = 5
         client.produce(topic, batch_of(b"x" * 900, timestamp=now_ms(broker)))
 
 
-def test_segments_older_than_retention_ms_go(broker: ControlledBroker, client: RawClient):
+def test_segments_older_than_retention_ms_are_deleted(broker: ControlledBroker, client: RawClient):
     client.create_topic("aging", internal_segment_bytes="1000", retention_ms=str(DAY_MS))
     fill(broker, client, "aging")
     broker.run(broker.background.expire_segments)
@@ -64,7 +64,9 @@ def test_segments_older_than_retention_ms_go(broker: ControlledBroker, client: R
     assert len(values_in(client.fetch("aging", 5).records)) == 1
 
 
-def test_no_segment_goes_before_the_new_start_is_on_the_device(broker: ControlledBroker, client: RawClient):
+def test_no_segment_is_deleted_before_the_new_log_start_offset_is_synced(
+    broker: ControlledBroker, client: RawClient
+):
     client.create_topic("aging", internal_segment_bytes="1000", retention_ms="1000")
     fill(broker, client, "aging")
     broker.advance(5000)
@@ -80,7 +82,7 @@ def test_no_segment_goes_before_the_new_start_is_on_the_device(broker: Controlle
     assert read_offsets(broker.disk, START_OFFSETS) == {TopicPartition("aging", 0): 5}
 
 
-def test_the_oldest_segments_go_while_there_is_more_than_retention_bytes(
+def test_the_oldest_segments_are_deleted_while_there_is_more_than_retention_bytes(
     broker: ControlledBroker, client: RawClient
 ):
     client.create_topic("growing", internal_segment_bytes="1000", retention_bytes="2500")
@@ -101,7 +103,9 @@ def test_compacted_topics_do_not_expire(broker: ControlledBroker, client: RawCli
     assert list_offset(client, "kept", EARLIEST).offset == 0
 
 
-def test_the_files_of_deleted_segments_go_after_their_delay(broker: ControlledBroker, client: RawClient):
+def test_the_files_of_deleted_segments_are_removed_after_file_delete_delay_ms(
+    broker: ControlledBroker, client: RawClient
+):
     client.create_topic(
         "aging", internal_segment_bytes="1000", retention_ms="1000", file_delete_delay_ms="5000"
     )
@@ -120,7 +124,9 @@ def test_the_files_of_deleted_segments_go_after_their_delay(broker: ControlledBr
     assert not (before & left) - {"partition.metadata", "leader-epoch-checkpoint"}
 
 
-def test_the_files_of_a_deleted_topic_go_after_their_delay(broker: ControlledBroker, client: RawClient):
+def test_the_files_of_a_deleted_topic_are_removed_after_file_delete_delay_ms(
+    broker: ControlledBroker, client: RawClient
+):
     client.create_topic("doomed", partitions=2, file_delete_delay_ms="5000")
     client.produce("doomed", batch_of(b"x"))
     delete_topic(client, "doomed")
@@ -159,7 +165,7 @@ def test_segments_are_named_by_their_first_offset(broker: ControlledBroker, clie
     assert files(broker, "rolling-0") == [f"{offset:020}.log" for offset in range(3)]
 
 
-def test_silent_producers_are_forgotten(broker: ControlledBroker, client: RawClient):
+def test_the_state_of_idle_producers_expires(broker: ControlledBroker, client: RawClient):
     client.create_topic("t")
     batch = batch_of(b"x", producer_id=5, producer_epoch=0, base_sequence=0)
     assert client.produce("t", batch).base_offset == 0
@@ -215,7 +221,7 @@ def surviving(client: RawClient, topic: str) -> dict[int, tuple[bytes | None, by
     return found
 
 
-def test_compaction_writes_the_start_down_before_it_takes_what_lies_below(
+def test_compaction_stores_the_log_start_offset_before_it_removes_records_below_it(
     broker: ControlledBroker, client: RawClient
 ):
     client.create_topic(
@@ -234,7 +240,7 @@ def test_compaction_writes_the_start_down_before_it_takes_what_lies_below(
     assert read_offsets(broker.disk, START_OFFSETS) == {TopicPartition("table", 0): 1}
 
 
-def test_compaction_keeps_the_newest_of_each_key_and_tombstones_for_their_time(
+def test_compaction_keeps_the_newest_record_of_each_key_and_tombstones_for_delete_retention_ms(
     broker: ControlledBroker, client: RawClient
 ):
     client.create_topic(
@@ -278,7 +284,7 @@ def test_a_change_of_retention_takes_effect_at_the_next_check(broker: Controlled
     assert list_offset(client, "aging", EARLIEST).offset == 5
 
 
-def test_a_chore_that_fails_is_logged_and_the_broker_goes_on(
+def test_a_background_task_that_fails_is_logged_and_the_broker_keeps_running(
     broker: ControlledBroker, client: RawClient, caplog: pytest.LogCaptureFixture
 ):
     async def twice() -> None:
@@ -300,7 +306,7 @@ def test_a_chore_that_fails_is_logged_and_the_broker_goes_on(
     assert client.ask(MetadataRequest(topics=[]), 12).brokers
 
 
-def test_topics_in_memory_are_gone_after_a_restart_and_the_others_are_not(tmp_path: Path):
+def test_only_topics_in_memory_are_lost_after_a_restart(tmp_path: Path):
     with EmbeddedBroker(data_dir=tmp_path) as broker, RawClient(broker.bootstrap_servers) as client:
         client.create_topic("memory", penstock_storage="memory")
         client.create_topic("disk")

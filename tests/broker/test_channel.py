@@ -1,4 +1,4 @@
-"""A connection without I/O, as transcripts: what goes in, and what the channel says is to be done."""
+"""The sans-I/O channel as transcripts: bytes and responses in, requests and bytes out."""
 
 from collections.abc import Callable, Iterable
 
@@ -164,7 +164,7 @@ def test_responses_are_sent_in_the_order_of_requests_whichever_is_there_first() 
     assert story.answer(1) == ["send 1 2 3"]
 
 
-def test_a_request_that_is_answered_with_nothing_keeps_no_place() -> None:
+def test_a_request_without_a_response_does_not_delay_the_next_response() -> None:
     story = Transcript(later=[1, 2], silent=[2, 3])
     assert story.receive(frames([1, 2, 3, 4])) == ["start 1", "start 2", "start 3", "start 4"]
     assert story.answer(2) == []
@@ -233,7 +233,7 @@ def test_a_full_channel_is_read_on_if_the_next_request_releases_a_response() -> 
 # Budgets.
 
 
-def test_a_turn_has_so_many_requests() -> None:
+def test_the_requests_of_a_turn_are_limited() -> None:
     story, numbers = Transcript(), range(REQUESTS_PER_TURN_MAX + 3)
     first = story.receive(frames(numbers))
     assert first[:REQUESTS_PER_TURN_MAX] == [f"start {number}" for number in numbers[:-3]]
@@ -247,7 +247,7 @@ def test_a_turn_has_so_many_requests() -> None:
     ]
 
 
-def test_a_turn_takes_so_long() -> None:
+def test_the_time_of_a_turn_is_limited() -> None:
     story = Transcript(request_ms=TURN_MS_MAX)
     assert story.receive(frames([1, 2, 3])) == ["start 1", "start 2", "yield", "send 1 2", "pause"]
     assert story.turn() == ["start 3", "send 3", "read"]
@@ -271,7 +271,7 @@ def test_a_large_request_is_read_a_part_per_turn() -> None:
 # Draining and closing.
 
 
-def test_a_drained_channel_sends_what_is_due_and_starts_nothing() -> None:
+def test_a_drained_channel_sends_pending_responses_and_starts_no_requests() -> None:
     story = Transcript(blocking=[2], later=[1])
     assert story.receive(frames([1, 2, 3]) + frame(4)[:5]) == ["start 1", "start 2", "pause"]
     story.channel.drain()
@@ -366,7 +366,7 @@ def test_a_request_in_pieces_has_no_memory_before_it_is_granted() -> None:
     assert memory.held == 0
 
 
-def test_what_arrives_while_a_request_waits_for_memory_stays_with_it() -> None:
+def test_bytes_that_arrive_while_a_request_waits_for_memory_are_kept() -> None:
     memory = RequestMemory(MIB)
     other = memory.join(lambda: None)
     assert other.ask(600_000)
@@ -425,7 +425,9 @@ def test_a_deferred_request_counts_until_it_is_answered() -> None:
 
 @settings(max_examples=300, deadline=None, database=None)
 @given(st.data())
-def test_any_story_answers_all_requests_in_order_and_leaves_no_memory(data: st.DataObject) -> None:
+def test_any_sequence_of_events_answers_all_requests_in_order_and_frees_all_memory(
+    data: st.DataObject,
+) -> None:
     count = data.draw(st.integers(1, 12))
     kinds = data.draw(st.lists(st.sampled_from("alblpn"), min_size=count, max_size=count))
     of = {kind: [number for number, each in enumerate(kinds) if each == kind] for kind in "albpn"}

@@ -1,4 +1,4 @@
-"""Fetches of what is not in the page cache: read off the loop, under the same rules."""
+"""Fetches of records outside the page cache: read off the event loop, with the same limits."""
 
 from collections.abc import Iterator
 
@@ -24,7 +24,7 @@ def client(broker: ControlledBroker) -> Iterator[RawClient]:
         yield client
 
 
-def test_what_is_cold_is_read_all_the_same(broker: ControlledBroker, client: RawClient):
+def test_records_outside_the_page_cache_are_fetched(broker: ControlledBroker, client: RawClient):
     client.create_topic("t", internal_segment_bytes="1000")
     for number in range(10):
         client.produce("t", batch_of(b"%d" % number * 300))

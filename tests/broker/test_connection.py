@@ -1,4 +1,4 @@
-"""One connection: the order of answers, what garbage costs, and where memory ends."""
+"""One connection: the order of responses, invalid requests, and limits of memory."""
 
 import logging
 import socket
@@ -121,7 +121,7 @@ def test_garbage_closes_its_connection_with_exactly_one_log_line(
     assert lines[0].exc_info is None
 
 
-def test_half_a_frame_keeps_nobody_waiting_and_costs_nothing_when_it_ends(
+def test_an_incomplete_frame_delays_no_other_client_and_frees_its_memory(
     broker: EmbeddedBroker, bystander: RawClient, caplog: pytest.LogCaptureFixture
 ):
     with RawClient(broker.bootstrap_servers) as half:
@@ -138,7 +138,7 @@ def test_requests_before_the_garbage_are_answered(client: RawClient):
     assert client.is_closed_by_broker()
 
 
-def test_what_garbage_announces_is_never_allocated(broker: EmbeddedBroker, bystander: RawClient):
+def test_memory_for_an_invalid_length_is_never_allocated(broker: EmbeddedBroker, bystander: RawClient):
     process = psutil.Process()
     before = process.memory_info().rss
     clients = [RawClient(broker.bootstrap_servers) for _ in range(20)]
@@ -195,7 +195,7 @@ def test_a_client_with_too_many_requests_in_flight_is_no_longer_read():
         assert b"wake" in client.receive_frame()
 
 
-def test_a_client_that_does_not_take_its_answers_is_no_longer_read(broker: EmbeddedBroker):
+def test_a_client_that_reads_no_responses_is_no_longer_read(broker: EmbeddedBroker):
     with RawClient(broker.bootstrap_servers) as client, RawClient(broker.bootstrap_servers) as bystander:
         bystander.create_topic("large")
         for _ in range(8):
@@ -222,7 +222,7 @@ def reads_nothing(broker: ControlledBroker, client: RawClient) -> bool:
     return broker.run(look)
 
 
-def test_clients_that_take_no_answers_have_a_limit_all_together_and_the_longest_go_first(
+def test_unsent_responses_of_all_clients_are_limited_and_the_longest_idle_are_closed_first(
     caplog: pytest.LogCaptureFixture,
 ):
     settings = {"penstock.unsent.bytes.max": 4 * MIB, "penstock.connection.unsent.bytes.max": 1 * MIB}
@@ -287,7 +287,7 @@ def test_connections_from_one_address_have_a_limit_of_their_own():
                 assert other.recv(4)
 
 
-def test_thousands_of_connections_that_come_and_go_leave_nothing_behind(broker: EmbeddedBroker):
+def test_thousands_of_short_connections_leak_nothing(broker: EmbeddedBroker):
     process = psutil.Process()
     before = process.num_fds()
     for _ in range(500):

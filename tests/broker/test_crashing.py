@@ -1,4 +1,4 @@
-"""kill -9: everything acknowledged is there, a torn tail is cut and said, indexes are rebuilt."""
+"""kill -9: acknowledged records survive, a torn tail is truncated and logged, indexes are rebuilt."""
 
 import threading
 from pathlib import Path
@@ -89,7 +89,7 @@ def test_everything_acknowledged_is_there_after_kill_9_in_the_middle_of_producin
                 assert sorted(found) == list(range(end_offset(client, "t")))
 
 
-def test_a_torn_tail_is_cut_at_the_last_valid_batch_and_said(tmp_path: Path):
+def test_a_torn_tail_is_truncated_to_the_last_valid_batch_and_logged(tmp_path: Path):
     with PenstockProcess(tmp_path) as broker:
         with RawClient(broker.bootstrap) as client:
             client.create_topic("t")
@@ -158,7 +158,7 @@ def test_idempotent_producers_are_recognised_after_a_crash(tmp_path: Path):
             assert client.produce("t", batch(3)).base_offset == 3
 
 
-def test_a_log_that_lost_its_name_takes_what_it_knew_of_producers_along(tmp_path: Path):
+def test_a_log_without_partition_metadata_is_replaced_by_an_empty_one_without_producer_state(tmp_path: Path):
     def batch(sequence: int) -> bytes:
         return batch_of(b"%d" % sequence, producer_id=9, producer_epoch=0, base_sequence=sequence)
 

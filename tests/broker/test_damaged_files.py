@@ -1,4 +1,4 @@
-"""Files that were damaged while a broker was stopped: noticed where they are read, said, and mended if possible."""
+"""Files that were damaged while a broker was stopped: detected when they are read, logged, and repaired if possible."""
 
 import re
 import time
@@ -49,7 +49,7 @@ def offsets_read(client: RawClient) -> list[int]:
 
 
 @pytest.mark.parametrize("kind", ["index", "timeindex"])
-def test_consumers_get_their_records_whatever_became_of_an_index(
+def test_consumers_get_their_records_with_a_damaged_index(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, kind: str
 ):
     fill(tmp_path)
@@ -78,7 +78,7 @@ def flip(path: Path, position: int) -> None:
     path.write_bytes(bytes(content))
 
 
-def test_a_byte_that_decayed_while_the_broker_was_stopped_is_not_served(
+def test_a_batch_damaged_while_the_broker_was_stopped_is_not_served(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ):
     fill(tmp_path)

@@ -1,4 +1,4 @@
-"""No answer that waits for its time comes before that is over, by the client's clock."""
+"""No delayed response is sent before its timeout, by the client's clock."""
 
 import time
 from collections.abc import Callable
@@ -36,7 +36,7 @@ def test_a_long_poll_is_never_answered_before_its_time():
         assert early_ms(11, lambda: client.ask(fetch_request("t", 0, max_wait_ms=11), 12)) == []
 
 
-def test_a_group_waits_for_its_first_members_all_the_time_it_was_told_to():
+def test_a_group_waits_for_its_first_members_for_all_of_the_initial_rebalance_delay():
     settings = {"group.initial.rebalance.delay.ms": "11"}
     with EmbeddedBroker(settings=settings) as broker, RawClient(broker.bootstrap_servers) as client:
 
@@ -50,7 +50,7 @@ def test_a_group_waits_for_its_first_members_all_the_time_it_was_told_to():
         assert early_ms(11, first_join) == []
 
 
-def test_a_heartbeat_is_held_all_the_time_it_may_be():
+def test_a_heartbeat_response_is_delayed_for_all_of_its_wait():
     settings = {"group.initial.rebalance.delay.ms": "0", "penstock.group.heartbeat.wait.ms": "11"}
     with EmbeddedBroker(settings=settings) as broker, RawClient(broker.bootstrap_servers) as client:
         introduction = ApiVersionsRequest(client_software_name="librdkafka", client_software_version="1")
@@ -61,7 +61,7 @@ def test_a_heartbeat_is_held_all_the_time_it_may_be():
         assert early_ms(11, lambda: client.ask(request, 4)) == []
 
 
-def test_a_produce_request_is_not_given_up_before_its_timeout():
+def test_a_produce_request_does_not_time_out_early():
     with ControlledBroker() as broker, RawClient(broker.bootstrap_servers) as client:
         client.create_topic("slow", flush_messages="1")
         broker.gate.hold("slow-0")

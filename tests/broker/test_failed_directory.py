@@ -1,4 +1,4 @@
-"""A broker whose data directory fails, as opposed to a log's files in it: it says so, and asks to be ended."""
+"""A broker whose data directory fails, as opposed to the files of one log: it logs that, and ends."""
 
 import asyncio
 import logging
@@ -43,7 +43,7 @@ def test_metadata_that_cannot_be_synced_end_the_broker():
         assert "the device is broken" in reason(broker)
 
 
-def test_a_broker_that_is_stopped_all_the_same_does_not_end_cleanly():
+def test_a_broker_whose_data_directory_failed_does_not_stop_cleanly():
     with ControlledBroker() as broker:
         broker.gate.fail("recovery-point-offset-checkpoint")
         with pytest.raises(OSError):
@@ -54,7 +54,7 @@ def test_a_broker_that_is_stopped_all_the_same_does_not_end_cleanly():
     assert not broker.disk.exists(CLEAN_SHUTDOWN)
 
 
-def test_an_abandoned_broker_answers_nobody():
+def test_an_abandoned_broker_answers_no_requests():
     with ControlledBroker() as broker, RawClient(broker.bootstrap_servers) as client:
         client.create_topic("t")
         broker.gate.fail("recovery-point-offset-checkpoint")
@@ -95,7 +95,7 @@ def test_a_full_disk_does_not_end_the_broker():
         assert not broker.broker.failure.done()
 
 
-def test_a_log_whose_directory_is_gone_begins_anew_and_is_not_measured_by_what_it_was():
+def test_a_log_whose_directory_was_removed_starts_empty_and_does_not_end_the_broker():
     first = ControlledBroker()
     with first, RawClient(first.bootstrap_servers) as client:
         client.create_topic("t")

@@ -1,4 +1,4 @@
-"""flush.messages and flush.ms: what a sync means for acks and for readers, and what a failed one costs."""
+"""flush.messages and flush.ms: acks and consumers wait for the fsync; a failed fsync takes the partition offline."""
 
 import pytest
 
@@ -83,7 +83,7 @@ async def _ends(broker: ControlledBroker) -> list[int]:
     return [partition.log.end_offset for partition in broker.broker.services.logs.replicas.all()]
 
 
-def test_without_flush_settings_nobody_waits_for_a_sync(broker: ControlledBroker, client: RawClient):
+def test_without_flush_settings_no_request_waits_for_an_fsync(broker: ControlledBroker, client: RawClient):
     client.create_topic("cached")
     broker.gate.hold("cached-0/")
     assert client.produce("cached", batch_of(b"x")).base_offset == 0
@@ -91,7 +91,7 @@ def test_without_flush_settings_nobody_waits_for_a_sync(broker: ControlledBroker
     assert not [path for path in broker.gate.synced if path.startswith("cached-0/0")]
 
 
-def test_flush_messages_of_several_syncs_when_so_many_are_unsynced(
+def test_flush_messages_syncs_when_that_many_records_are_unsynced(
     broker: ControlledBroker, client: RawClient
 ):
     client.create_topic("counted", flush_messages="3")
@@ -103,7 +103,7 @@ def test_flush_messages_of_several_syncs_when_so_many_are_unsynced(
     broker.gate.wait_until_one_is_held()
 
 
-def test_flush_ms_syncs_what_has_waited_so_long(broker: ControlledBroker, client: RawClient):
+def test_flush_ms_syncs_records_that_are_that_old(broker: ControlledBroker, client: RawClient):
     client.create_topic("timed", flush_ms="60000")
     client.produce("timed", batch_of(b"x"))
     broker.run(broker.background.flush_old)
@@ -135,7 +135,9 @@ def test_a_failed_sync_takes_only_its_partition_offline(
     assert client.produce("sound", batch_of(b"x")).error_code == 0
 
 
-def test_a_long_poll_on_a_partition_that_goes_offline_is_told(broker: ControlledBroker, client: RawClient):
+def test_a_long_poll_on_a_partition_that_goes_offline_is_answered_with_the_error(
+    broker: ControlledBroker, client: RawClient
+):
     client.create_topic("broken", flush_messages="1")
     broker.gate.fail("broken-0/")
     client.send(fetch_request("broken", 0, max_wait_ms=LONG_MS), 12)
@@ -145,7 +147,9 @@ def test_a_long_poll_on_a_partition_that_goes_offline_is_told(broker: Controlled
     assert found.error_code == ErrorCode.KAFKA_STORAGE_ERROR
 
 
-def test_a_producer_that_does_not_want_to_wait_so_long_is_told(broker: ControlledBroker, client: RawClient):
+def test_a_produce_request_times_out_while_its_fsync_takes_longer(
+    broker: ControlledBroker, client: RawClient
+):
     client.create_topic("slow", flush_messages="1")
     broker.gate.hold("slow-0/")
     request = produce_request("slow", batch_of(b"x"))
@@ -171,7 +175,7 @@ def test_a_duplicate_waits_for_the_sync_of_the_first(broker: ControlledBroker, c
     assert end_offset(client, "flushed") == 1
 
 
-def test_a_limit_of_waiting_syncs_holds_further_produce_requests_back():
+def test_beyond_the_limit_of_queued_syncs_produce_requests_are_delayed():
     with (
         ControlledBroker(settings={"penstock.queued.syncs.max": 1}) as broker,
         RawClient(broker.bootstrap_servers) as client,

@@ -1,4 +1,4 @@
-"""What lies in a data directory and is not the broker's own: it stays, byte for byte, and the broker says so.
+"""Directories in a data directory that are not the broker's: they stay unchanged, and the broker logs them.
 
 And data directories whose metadata are elsewhere, or gone: the broker refuses, and changes nothing.
 """

@@ -1,4 +1,4 @@
-"""Changes of topics that meet a lost connection or a failing disk: they are made as a whole, or not at all."""
+"""Changes of topics during a lost connection or a disk failure: made completely, or not at all."""
 
 import asyncio
 import errno

@@ -1,4 +1,4 @@
-"""A process that stood still serves nobody until it knows what became of its place."""
+"""The lease guard: a broker that was paused serves no requests until it knows that it is still registered."""
 
 import asyncio
 import time
@@ -13,7 +13,7 @@ from tests.services.replication.stories import tell
 LIMIT_S = 1.0
 
 
-def test_what_came_while_the_process_stood_still_is_not_served() -> None:
+def test_requests_that_arrived_while_the_process_was_paused_are_not_served() -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.controller.create(led_by(1))
         node = cluster[1]
@@ -38,7 +38,7 @@ def test_what_came_while_the_process_stood_still_is_not_served() -> None:
     tell(story, 1)
 
 
-def test_who_does_not_stand_still_is_trusted_for_ever() -> None:
+def test_a_process_that_is_never_paused_is_never_stopped_by_the_lease_guard() -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.controller.create(led_by(1))
         node = cluster[1]

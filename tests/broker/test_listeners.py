@@ -136,7 +136,9 @@ def test_a_refused_connection_is_counted(broker: EmbeddedBroker, metrics_port: i
         (b"GET /" + b"x" * 10_000, 431),
     ],
 )
-def test_other_http_requests(broker: EmbeddedBroker, metrics_port: int, request_: bytes, status: int):
+def test_other_http_requests_are_answered_with_an_error(
+    broker: EmbeddedBroker, metrics_port: int, request_: bytes, status: int
+):
     assert raw_http(metrics_port, request_).startswith(f"HTTP/1.1 {status} ".encode())
 
 
@@ -146,7 +148,7 @@ def test_http_is_not_served_unless_asked_for():
         assert client.is_closed_by_broker()
 
 
-def test_when_one_listener_cannot_be_had_the_others_are_given_back(metrics_port: int, broker: EmbeddedBroker):
+def test_if_one_listener_cannot_bind_the_others_are_closed(metrics_port: int, broker: EmbeddedBroker):
     port = free_port()
     settings = {"penstock.metrics.listen": f"127.0.0.1:{metrics_port}"}
     with pytest.raises(UserError, match="another program listens there"):

@@ -1,4 +1,4 @@
-"""Requests of a broker whose memory is used up: small ones go on, slow ones lose what they have, the limit holds."""
+"""A broker whose request memory is used up: small requests continue, slow ones lose their memory, the limit holds."""
 
 import logging
 import struct
@@ -78,7 +78,7 @@ def judge(broker: ControlledBroker, *, after_ms: int) -> None:
     broker.run(look)
 
 
-def test_small_requests_are_answered_while_large_ones_have_all_they_may_have(broker: ControlledBroker):
+def test_small_requests_are_answered_while_large_ones_use_all_their_memory(broker: ControlledBroker):
     slow_ones = [slow(broker) for _ in range(3)]
     with RawClient(broker.bootstrap_servers) as client:
         client.create_topic("t")

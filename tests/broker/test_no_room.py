@@ -1,4 +1,4 @@
-"""A full disk: refused, said, and over when there is room again."""
+"""A full disk: appends are rejected, it is logged, and appends work again when there is room."""
 
 import logging
 import re
@@ -27,7 +27,7 @@ def said_about_room(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.name == "penstock.disk_space"]
 
 
-def test_a_full_disk_is_said_once_for_each_partition_and_when_it_has_passed(
+def test_a_full_disk_is_logged_once_per_partition_and_again_when_there_is_room(
     caplog: pytest.LogCaptureFixture,
 ):
     port = free_port()
@@ -59,7 +59,7 @@ def test_a_full_disk_is_said_once_for_each_partition_and_when_it_has_passed(
         assert all("disk has room again" in line for line in lines)
 
 
-def test_that_there_is_room_again_is_noticed_without_a_producer():
+def test_a_broker_detects_free_disk_space_without_a_produce_request():
     port = free_port()
     with (
         EmbeddedBroker(settings={"penstock.metrics.listen": f"127.0.0.1:{port}"}) as broker,
@@ -76,7 +76,7 @@ def test_that_there_is_room_again_is_noticed_without_a_producer():
         assert get(port, "/healthz") == (200, "ok\n")
 
 
-def test_a_broker_that_stops_on_a_full_disk_says_so_and_keeps_everything(
+def test_a_broker_that_stops_on_a_full_disk_logs_it_and_loses_nothing(
     caplog: pytest.LogCaptureFixture, tmp_path: Path
 ):
     with EmbeddedBroker(data_dir=tmp_path) as broker:
@@ -92,7 +92,7 @@ def test_a_broker_that_stops_on_a_full_disk_says_so_and_keeps_everything(
             assert b"first" in bytes(client.fetch("orders", 0).records)
 
 
-def test_a_full_memory_refuses_appends_and_goes_on_reading_until_there_is_room_again():
+def test_a_full_memory_rejects_appends_and_serves_fetches_until_there_is_room():
     with (
         EmbeddedBroker(settings={"penstock.memory.bytes.max": 8 * MIB}) as broker,
         RawClient(broker.bootstrap_servers) as client,

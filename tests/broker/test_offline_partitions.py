@@ -1,4 +1,4 @@
-"""A partition whose disk fails answers so, at once, to everybody; the others go on."""
+"""A partition whose disk fails answers KAFKA_STORAGE_ERROR at once; other partitions continue."""
 
 import asyncio
 import errno
@@ -100,7 +100,7 @@ def test_offsets_of_an_offline_partition_are_refused_and_the_connection_stays():
         assert deleted.error_code == ErrorCode.KAFKA_STORAGE_ERROR
 
 
-def test_what_a_process_crash_left_unsynced_is_synced_and_shown_by_the_next_start():
+def test_records_left_unsynced_by_a_crash_are_synced_and_visible_after_the_next_start():
     broker = ControlledBroker()
     with broker, RawClient(broker.bootstrap_servers) as client:
         client.create_topic("t", flush_messages="1")

@@ -1,4 +1,4 @@
-"""However many partitions there are, the files that are open at once stay bounded."""
+"""The number of open files is bounded, whatever the number of partitions."""
 
 import threading
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""One connection's requests, however many, keep no other waiting: a few are served at once, the rest in turns."""
+"""Many pipelined requests of one connection do not delay others: connections are served in turns."""
 
 import asyncio
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ def stand_still(controlled: ControlledBroker) -> None:
     controlled._shifted.time = lambda: now
 
 
-def test_of_what_one_read_brings_only_a_few_requests_are_served_before_others(
+def test_only_a_few_requests_of_one_read_are_served_before_other_connections(
     controlled: ControlledBroker,
 ) -> None:
     async def story() -> None:
@@ -51,7 +51,7 @@ def test_of_what_one_read_brings_only_a_few_requests_are_served_before_others(
     controlled.run(story)
 
 
-def test_requests_that_take_their_time_are_fewer_in_a_turn(controlled: ControlledBroker) -> None:
+def test_a_turn_has_fewer_slow_requests(controlled: ControlledBroker) -> None:
     async def story() -> None:
         busy, other = wires(controlled, 2)
         count_looks_at_the_clock(controlled)  # a millisecond each
@@ -65,7 +65,7 @@ def test_requests_that_take_their_time_are_fewer_in_a_turn(controlled: Controlle
     controlled.run(story)
 
 
-def test_busy_connections_take_turns_and_one_that_asks_for_little_waits_for_none_of_them(
+def test_busy_connections_take_turns_and_do_not_delay_a_quiet_one(
     controlled: ControlledBroker,
 ) -> None:
     async def story() -> None:
@@ -88,7 +88,9 @@ def test_busy_connections_take_turns_and_one_that_asks_for_little_waits_for_none
     controlled.run(story)
 
 
-def test_a_client_that_takes_no_answers_is_served_no_further(controlled: ControlledBroker) -> None:
+def test_no_more_requests_are_served_for_a_client_that_reads_no_responses(
+    controlled: ControlledBroker,
+) -> None:
     async def story() -> None:
         (busy,) = wires(controlled, 1)
         busy.connection.data_received(pings(MANY))

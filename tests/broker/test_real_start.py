@@ -1,4 +1,4 @@
-"""What a broker is put together from on a real machine, as far as it can be missing."""
+"""Errors for missing dependencies when a broker is assembled on a real machine."""
 
 import asyncio
 import sys
@@ -11,7 +11,7 @@ from penstock.base.load_settings import load_broker_settings
 from penstock.broker.real_start import start_broker
 
 
-def test_a_cluster_without_kazoo_is_told_what_to_install(
+def test_a_cluster_broker_without_kazoo_names_what_to_install(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setitem(sys.modules, "kazoo", None)

@@ -1,4 +1,4 @@
-"""Memory of requests: never more than the limit, room for small ones always, and none for those without progress."""
+"""Request memory: never above the limit, always enough for small requests, and taken from requests without progress."""
 
 from collections.abc import Callable
 
@@ -90,7 +90,7 @@ def test_small_requests_leave_the_room_that_a_large_one_waits_for(desk: Desk):
     assert desk.woken[0] is large
 
 
-def test_each_connection_has_some_to_itself_when_all_else_is_taken(desk: Desk):
+def test_each_connection_has_reserved_memory_when_all_else_is_used(desk: Desk):
     newcomer = desk.join()
     while desk.join().ask(85 * MIB):
         pass
@@ -106,7 +106,7 @@ def test_each_connection_has_some_to_itself_when_all_else_is_taken(desk: Desk):
     assert not newcomer.ask_to_read()
 
 
-def test_what_was_lent_to_read_on_comes_back_when_no_more_is_kept_than_its_own():
+def test_memory_lent_for_reading_is_returned_when_it_is_no_longer_used():
     desk = Desk(limit=MIB)
     one, other = desk.join(), desk.join()
     assert one.ask(600_000)
@@ -117,7 +117,7 @@ def test_what_was_lent_to_read_on_comes_back_when_no_more_is_kept_than_its_own()
     assert desk.woken == [other]
 
 
-def test_a_connection_that_goes_gives_back_what_arrives_and_what_it_waits_for(desk: Desk):
+def test_a_closed_connection_frees_its_memory_and_its_place_in_the_queue(desk: Desk):
     goes, waits, stays = desk.large(300 * MIB), desk.join(), desk.join()
     assert not waits.ask(300 * MIB)
     assert not stays.ask(200 * MIB)
@@ -127,7 +127,7 @@ def test_a_connection_that_goes_gives_back_what_arrives_and_what_it_waits_for(de
     assert desk.memory.held == 200 * MIB
 
 
-def test_what_is_being_handled_when_its_connection_goes_is_held_until_it_is_done(desk: Desk):
+def test_a_request_in_progress_keeps_its_memory_after_its_connection_is_closed(desk: Desk):
     holder = desk.large()
     holder.arriving = 0  # all has come
     holder.keep(10_000)
@@ -205,7 +205,7 @@ def test_requests_that_their_own_connection_holds_back_are_ended_after_the_timeo
     assert at_a_pace(desk, polls, 0, seconds=TIMEOUT_S + 1)()
 
 
-def test_those_who_wait_are_not_judged(desk: Desk):
+def test_requests_that_wait_for_memory_are_not_closed_for_lack_of_progress(desk: Desk):
     while desk.join().ask(85 * MIB):
         pass
     (waits,) = desk.memory._large_waiting

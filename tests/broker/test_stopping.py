@@ -1,4 +1,4 @@
-"""Stopping cleanly: what is under way is answered, everything is on disk, the next start knows."""
+"""Clean shutdown: requests in flight are answered, everything is synced, and the next start recognises it."""
 
 import logging
 import socket

@@ -1,4 +1,4 @@
-"""Transactions through slow disks, broken ones, restarts and kill -9; and what retention leaves of open ones."""
+"""Transactions with slow and failing disks, restarts and kill -9; and retention of open transactions."""
 
 import threading
 import time

@@ -1,5 +1,5 @@
-"""Requests that are in no hurry: a few milliseconds of each turn of the loop, however many come; shown on a clock that
-counts how often it is looked at.
+"""Low-priority requests get at most a few milliseconds of each turn of the event loop; shown on a clock that advances
+whenever it is read.
 """
 
 import asyncio
@@ -67,7 +67,7 @@ def line() -> Line:
     return Line()
 
 
-def test_no_turn_of_the_loop_has_more_work_than_fits_and_the_one_that_is_under_way(line: Line) -> None:
+def test_a_turn_of_the_loop_exceeds_its_limit_by_at_most_one_request(line: Line) -> None:
     for number in range(10):
         line.turns.wait(line.work(number, ms=2))
     done = []
@@ -78,7 +78,7 @@ def test_no_turn_of_the_loop_has_more_work_than_fits_and_the_one_that_is_under_w
     assert line.done == list(range(10))
 
 
-def test_nothing_is_done_before_the_loop_has_turned(line: Line) -> None:
+def test_no_work_is_done_before_the_next_turn_of_the_loop(line: Line) -> None:
     line.turns.wait(line.work("only", ms=0))
     assert (len(line.turns), line.done) == (1, [])
     line.loop.turn()
@@ -95,7 +95,7 @@ def test_work_that_follows_from_work_goes_to_the_end_of_the_line(line: Line) -> 
     assert line.done == ["second", "follows"]
 
 
-def test_work_that_fails_holds_up_nobody(line: Line) -> None:
+def test_work_that_fails_does_not_stop_other_work(line: Line) -> None:
     def fail() -> None:
         raise ZeroDivisionError
 
@@ -210,7 +210,7 @@ def test_the_requests_of_many_members_leave_room_for_others_in_every_turn_of_the
     controlled.run(story)
 
 
-def test_order_on_a_connection_is_kept_between_those_who_take_turns_and_those_who_do_not(
+def test_responses_keep_their_order_between_low_priority_requests_and_others(
     controlled: ControlledBroker,
 ) -> None:
     async def story() -> None:
@@ -226,7 +226,7 @@ def test_order_on_a_connection_is_kept_between_those_who_take_turns_and_those_wh
     controlled.run(story)
 
 
-def test_what_waits_for_its_turn_is_counted_and_is_let_go_with_its_connection(
+def test_waiting_low_priority_requests_are_counted_and_dropped_with_their_connection(
     controlled: ControlledBroker,
 ) -> None:
     async def story() -> None:

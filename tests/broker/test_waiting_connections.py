@@ -1,4 +1,4 @@
-"""Connections that are held back: by a drain, by a long poll; and those of the metrics endpoint."""
+"""Connections that wait: while draining, behind a long poll; and those of the metrics endpoint."""
 
 import asyncio
 import contextlib

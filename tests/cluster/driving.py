@@ -1,4 +1,4 @@
-"""What tests of several broker processes do with them: topics, numbers that are sent and read, and waiting."""
+"""Helpers for tests of several broker processes: topics, numbers that are sent and read, and waiting."""
 
 import contextlib
 import time

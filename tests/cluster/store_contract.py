@@ -1,4 +1,4 @@
-"""What every Store promises. A test class inherits `StoreContract` and says how to run a story on its own.
+"""The contract of every Store. A test class inherits `StoreContract` and provides how to run a story on its store.
 
 A store that several processes share promises more: `SharedStoreContract`, told with an `Ensemble`.
 """
@@ -150,7 +150,7 @@ class StoreContract:
 
         self.run(story)
 
-    def test_whoever_expects_another_version_is_refused(self) -> None:
+    def test_an_operation_with_another_expected_version_is_refused(self) -> None:
         async def story(store: Store) -> None:
             await store.multi([Create("/a"), Set("/a", b"1")])
             for operation in (Set("/a", b"x", version=0), Delete("/a", version=0), Check("/a", version=0)):
@@ -183,7 +183,7 @@ class StoreContract:
 
         self.run(story)
 
-    def test_of_a_refused_multi_nothing_happens(self) -> None:
+    def test_a_refused_multi_changes_nothing(self) -> None:
         async def story(store: Store) -> None:
             await store.multi([Create("/a", b"old"), Create("/gone"), Create("/e", ephemeral=True)])
             with pytest.raises(BadVersionError):
@@ -220,7 +220,7 @@ class StoreContract:
 
         self.run(story)
 
-    def test_of_many_who_race_for_a_version_one_wins(self) -> None:
+    def test_of_many_writers_that_expect_the_same_version_one_wins(self) -> None:
         async def story(store: Store) -> None:
             await store.multi([Create("/counter", b"0")])
 
@@ -292,7 +292,7 @@ class StoreContract:
 
         self.run(story)
 
-    def test_a_watch_keeps_quiet_about_what_does_not_concern_it(self) -> None:
+    def test_a_watch_does_not_fire_for_other_nodes(self) -> None:
         async def story(store: Store) -> None:
             await store.multi([Create("/t"), Create("/t/a"), Create("/u")])
             node, children = Bell(), Bell()
@@ -309,7 +309,7 @@ class StoreContract:
 
         self.run(story)
 
-    def test_what_a_watch_announces_can_be_read(self) -> None:
+    def test_a_change_that_a_watch_announces_can_be_read(self) -> None:
         async def story(store: Store) -> None:
             await store.multi([Create("/a", b"old")])
             bell = Bell()
@@ -353,7 +353,7 @@ class SharedStoreContract(StoreContract):
 
         self.run_shared(alone)
 
-    def test_what_one_writes_another_hears_and_reads(self) -> None:
+    def test_a_change_of_one_session_fires_the_watch_of_another_and_can_be_read(self) -> None:
         async def story(ensemble: Ensemble) -> None:
             writer, reader = await ensemble.open(), await ensemble.open()
             await writer.multi([Create("/a", b"old"), Create("/t")])
@@ -496,7 +496,7 @@ class SharedStoreContract(StoreContract):
 
         self.run_shared(story)
 
-    def test_of_a_change_under_way_when_the_link_breaks_one_learns_that_it_may_be_made(self) -> None:
+    def test_a_change_in_flight_when_the_link_breaks_has_an_unknown_outcome(self) -> None:
         async def story(ensemble: Ensemble) -> None:
             store = await ensemble.open()
             await store.multi([Create("/a", b"before")])
@@ -517,7 +517,7 @@ class SharedStoreContract(StoreContract):
 
         self.run_shared(story)
 
-    def test_a_watch_rings_when_the_link_breaks_for_it_might_miss_what_it_waits_for(self) -> None:
+    def test_a_watch_fires_when_the_link_breaks_since_it_may_have_missed_a_change(self) -> None:
         async def story(ensemble: Ensemble) -> None:
             store, other = await ensemble.open(), await ensemble.open()
             await store.multi([Create("/a", b"before")])

@@ -41,7 +41,7 @@ async def acted_on(store: Store, broker: BrokerRegistration) -> None:
     await store.multi([Set(f"{BROKERS}/{broker.node_id}", counted.encode())])
 
 
-def test_every_life_has_the_next_epoch_and_waits_for_the_controller():
+def test_every_registration_has_the_next_broker_epoch_and_waits_for_the_controller():
     async def story(store: Store) -> None:
         first = await register(store, BROKER)
         assert (first.epoch, first.fenced, first.is_new) == (1, True, True)
@@ -64,7 +64,7 @@ def test_another_broker_with_the_same_id_is_refused_while_the_first_is_there():
     told(story)
 
 
-def test_what_the_controller_has_not_heard_of_stays_true_over_another_start():
+def test_an_unclean_shutdown_that_the_controller_has_not_seen_survives_another_start():
     async def story(store: Store) -> None:
         await acted_on(store, await register(store, BROKER))
         await store.multi([Delete(f"{LIVE}/1")])

@@ -1,4 +1,4 @@
-"""Faults of a cluster under load, for a minute; `make chaos` goes on for as long as one likes.
+"""Faults of a cluster under load, for a minute; `make chaos` runs longer.
 
 The verdicts are shown to be able to find what they look for: a run of real processes gives them nothing to find.
 """
@@ -18,7 +18,7 @@ PLACE = TopicPartition("t", 0)
 
 @pytest.mark.foreign
 @pytest.mark.needs("zookeeper", "kafka")
-def test_a_cluster_keeps_its_promises_while_brokers_and_zookeeper_are_killed_paused_and_cut_off():
+def test_a_cluster_keeps_its_guarantees_while_brokers_and_zookeeper_are_killed_paused_and_disconnected():
     report = run.run(0, seed=2026, kinds=("kill", "pause", "cut off", "kill two", "kill zookeeper"))
 
     assert report.faults == [], str(report)
@@ -44,7 +44,7 @@ def acknowledged(recorder: Recorder, number: int, *, idempotent: bool = True) ->
     recorder.history.sends.append(send)
 
 
-def test_what_two_dead_brokers_let_pass_is_found():
+def test_the_checker_finds_an_acknowledged_write_without_enough_replicas():
     recorder = Recorder()
     acknowledged(recorder, 0)
     began = recorder.tick()
@@ -55,7 +55,7 @@ def test_what_two_dead_brokers_let_pass_is_found():
     assert len(list(verdicts.acknowledged_by_too_few(recorder))) == 1
 
 
-def test_a_groups_offset_that_goes_back_is_found_whoever_was_told():
+def test_the_checker_finds_a_committed_offset_that_goes_back():
     recorder = Recorder()
     history = recorder.history
     history.commits.append(Commit("g", PLACE, 7, recorder.tick(), recorder.tick(), OperationOutcome.OK, "a"))
@@ -89,7 +89,7 @@ def test_records_in_another_order_than_an_idempotent_producer_sent_them_are_foun
     assert len(list(verdicts.out_of_order(recorder.history, {("t", 0): [0, 2, 1, 3]}))) == 1
 
 
-def test_what_a_group_never_saw_is_found():
+def test_the_checker_finds_records_that_a_group_never_read():
     seen = {"g": {("t", 0, 1)}}
 
     assert not list(verdicts.not_read_by_groups(seen, {"g": ["t"]}, {("t", 0): [1], ("other", 0): [9]}))

@@ -1,4 +1,4 @@
-"""The embedded store: the contract, and what a log on a disk can go through."""
+"""The embedded store: the contract, and failures of its log on disk."""
 
 import asyncio
 import errno
@@ -92,7 +92,7 @@ def replace(disk: Disk, path: str, new: bytes) -> None:
 LOG = "store/0000000001.log"
 
 
-def test_what_was_written_is_there_when_the_store_is_opened_again() -> None:
+def test_changes_survive_closing_and_opening_the_store() -> None:
     disk = MemoryDisk()
     with_store(disk, writing(Create("/a", b"1"), Set("/a", b"2"), Create("/a/b"), Create("/c"), Delete("/c")))
     assert with_store(disk, content) == {"/": (b"", 0), "/a": (b"2", 1), "/a/b": (b"", 0)}

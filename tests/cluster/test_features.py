@@ -1,4 +1,4 @@
-"""Which levels may be finalised, and who may join a cluster that has."""
+"""Which feature levels may be finalised, and which brokers may join then."""
 
 import pytest
 
@@ -34,13 +34,13 @@ def test_levels_are_raised_and_lowered_together_with_the_next_epoch():
     assert updated(NOW, {"b": FeatureUpdate(1, UNSAFE)}, {1: NEW}) == Features({"a": 1, "b": 1}, epoch=8)
 
 
-def test_what_is_asked_for_and_is_so_changes_nothing():
+def test_an_update_to_the_present_level_changes_nothing():
     for kind in UpgradeType:
         assert updated(NOW, {"a": FeatureUpdate(1, kind)}, {1: NEW}) is NOW
     assert updated(NOW, {}, {1: NEW}) is NOW
 
 
-def test_every_broker_that_cannot_is_named():
+def test_the_error_names_every_broker_that_does_not_support_the_level():
     message = refused({"a": FeatureUpdate(2, UPGRADE)}, {1: NEW, 2: OLD, 3: OLD})
     assert message.endswith(
         "Invalid update version 2 for feature a. "
@@ -62,7 +62,7 @@ def test_every_broker_that_cannot_is_named():
         (2, 4, "does not support the given upgrade type"),
     ],
 )
-def test_an_update_must_be_what_it_says(level: int, kind: int, problem: str):
+def test_the_upgrade_type_of_an_update_must_match_its_level(level: int, kind: int, problem: str):
     assert problem in refused({"a": FeatureUpdate(level, kind)}, {1: NEW})
 
 
@@ -91,12 +91,12 @@ def test_features_are_read_as_they_were_written_unless_a_newer_program_wrote_the
         Features.decode(NOW.encode().replace(b'"version":1', b'"version":99'))
 
 
-def test_metadata_that_say_nothing_of_levels_are_of_the_time_before():
+def test_metadata_without_features_have_the_levels_before_features():
     assert Features().levels == LEVELS_BEFORE
     assert unsupported(Features(), SUPPORTED) == []
 
 
-def test_for_tests_a_program_can_be_older_than_it_is():
+def test_a_setting_makes_a_broker_support_only_older_levels():
     older = lowered(["penstock.version=1", "transaction.version=1"])
     assert older == {
         **SUPPORTED,

@@ -51,7 +51,7 @@ def shake(opening: InitiatorHandshake, accepting: AcceptorHandshake) -> BrokerId
     return identity
 
 
-def test_brokers_with_the_same_secret_know_each_other() -> None:
+def test_brokers_with_the_same_secret_authenticate_each_other() -> None:
     assert shake(initiator(credentials(1, epoch=7)), acceptor(credentials(2))) == BrokerIdentity(1, 7)
 
 
@@ -104,7 +104,7 @@ def test_a_broker_cannot_be_made_to_answer_its_own_challenge() -> None:
         accepting.verify(opening.prove(challenge))
 
 
-def test_a_recorded_handshake_is_worth_nothing_on_another_connection() -> None:
+def test_a_replayed_handshake_is_refused_on_another_connection() -> None:
     opening, accepting = initiator(credentials(1)), acceptor(credentials(2))
     hello = opening.hello()
     proof = opening.prove(accepting.challenge(hello))
@@ -115,7 +115,7 @@ def test_a_recorded_handshake_is_worth_nothing_on_another_connection() -> None:
         again.verify(proof)
 
 
-def test_a_proof_is_taken_once() -> None:
+def test_a_proof_is_accepted_once() -> None:
     opening, accepting = initiator(credentials(1)), acceptor(credentials(2))
     proof = opening.prove(accepting.challenge(opening.hello()))
     accepting.verify(proof)

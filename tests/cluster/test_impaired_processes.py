@@ -59,7 +59,7 @@ def create_led_by(admin: AdminClient, topic: str, *replicas: int, **configs: str
     until(lambda: leader(admin, topic) == replicas[0])
 
 
-def test_clocks_an_hour_apart_are_told_and_cost_nothing(cluster, admin):
+def test_clocks_an_hour_apart_are_logged_and_lose_nothing(cluster, admin):
     warning = "ahead of ZooKeeper's"
     assert [node_id for node_id, broker in cluster.brokers.items() if warning in broker.output] == [3]
     create_led_by(admin, "clocks", 3, 1, 2, min_insync_replicas="2")

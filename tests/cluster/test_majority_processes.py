@@ -1,4 +1,4 @@
-"""Topics of which a majority of the replicas counts, on three broker processes with a real ZooKeeper and librdkafka."""
+"""Topics with penstock.ack.quorum=majority, on three broker processes with a real ZooKeeper and librdkafka."""
 
 import json
 from collections import Counter
@@ -68,7 +68,7 @@ def test_nothing_acknowledged_is_lost_or_doubled_when_each_broker_dies_in_turn(c
     assert read_all(cluster, topic, writer.sent) == Counter(range(writer.sent))
 
 
-def test_a_follower_that_stands_still_delays_nobody(cluster, admin, topic):
+def test_a_paused_follower_delays_no_write(cluster, admin, topic):
     create_counting(admin, topic)
     create_counting(admin, f"{topic}-all", quorum="all")
     until(lambda: is_whole(admin, topic, {1, 2, 3}) and is_whole(admin, f"{topic}-all", {1, 2, 3}))

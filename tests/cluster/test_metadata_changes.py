@@ -31,7 +31,7 @@ def image(*topics: Topic) -> MetadataImage:
     return made
 
 
-def test_a_delta_tells_a_broker_all_that_it_needs():
+def test_a_delta_has_everything_that_a_broker_needs():
     known = image(topic("changed", a="1"), topic("gone", number=2))
     changed = topic("changed", STATE, STATE._replace(leader=2, leader_epoch=1), STATE, a="2")
     change = Change(
@@ -51,14 +51,14 @@ def test_a_delta_holds_only_the_partitions_that_changed():
     assert len(Change(topics={"many": after}).encode(image(many))) < 200
 
 
-def test_replicas_that_are_being_exchanged_are_told_too():
+def test_a_delta_has_adding_and_removing_replicas():
     exchanged = topic("exchanged", STATE._replace(replicas=(1, 2, 3), adding=(3,), removing=(2,)))
     change = Change(topics={"exchanged": exchanged})
     assert Change.decode(change.encode(image()), image()) == change
     assert Topic.decode("exchanged", exchanged.encode()) == exchanged
 
 
-def test_who_is_eligible_is_told_too_and_what_was_written_before_there_were_such_reads_as_nobody():
+def test_a_delta_has_the_elr_and_older_records_without_one_have_an_empty_elr():
     small = topic("small", STATE._replace(isr=(1,), elr=(2,)))
     change = Change(topics={"small": small})
     assert Change.decode(change.encode(image()), image()) == change
@@ -69,7 +69,7 @@ def test_who_is_eligible_is_told_too_and_what_was_written_before_there_were_such
     assert decode_partition(encode_partition(exchanging)) == exchanging
 
 
-def test_a_topic_that_was_made_anew_is_not_taken_for_the_old_one():
+def test_a_recreated_topic_is_not_mistaken_for_the_old_one():
     known = image(topic("again", a="1"))
     deletion = Deletion(TopicId(b"\1" * 16), 0)
     change = Change(topics={"again": topic("again", STATE, number=9)}, deleted={"again": deletion})
@@ -89,7 +89,7 @@ def test_features_are_created_where_the_metadata_had_none_and_missed_ones_are_fo
     assert difference(known, known).is_empty
 
 
-def test_a_broker_that_says_nothing_of_levels_supports_what_there_was_before():
+def test_a_registration_without_features_supports_the_levels_before_features():
     document = BrokerRegistration(4, None, {}).document()
     del document["features"]
     assert BrokerRegistration.of_document(document).features == RANGES_BEFORE
@@ -97,7 +97,7 @@ def test_a_broker_that_says_nothing_of_levels_supports_what_there_was_before():
     assert BrokerRegistration.decode(able.encode()) == able
 
 
-def test_what_is_known_is_set_and_what_is_new_created():
+def test_existing_nodes_are_set_and_new_ones_created():
     known = image(topic("known"))
     change = Change(topics={"known": topic("known", STATE), "new": topic("new")}, group_configs={"g": {}})
     assert [type(each) for each in change.operations(known)] == [Set, Create]
@@ -132,13 +132,13 @@ def test_a_deletion_is_recorded_by_the_topics_id_together_with_it():
     assert Deletion.of_node("0000000042.AQEBAQEBAQEBAQEBAQEBAQ") == deletion
 
 
-def test_a_deletion_told_by_a_program_that_keeps_no_records_is_not_taken_for_a_recorded_one():
+def test_a_deletion_by_a_version_without_deletion_records_is_not_recorded():
     known = image(topic("gone"))
     told = json.dumps({"version": 1, "deleted": ["gone", "never there"]}).encode()
     assert Change.decode(told, known).deleted == {"gone": Deletion(TopicId(b"\1" * 16), None)}
 
 
-def test_a_program_that_keeps_no_records_hears_the_names_of_deleted_topics():
+def test_a_version_without_deletion_records_gets_the_names_of_deleted_topics():
     delta = Change(deleted={"gone": Deletion(TopicId(b"\1" * 16), 3)}).encode(image())
     assert tuple(json.loads(delta)["deleted"]) == ("gone",)
 
@@ -157,7 +157,7 @@ def test_no_more_deletions_are_remembered_than_are_kept():
     assert surplus(nodes[:5]) == []
 
 
-def test_what_is_no_record_of_a_deletion_is_not_taken_for_one():
+def test_an_invalid_deletion_record_is_ignored():
     assert Deletion.of_node("0000000042") is None
     assert Deletion.of_node("x.AQEBAQEBAQEBAQEBAQEBAQ") is None
     assert Deletion.of_node("1.short") is None

@@ -1,4 +1,4 @@
-"""The networks that chaos cuts: what is cut is silent, what is mended goes on, and others notice nothing.
+"""The networks of the chaos tests: a cut link delivers nothing, a healed one continues, others are not affected.
 
 Both kinds are shown: the proxy's links, and, where they can be had, network namespaces.
 """

@@ -1,4 +1,4 @@
-"""The cluster's secret: one per store, whichever broker comes first, and shown by nothing."""
+"""The cluster's secret: one per store, created by the first broker, and never logged or shown."""
 
 import json
 from collections.abc import Awaitable, Callable, Sequence
@@ -97,7 +97,7 @@ def test_a_newer_format_is_refused() -> None:
         decode_peer_secret(json.dumps({"version": 2, "secret": "hidden"}).encode())
 
 
-def test_a_secret_shows_itself_to_nobody() -> None:
+def test_a_secret_is_not_in_its_repr_or_str() -> None:
     secret = decode_peer_secret(json.dumps({"version": 1, "secret": "hidden"}).encode())
     assert secret.reveal() == "hidden"
     assert "hidden" not in f"{secret} {secret!r}"

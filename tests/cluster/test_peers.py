@@ -1,4 +1,4 @@
-"""Asking other brokers: one that has begun another life answers nothing that was asked of the one before."""
+"""Requests to other brokers: a restarted broker (another broker epoch) does not answer earlier requests."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -54,7 +54,7 @@ def begin_another_life(cluster: Cluster, node_id: int) -> None:
     cluster.controller.tell_of(replace(broker, epoch=broker.epoch + 1))
 
 
-def test_nobody_waits_for_an_answer_of_an_earlier_life() -> None:
+def test_requests_to_an_earlier_broker_epoch_fail_at_once() -> None:
     async def story(cluster: Cluster, peers: Peers) -> None:
         asking = await ask_held(cluster, peers, 2)
         other = await ask_held(cluster, peers, 3)
@@ -69,7 +69,7 @@ def test_nobody_waits_for_an_answer_of_an_earlier_life() -> None:
     tell(story)
 
 
-def test_what_is_asked_next_goes_to_the_next_life_whoever_is_told_of_it_first() -> None:
+def test_the_next_request_goes_to_the_brokers_new_epoch() -> None:
     async def story(cluster: Cluster, peers: Peers) -> None:
         asking = await ask_held(cluster, peers, 2)
         begin_another_life(cluster, 2)
@@ -83,7 +83,7 @@ def test_what_is_asked_next_goes_to_the_next_life_whoever_is_told_of_it_first() 
     tell(story)
 
 
-def test_a_connection_of_ones_own_ends_with_the_life_of_the_broker() -> None:
+def test_a_dedicated_connection_ends_with_the_brokers_epoch() -> None:
     async def story(cluster: Cluster, peers: Peers) -> None:
         ending, staying = await peers.connect(2), await peers.connect(3)
         peers.brokers_changed()
@@ -101,7 +101,7 @@ def test_a_connection_of_ones_own_ends_with_the_life_of_the_broker() -> None:
     tell(story)
 
 
-def test_nobody_waits_for_a_broker_that_is_fenced() -> None:
+def test_requests_to_a_fenced_broker_fail_at_once() -> None:
     async def story(cluster: Cluster, peers: Peers) -> None:
         asking = await ask_held(cluster, peers, 2)
         cluster.controller.tell_of(replace(cluster.controller.brokers[2], fenced=True))

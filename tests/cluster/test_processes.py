@@ -1,4 +1,4 @@
-"""Three broker processes, a real ZooKeeper, and librdkafka: what a cluster promises while its parts die.
+"""Three broker processes, a real ZooKeeper, and librdkafka: the guarantees of a cluster while its processes die.
 
 One cluster serves the module; a test leaves it as it found it, with all brokers running.
 """
@@ -70,7 +70,7 @@ def cluster(needs_zookeeper: None) -> Iterator[PenstockCluster]:
         yield cluster
 
 
-def test_any_broker_takes_changes_and_all_hear_of_them(cluster, topic):
+def test_any_broker_accepts_metadata_changes_and_all_brokers_get_them(cluster, topic):
     brokers = list(cluster.brokers.values())
     for number, broker in enumerate(brokers):
         each = AdminClient({"bootstrap.servers": broker.bootstrap})
@@ -130,7 +130,7 @@ def test_nothing_acknowledged_is_lost_or_doubled_when_each_broker_dies_in_turn(c
     assert read_all(cluster, topic, writer.sent) == Counter(range(writer.sent))
 
 
-def test_without_enough_in_sync_replicas_nothing_is_acknowledged_and_reads_go_on(
+def test_below_min_insync_replicas_nothing_is_acknowledged_and_fetches_continue(
     cluster, admin, topic, capsys
 ):
     create(admin, topic, min_insync_replicas="2")
@@ -158,7 +158,9 @@ def test_without_enough_in_sync_replicas_nothing_is_acknowledged_and_reads_go_on
     assert len(later.acknowledged) == 10
 
 
-def test_who_left_a_set_too_small_to_commit_may_lead_until_fewer_are_asked_for(cluster, admin, topic, capsys):
+def test_a_replica_that_left_the_isr_below_min_isr_is_in_the_elr_until_min_isr_is_lowered(
+    cluster, admin, topic, capsys
+):
     create(admin, topic, min_insync_replicas="2")
     writer = Writer(cluster, topic)
     writer.send(10)
@@ -188,7 +190,7 @@ def test_who_left_a_set_too_small_to_commit_may_lead_until_fewer_are_asked_for(c
     until(lambda: isr(admin, topic) == {1, 2, 3})
 
 
-def test_what_was_deleted_is_gone_from_whoever_leads_next(cluster, admin, topic):
+def test_deleted_records_stay_deleted_on_the_next_leader(cluster, admin, topic):
     create(admin, topic)
     writer = Writer(cluster, topic)
     writer.send(10)
@@ -223,7 +225,7 @@ def test_a_topic_that_is_created_while_a_broker_is_away_gets_its_replica_when_it
     until(lambda: all(isr(admin, topic, partition) == {1, 2, 3} for partition in range(3)))
 
 
-def test_a_stop_that_was_planned_hands_leaders_over_first(cluster, admin, topic):
+def test_a_controlled_shutdown_transfers_leadership_first(cluster, admin, topic):
     create(admin, topic, partitions=3)
     writer = Writer(cluster, topic)
     writer.send(300)
@@ -236,7 +238,7 @@ def test_a_stop_that_was_planned_hands_leaders_over_first(cluster, admin, topic)
     until(lambda: all(isr(admin, topic, partition) == {1, 2, 3} for partition in range(3)))
 
 
-def test_whoever_writes_to_a_broker_that_stops_is_told_who_leads_now(cluster, admin, topic):
+def test_a_produce_request_to_a_stopping_broker_gets_the_new_leader(cluster, admin, topic):
     create(admin, topic)
     led = leader(admin, topic)
     stops, stays = cluster.brokers[led], cluster.brokers[led % 3 + 1]
@@ -255,7 +257,7 @@ def test_whoever_writes_to_a_broker_that_stops_is_told_who_leads_now(cluster, ad
     until(lambda: isr(admin, topic) == {1, 2, 3})
 
 
-def test_groups_and_transactions_go_on_when_their_coordinator_dies(cluster, admin, topic):
+def test_groups_and_transactions_continue_when_their_coordinator_dies(cluster, admin, topic):
     create(admin, topic)
     producer = Producer(
         {"bootstrap.servers": cluster.bootstrap, "transactional.id": topic, "transaction.timeout.ms": 60_000}
@@ -326,9 +328,7 @@ def _commit_transaction(producer: Producer) -> None:
     until(attempt)
 
 
-def test_a_commit_that_comes_after_its_coordinator_was_fenced_and_is_back_takes_no_group_back(
-    cluster, admin, topic
-):
+def test_a_delayed_commit_to_a_coordinator_that_was_fenced_does_not_set_the_group_back(cluster, admin, topic):
     create(admin, topic)
     place = TopicPartition(topic, 0, 9)
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": topic})
@@ -360,7 +360,7 @@ def test_a_commit_that_comes_after_its_coordinator_was_fenced_and_is_back_takes_
     reader.close()
 
 
-def test_a_coordinator_that_was_paused_until_another_took_its_place_tells_nothing_old(cluster, admin, topic):
+def test_a_paused_coordinator_that_was_replaced_answers_nothing_stale(cluster, admin, topic):
     create(admin, topic)
     first = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": topic})
     first.commit(offsets=[TopicPartition(topic, 0, 1)], asynchronous=False)
@@ -441,7 +441,9 @@ def commit_request(group: str, topic: str, offset: int) -> OffsetCommitRequest:
     )
 
 
-def test_a_second_broker_with_the_same_id_is_refused_and_the_first_goes_on(cluster, admin, topic, tmp_path):
+def test_a_second_broker_with_the_same_id_is_refused_and_the_first_keeps_running(
+    cluster, admin, topic, tmp_path
+):
     twin = cluster.broker(1, tmp_path)
     with pytest.raises(ProcessEndedError, match="another broker with node id 1 is in this cluster"):
         twin.start()
@@ -528,7 +530,7 @@ def test_a_damaged_topic_node_is_named_and_costs_no_data(cluster, admin, topic):
     assert read_all(cluster, topic, 100) == Counter(range(100))
 
 
-def test_cluster_describe_tells_what_lacks_replicas_and_why(cluster, admin, topic, capsys):
+def test_cluster_describe_shows_under_replicated_partitions_and_why(cluster, admin, topic, capsys):
     create(admin, topic)
 
     def described(*options: str) -> str:
@@ -546,7 +548,7 @@ def test_cluster_describe_tells_what_lacks_replicas_and_why(cluster, admin, topi
     until(lambda: "every partition has all its replicas in the ISR" in described())
 
 
-def test_a_broker_is_not_drained_where_nothing_balances(cluster, capsys):
+def test_a_broker_is_not_drained_while_balancing_is_off(cluster, capsys):
     assert main(["broker", "drain", "1", "-b", cluster.bootstrap]) == 1
     assert "penstock.balance.enable=true" in capsys.readouterr().err
     assert main(["broker", "describe", "9", "-b", cluster.bootstrap]) == 1
@@ -584,7 +586,7 @@ def test_kafkas_tool_moves_replicas_and_preferred_leaders(cluster, admin, topic,
     assert leader(admin, topic) == wanted[0]
 
 
-def test_the_command_line_moves_replicas_shows_how_far_it_is_and_cancels(cluster, admin, topic, capsys):
+def test_topic_move_reassigns_replicas_shows_the_progress_and_cancels(cluster, admin, topic, capsys):
     def penstock(*words: object) -> str:
         code = main([*map(str, words), "-b", cluster.bootstrap])
         said = capsys.readouterr()

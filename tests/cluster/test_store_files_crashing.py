@@ -50,7 +50,7 @@ def test_a_store_whose_making_was_cut_short_keeps_what_is_synced_later(seed: int
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_what_was_shown_after_a_crash_of_the_process_survives_one_of_the_machine(seed: int) -> None:
+def test_changes_visible_after_a_process_crash_survive_a_power_cut(seed: int) -> None:
     disk = SimDisk(Random(seed))
     files, _ = recover(disk)
     files.append([put("/a")])

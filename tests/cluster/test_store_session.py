@@ -1,4 +1,4 @@
-"""What a store remembers of its session, and what it says of it."""
+"""The session states that a store reports."""
 
 import asyncio
 

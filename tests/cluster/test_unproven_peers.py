@@ -1,4 +1,4 @@
-"""Brokers of the versions before the handshake: who is taken for one, and how they are asked."""
+"""Brokers of the versions before the handshake: how they are recognised, and how requests are sent to them."""
 
 import asyncio
 from dataclasses import replace
@@ -29,13 +29,13 @@ def image_with(broker: BrokerRegistration) -> MetadataImage:
     return image
 
 
-def test_an_old_broker_that_is_registered_and_not_fenced_is_believed() -> None:
+def test_an_old_broker_that_is_registered_and_not_fenced_is_accepted() -> None:
     assert is_unproven_peer(image_with(OLD), "__penstock-broker-1", OWN)
     lowered = {**SUPPORTED, PEER_VERSION: LevelRange(0, 0)}
     assert is_unproven_peer(image_with(replace(OLD, features=lowered)), "__penstock-broker-1", OWN)
 
 
-def test_a_fenced_broker_and_one_that_can_prove_itself_are_not() -> None:
+def test_a_fenced_broker_and_one_that_knows_the_handshake_are_not_accepted() -> None:
     assert not is_unproven_peer(image_with(replace(OLD, fenced=True)), "__penstock-broker-1", OWN)
     assert not is_unproven_peer(image_with(replace(OLD, features=SUPPORTED)), "__penstock-broker-1", OWN)
 
@@ -44,12 +44,12 @@ def test_a_fenced_broker_and_one_that_can_prove_itself_are_not() -> None:
     "client_id",
     [None, "", "1", "broker-1", "__penstock-broker-", "__penstock-broker-2", "__penstock-broker--1"],
 )
-def test_only_its_own_name_is_its_name(client_id: str | None) -> None:
+def test_only_an_old_brokers_own_client_id_is_accepted(client_id: str | None) -> None:
     assert not is_unproven_peer(image_with(OLD), client_id, OWN)
 
 
 @pytest.mark.parametrize("client_id", ["__penstock-broker-x", f"__penstock-broker-{'9' * 30_000}"])
-def test_a_name_that_is_no_number_is_nobodys(client_id: str) -> None:
+def test_a_client_id_without_a_node_id_is_no_brokers(client_id: str) -> None:
     assert not is_unproven_peer(image_with(OLD), client_id, OWN)
 
 

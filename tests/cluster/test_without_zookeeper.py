@@ -1,4 +1,4 @@
-"""Broker processes whose ZooKeeper does not answer: when they stop, and when they start."""
+"""Broker processes that stop or start while ZooKeeper does not answer."""
 
 import os
 import re
@@ -86,7 +86,7 @@ def zookeeper(needs_zookeeper: None) -> Iterator[ZooKeeper]:
         zookeeper.servers[0].resume()
 
 
-def test_a_start_waits_for_zookeeper_and_says_so(zookeeper, tmp_path):
+def test_a_start_waits_for_zookeeper_and_logs_it(zookeeper, tmp_path):
     server = zookeeper.servers[0]
     server.pause()
     broker = PenstockProcess(
@@ -105,7 +105,7 @@ def test_a_start_waits_for_zookeeper_and_says_so(zookeeper, tmp_path):
     assert broker.stop() == 0
 
 
-def test_a_start_without_zookeeper_ends_with_what_to_do_and_has_made_nothing(tmp_path):
+def test_a_start_without_zookeeper_exits_with_an_error_and_creates_nothing(tmp_path):
     address = f"127.0.0.1:{free_ports(1)[0]}"
     data = tmp_path / "data"
     broker = PenstockProcess(

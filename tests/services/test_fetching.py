@@ -1,4 +1,4 @@
-"""Fetching as any protocol does it: values in, values out, and no wire message."""
+"""`services.fetching` without the protocol: values in, values out."""
 
 import asyncio
 from collections.abc import Sequence
@@ -134,7 +134,7 @@ def test_the_first_batch_is_returned_whole_and_the_others_within_max_bytes() -> 
     tell(story, count=1)
 
 
-def test_a_reader_of_committed_records_stops_at_the_last_stable_offset_and_is_told_what_was_aborted() -> None:
+def test_read_committed_stops_at_the_last_stable_offset_and_gets_the_aborted_transactions() -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.controller.create(led_by(1))
         node = cluster[1]
@@ -168,7 +168,7 @@ def test_a_consumer_reads_no_further_than_the_high_watermark_and_a_follower_to_t
     tell(story)
 
 
-def test_a_follower_that_fetches_from_the_end_moves_the_high_watermark_and_a_consumer_moves_nothing() -> None:
+def test_a_followers_fetch_from_the_log_end_advances_the_high_watermark_and_a_consumers_does_not() -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.controller.create(led_by(1, 2))
         await cluster.stop(2)

@@ -1,4 +1,4 @@
-"""Who waits for room among the queued syncs goes on in the order of coming, and nobody is forgotten."""
+"""Requests that wait for room among the queued syncs continue in order, and none is forgotten."""
 
 import asyncio
 from typing import Any
@@ -47,7 +47,7 @@ async def full_flusher() -> tuple[Flusher, HeldWork]:
     return flusher, world.work
 
 
-def test_a_late_comer_does_not_overtake_who_has_just_been_let_in():
+def test_a_later_request_does_not_overtake_an_admitted_one():
     async def story() -> list[str]:
         flusher, work = await full_flusher()
         order: list[str] = []
@@ -74,7 +74,7 @@ def test_a_late_comer_does_not_overtake_who_has_just_been_let_in():
     assert asyncio.run(story()) == ["early", "late"]
 
 
-def test_nobody_waits_for_a_round_that_never_comes():
+def test_no_request_waits_for_a_round_of_syncs_that_never_begins():
     async def story() -> None:
         flusher, work = await full_flusher()
         first = flusher.room()
@@ -91,7 +91,7 @@ def test_nobody_waits_for_a_round_that_never_comes():
     asyncio.run(story())
 
 
-def test_who_gives_up_waiting_leaves_no_trace():
+def test_a_cancelled_request_leaves_the_queue():
     async def story() -> None:
         flusher, work = await full_flusher()
         room = flusher.room()

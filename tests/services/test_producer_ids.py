@@ -1,4 +1,4 @@
-"""The stock of producer ids, and what clients are told while there is none."""
+"""Blocks of producer ids, and the response to clients while there is none."""
 
 import asyncio
 
@@ -40,7 +40,7 @@ def test_ids_are_taken_one_by_one_and_then_from_the_next_block() -> None:
         (StorageError("the store is closed"), ErrorCode.KAFKA_STORAGE_ERROR),
     ],
 )
-def test_while_no_controller_can_be_asked_clients_are_told_to_try_again(
+def test_without_a_controller_clients_get_a_retriable_error(
     problem: Refusal | Exception, told: ErrorCode
 ) -> None:
     async def story() -> None:

@@ -1,4 +1,4 @@
-"""Producing as any protocol does it: values in, values out, and no wire message."""
+"""`services.producing` without the protocol: values in, values out."""
 
 import asyncio
 
@@ -87,7 +87,7 @@ def test_every_batch_has_its_outcome_at_its_position() -> None:
         (None, ProduceOptions(), ErrorCode.INVALID_RECORD),
     ],
 )
-def test_what_is_not_appended_leaves_nothing_in_the_log(
+def test_a_rejected_batch_leaves_nothing_in_the_log(
     batch: memoryview | None, options: ProduceOptions, code: ErrorCode
 ) -> None:
     async def story(cluster: Cluster) -> None:

@@ -27,7 +27,7 @@ def test_a_fetch_wakes_when_the_bytes_of_several_partitions_add_up():
     asyncio.run(story())
 
 
-def test_a_fetch_that_has_left_is_no_longer_told():
+def test_a_cancelled_fetch_is_no_longer_notified():
     async def story():
         fetch = FetchWait(RealLoop(), missing_bytes=1, max_wait_ms=LONG_MS)
         place = DelayedFetches()
@@ -62,7 +62,7 @@ def test_a_high_watermark_that_has_moved_waits_a_little_for_bytes():
     asyncio.run(story())
 
 
-def test_a_high_watermark_that_has_moved_is_told_soon_even_if_it_goes_on_moving():
+def test_an_advancing_high_watermark_is_reported_soon():
     async def story():
         loop = RealLoop()
         fetch = FetchWait(loop, missing_bytes=1, max_wait_ms=LONG_MS)
@@ -105,7 +105,7 @@ def test_producers_are_answered_in_order_as_the_high_watermark_passes_them():
     asyncio.run(story())
 
 
-def test_a_producer_that_waits_too_long_is_told_so():
+def test_a_delayed_produce_times_out():
     async def story():
         waiters = HighWatermarkWaiters()
         future = waiters.wait_for(10, loop=RealLoop(), timeout_ms=1)

@@ -1,4 +1,4 @@
-"""Waits that time out while a device hangs do not gather in memory."""
+"""Waits that time out while a disk hangs do not accumulate in memory."""
 
 import asyncio
 
@@ -7,7 +7,7 @@ from penstock.services.purgatory import HighWatermarkWaiters
 from penstock.world.real_loop import RealLoop
 
 
-def test_waits_that_timed_out_are_forgotten():
+def test_timed_out_waits_are_removed():
     async def story() -> int:
         waiters = HighWatermarkWaiters()
         for offset in range(100):

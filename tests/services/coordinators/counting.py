@@ -1,4 +1,4 @@
-"""The smallest shard there can be, to see what the runtime does with it: named counters."""
+"""A minimal shard for tests of the coordinator runtime: named counters."""
 
 from collections.abc import Callable, Generator, Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""What the runtime makes of a shard's decisions: written as one batch, replayed at once, answered when safe."""
+"""The coordinator runtime: a decision is written as one batch, replayed at once, and answered when committed."""
 
 import asyncio
 import itertools
@@ -117,7 +117,7 @@ def test_the_topic_is_created_once_however_many_need_it(controlled: ControlledBr
     controlled.run(story)
 
 
-def test_an_answer_waits_for_the_high_watermark_and_so_does_a_read_after_it(
+def test_a_response_waits_for_the_high_watermark_and_so_does_a_read_after_it(
     controlled: ControlledBroker,
 ) -> None:
     async def story() -> None:
@@ -138,7 +138,7 @@ def test_an_answer_waits_for_the_high_watermark_and_so_does_a_read_after_it(
     controlled.run(story)
 
 
-def test_what_is_not_safe_in_time_is_answered_with_coordinator_not_available() -> None:
+def test_a_decision_not_replicated_in_time_is_answered_with_coordinator_not_available() -> None:
     with ControlledBroker(settings={"offsets.commit.timeout.ms": 20}) as controlled:
 
         async def story() -> None:
@@ -169,7 +169,9 @@ def test_a_pending_answer_is_given_by_a_later_decision(controlled: ControlledBro
     controlled.run(story)
 
 
-def test_a_pending_answer_waits_until_what_completes_it_is_safe(controlled: ControlledBroker) -> None:
+def test_a_pending_answer_waits_until_the_completing_decision_is_committed(
+    controlled: ControlledBroker,
+) -> None:
     async def story() -> None:
         coordinator = await started(controlled, flush_messages="1")
         waiting = asyncio.ensure_future(coordinator.ask("a", lambda shard, _: shard.wait()))
@@ -185,7 +187,7 @@ def test_a_pending_answer_waits_until_what_completes_it_is_safe(controlled: Cont
     controlled.run(story)
 
 
-def test_effects_are_told_when_they_are_safe(controlled: ControlledBroker) -> None:
+def test_effects_are_executed_when_they_are_committed(controlled: ControlledBroker) -> None:
     async def story() -> None:
         coordinator = await started(controlled, flush_messages="1")
         told: list[str] = []
@@ -307,7 +309,7 @@ def test_a_decision_made_under_an_old_leader_epoch_is_not_written(controlled: Co
     controlled.run(story)
 
 
-def test_a_deleted_topic_takes_its_coordinator_along(controlled: ControlledBroker) -> None:
+def test_deleting_the_internal_topic_unloads_its_coordinators(controlled: ControlledBroker) -> None:
     async def story() -> None:
         coordinator = await started(controlled)
         assert await coordinator.ask("a", add("a")) == 1
@@ -352,7 +354,7 @@ def test_a_shard_that_breaks_while_deciding_is_dropped(controlled: ControlledBro
     controlled.run(story)
 
 
-def test_a_decision_that_no_record_can_tell_drops_the_shard(controlled: ControlledBroker) -> None:
+def test_a_decision_that_cannot_be_encoded_drops_the_shard(controlled: ControlledBroker) -> None:
     async def story() -> None:
         coordinator = await started(controlled)
 
@@ -368,7 +370,7 @@ def test_a_decision_that_no_record_can_tell_drops_the_shard(controlled: Controll
     controlled.run(story)
 
 
-def test_what_is_too_large_for_the_topic_is_refused_and_nothing_else_happens(
+def test_a_batch_too_large_for_the_topic_is_refused_and_the_shard_stays(
     controlled: ControlledBroker,
 ) -> None:
     async def story() -> None:
@@ -382,7 +384,7 @@ def test_what_is_too_large_for_the_topic_is_refused_and_nothing_else_happens(
     controlled.run(story)
 
 
-def test_too_few_in_sync_replicas_refuse_a_write_and_nothing_else_happens(
+def test_a_write_below_min_isr_is_refused_and_the_shard_stays(
     controlled: ControlledBroker,
 ) -> None:
     async def story() -> None:
@@ -397,7 +399,7 @@ def test_too_few_in_sync_replicas_refuse_a_write_and_nothing_else_happens(
     controlled.run(story)
 
 
-def test_a_refused_write_is_told_to_whoever_it_would_have_answered(controlled: ControlledBroker) -> None:
+def test_a_refused_write_answers_the_requests_it_would_have_completed(controlled: ControlledBroker) -> None:
     async def story() -> None:
         coordinator = await started(controlled, min_insync_replicas="2")
         lose_members(controlled, 0)
@@ -447,7 +449,7 @@ def test_a_wall_clock_that_jumps_does_not_make_anything_due(
     controlled.run(story)
 
 
-def test_long_work_lets_others_go_first_and_ends_in_a_decision(controlled: ControlledBroker) -> None:
+def test_long_work_yields_to_other_requests_and_ends_in_a_decision(controlled: ControlledBroker) -> None:
     async def story() -> None:
         coordinator = await started(controlled)
         gates = [False]
@@ -464,7 +466,7 @@ def test_long_work_lets_others_go_first_and_ends_in_a_decision(controlled: Contr
     controlled.run(story)
 
 
-def test_long_work_that_cannot_be_written_drops_the_shard_which_else_would_wait_for_it_for_ever(
+def test_long_work_that_cannot_be_written_drops_the_shard(
     controlled: ControlledBroker,
 ) -> None:
     async def story() -> None:
@@ -491,7 +493,7 @@ def test_long_work_that_cannot_be_written_drops_the_shard_which_else_would_wait_
     controlled.run(story)
 
 
-def test_transactional_records_count_when_their_marker_comes(controlled: ControlledBroker) -> None:
+def test_transactional_records_are_replayed_when_their_marker_comes(controlled: ControlledBroker) -> None:
     async def story() -> None:
         coordinator = await started(controlled)
         other = BatchProducer(78, 0)
@@ -515,7 +517,7 @@ def test_transactional_records_count_when_their_marker_comes(controlled: Control
     controlled.run(story)
 
 
-def test_stopping_answers_whoever_waits(controlled: ControlledBroker) -> None:
+def test_stopping_answers_waiting_requests(controlled: ControlledBroker) -> None:
     async def story() -> None:
         coordinator = await started(controlled)
         waiting = asyncio.ensure_future(coordinator.ask("a", lambda shard, _: shard.wait()))
@@ -550,7 +552,7 @@ COUNTER_A = b"\x00\x01\x00\x01a"
         (COUNTER_A, b"\xff\xff", "CounterValue has no version -1"),
     ],
 )
-def test_a_record_that_cannot_be_read_is_skipped_and_named(
+def test_an_undecodable_record_is_skipped_and_logged(
     controlled: ControlledBroker,
     caplog: pytest.LogCaptureFixture,
     key: bytes | None,
@@ -575,7 +577,7 @@ def test_a_record_that_cannot_be_read_is_skipped_and_named(
     controlled.run(story)
 
 
-def test_a_record_that_says_what_cannot_be_is_skipped_and_named(
+def test_a_record_whose_replay_fails_is_skipped_and_logged(
     controlled: ControlledBroker, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     replay = CountingShard.replay
@@ -599,7 +601,7 @@ def test_a_record_that_says_what_cannot_be_is_skipped_and_named(
     controlled.run(story)
 
 
-def test_of_many_records_that_cannot_be_read_a_few_are_named_and_all_are_counted(
+def test_of_many_undecodable_records_a_few_are_logged_and_all_are_counted(
     controlled: ControlledBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def story() -> None:
@@ -616,7 +618,7 @@ def test_of_many_records_that_cannot_be_read_a_few_are_named_and_all_are_counted
     controlled.run(story)
 
 
-def test_a_known_record_in_a_version_from_the_future_is_not_guessed_at(
+def test_a_record_of_a_newer_version_keeps_the_shard_from_loading_and_is_logged(
     controlled: ControlledBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def story() -> None:
@@ -640,7 +642,9 @@ def test_a_key_belongs_to_the_partition_that_javas_hash_says(key: str, partition
     assert partition_for(key, 50) == partition
 
 
-def test_many_that_wait_are_answered_over_several_turns_of_the_loop(controlled: ControlledBroker) -> None:
+def test_many_waiting_requests_are_answered_over_several_turns_of_the_loop(
+    controlled: ControlledBroker,
+) -> None:
     async def story() -> None:
         coordinator = await started(controlled)
         waiting = [
@@ -662,7 +666,7 @@ def test_many_that_wait_are_answered_over_several_turns_of_the_loop(controlled: 
     controlled.run(story)
 
 
-def test_who_is_still_to_be_answered_when_the_instance_is_dropped_looks_for_the_coordinator_again(
+def test_requests_unanswered_when_a_shard_is_dropped_get_not_coordinator(
     controlled: ControlledBroker,
 ) -> None:
     async def story() -> None:
@@ -708,7 +712,7 @@ def lose_members(controlled: ControlledBroker, index: int) -> None:
     )
 
 
-def test_a_shard_that_goes_to_another_broker_answers_whoever_waits_at_once(
+def test_a_shard_that_moves_to_another_broker_answers_waiting_requests_at_once(
     controlled: ControlledBroker,
 ) -> None:
     async def story() -> None:
@@ -724,7 +728,7 @@ def test_a_shard_that_goes_to_another_broker_answers_whoever_waits_at_once(
     controlled.run(story)
 
 
-def test_a_shard_that_comes_is_loaded_without_being_asked(controlled: ControlledBroker) -> None:
+def test_a_new_leader_loads_its_shard_without_a_request(controlled: ControlledBroker) -> None:
     async def story() -> None:
         coordinator = await started(controlled)
         assert await coordinator.ask_partition(0, add("a")) == 1
@@ -743,7 +747,7 @@ def test_a_shard_that_comes_is_loaded_without_being_asked(controlled: Controlled
     controlled.run(story)
 
 
-def test_a_load_that_another_leadership_overtakes_is_begun_again(
+def test_a_load_is_restarted_when_the_leader_epoch_changes(
     controlled: ControlledBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def story() -> None:

@@ -1,4 +1,4 @@
-"""What is decided in one turn of the loop is written together, and nobody can tell but by the batches."""
+"""Decisions of one turn of the event loop are written as one batch, with the same results as separate batches."""
 
 import asyncio
 from collections.abc import Generator, Iterator
@@ -104,7 +104,7 @@ def test_a_lone_decision_is_written_and_answered_at_once(controlled: ControlledB
     controlled.run(story)
 
 
-def test_those_that_follow_in_the_same_turn_share_a_batch(controlled: ControlledBroker) -> None:
+def test_decisions_of_the_same_turn_share_a_batch(controlled: ControlledBroker) -> None:
     async def story() -> None:
         asked = await Asked.started(controlled)
         assert asked.add() == 1
@@ -117,7 +117,7 @@ def test_those_that_follow_in_the_same_turn_share_a_batch(controlled: Controlled
     controlled.run(story)
 
 
-def test_a_shard_that_is_asked_often_gathers_until_a_turn_has_one_decision(
+def test_a_busy_shard_gathers_decisions_until_a_turn_has_only_one(
     controlled: ControlledBroker,
 ) -> None:
     async def story() -> None:
@@ -155,7 +155,7 @@ def test_with_a_linger_time_the_first_decision_is_gathered_too() -> None:
         controlled.run(story)
 
 
-def test_a_read_waits_until_what_it_saw_is_written(controlled: ControlledBroker) -> None:
+def test_a_read_waits_until_the_state_it_saw_is_written(controlled: ControlledBroker) -> None:
     async def story() -> None:
         asked = await Asked.started(controlled)
         asked.add()
@@ -168,7 +168,7 @@ def test_a_read_waits_until_what_it_saw_is_written(controlled: ControlledBroker)
     controlled.run(story)
 
 
-def test_what_was_gathered_waits_for_the_high_watermark(controlled: ControlledBroker) -> None:
+def test_gathered_decisions_wait_for_the_high_watermark(controlled: ControlledBroker) -> None:
     async def story() -> None:
         asked = await Asked.started(controlled, flush_messages="1")
         controlled.gate.hold(f"{TOPIC}-{INDEX}/")
@@ -184,7 +184,7 @@ def test_what_was_gathered_waits_for_the_high_watermark(controlled: ControlledBr
     controlled.run(story)
 
 
-def test_a_part_of_a_transaction_is_a_batch_of_its_own_behind_what_was_gathered(
+def test_transactional_records_are_a_separate_batch_after_the_gathered_ones(
     controlled: ControlledBroker,
 ) -> None:
     async def story() -> None:
@@ -203,7 +203,7 @@ def test_a_part_of_a_transaction_is_a_batch_of_its_own_behind_what_was_gathered(
     controlled.run(story)
 
 
-def test_a_marker_comes_behind_what_was_gathered(controlled: ControlledBroker) -> None:
+def test_a_marker_is_written_after_the_gathered_decisions(controlled: ControlledBroker) -> None:
     async def story() -> None:
         services = controlled.broker.services
         groups = services.coordinators.groups
@@ -235,7 +235,7 @@ def test_a_marker_comes_behind_what_was_gathered(controlled: ControlledBroker) -
     controlled.run(story)
 
 
-def test_no_batch_grows_without_end(controlled: ControlledBroker) -> None:
+def test_the_size_of_a_batch_is_limited(controlled: ControlledBroker) -> None:
     async def story() -> None:
         asked = await Asked.started(controlled)
         answers = [asked.ask(lambda shard, _: shard.add_large(asked.name, 20)) for _ in range(10)]
@@ -267,7 +267,7 @@ def test_a_decision_that_is_too_large_is_refused_and_those_around_it_are_not(
     controlled.run(story)
 
 
-def test_what_cannot_be_written_is_answered_to_all_and_is_not_in_the_state(
+def test_a_failed_write_is_answered_to_all_its_requests_and_is_not_in_the_state(
     controlled: ControlledBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def story() -> None:
@@ -304,7 +304,7 @@ def test_a_dropped_shard_writes_nothing_of_what_it_gathered(controlled: Controll
     controlled.run(story)
 
 
-def test_a_shard_into_whose_offsets_somebody_else_wrote_is_loaded_again(controlled: ControlledBroker) -> None:
+def test_a_shard_whose_log_another_writer_appended_to_is_reloaded(controlled: ControlledBroker) -> None:
     async def story() -> None:
         asked = await Asked.started(controlled)
         asked.add()

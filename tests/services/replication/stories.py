@@ -1,4 +1,4 @@
-"""How the tests of replication are told."""
+"""Runs the stories of replication tests on a cluster in one process."""
 
 from collections.abc import Awaitable, Callable
 

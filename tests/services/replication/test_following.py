@@ -1,4 +1,4 @@
-"""Followers copy what leaders have, byte by byte, and cut off what their leader does not have."""
+"""Followers copy the leader's log byte by byte, and truncate records that it does not have."""
 
 from dataclasses import replace
 
@@ -54,7 +54,7 @@ def test_a_follower_has_the_same_bytes_whatever_is_in_them() -> None:
     tell(story)
 
 
-def test_a_follower_that_comes_later_gets_everything() -> None:
+def test_a_late_follower_gets_all_records() -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.controller.create(led_by(1, 2, 3, isr=(1, 2)))
         await cluster.stop(3)
@@ -69,7 +69,7 @@ def test_a_follower_that_comes_later_gets_everything() -> None:
     tell(story, 3)
 
 
-def test_a_follower_does_not_wait_for_an_earlier_life_of_its_leader() -> None:
+def test_a_follower_does_not_wait_for_an_earlier_broker_epoch_of_its_leader() -> None:
     """A machine that lost its power says nothing, and comes back before anybody missed it."""
 
     async def story(cluster: Cluster) -> None:
@@ -141,7 +141,7 @@ def test_a_throttled_replica_is_copied_slowly_while_others_keep_up(
     tell(story, **{rate: 1000})
 
 
-def test_a_replica_that_is_moved_comes_in_small_pieces_which_hold_nobody_up() -> None:
+def test_a_reassigned_replica_is_fetched_in_small_responses_that_delay_no_other() -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.controller.create(led_by(1, 2, isr=(1,))._replace(adding=(2,)))
         await cluster.stop(2)
@@ -155,7 +155,7 @@ def test_a_replica_that_is_moved_comes_in_small_pieces_which_hold_nobody_up() ->
     tell(story, penstock_move_max_bytes_per_second=1)
 
 
-def test_a_replica_that_has_caught_up_is_not_throttled_though_it_has_not_heard_that_it_is_in_sync() -> None:
+def test_a_replica_that_has_caught_up_is_not_throttled_before_it_learns_that_it_is_in_the_isr() -> None:
     async def story(cluster: Cluster) -> None:
         cluster.controller.reachable.clear()
         await cluster.controller.create(led_by(1, 2, isr=(1,))._replace(adding=(2,)))
@@ -167,7 +167,7 @@ def test_a_replica_that_has_caught_up_is_not_throttled_though_it_has_not_heard_t
     tell(story, penstock_move_max_bytes_per_second=1)
 
 
-def test_a_follower_that_heard_of_an_epoch_before_its_leader_asks_again_soon(
+def test_a_follower_with_a_newer_epoch_than_its_leader_retries_soon(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level("DEBUG", logger="penstock.replication")
@@ -183,7 +183,7 @@ def test_a_follower_that_heard_of_an_epoch_before_its_leader_asks_again_soon(
     tell(story, replica_fetch_backoff_ms=3_600_000)
 
 
-def test_what_only_a_deposed_leader_has_is_cut_off() -> None:
+def test_records_that_only_a_former_leader_has_are_truncated() -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.controller.create(led_by(1, 2, 3))
         for value in (b"one", b"two", b"three"):
@@ -204,7 +204,7 @@ def test_what_only_a_deposed_leader_has_is_cut_off() -> None:
     tell(story, 3)
 
 
-def test_logs_that_differ_over_several_epochs_meet_where_they_were_the_same() -> None:
+def test_logs_that_diverge_over_several_epochs_are_truncated_to_their_common_prefix() -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.controller.create(led_by(1, 2))
         await cluster[1].produce(batch_of(b"both have it"))
@@ -227,7 +227,7 @@ def test_logs_that_differ_over_several_epochs_meet_where_they_were_the_same() ->
     tell(story)
 
 
-def test_a_longer_log_of_the_same_epoch_is_cut_and_said_so(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_longer_log_of_the_same_epoch_is_truncated_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.controller.create(led_by(1, 2, isr=(1,)))
         await cluster[1].produce(batch_of(b"both"))
@@ -253,7 +253,7 @@ def test_a_longer_log_of_the_same_epoch_is_cut_and_said_so(caplog: pytest.LogCap
     assert "orders-0: truncated: the log diverges" in caplog.text
 
 
-def test_a_follower_behind_the_leaders_start_begins_anew_there() -> None:
+def test_a_follower_behind_the_leaders_log_start_restarts_there() -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.controller.create(led_by(1, 2, isr=(1,)))
         await cluster[1].produce(batch_of(b"zero"))
@@ -273,7 +273,7 @@ def test_a_follower_behind_the_leaders_start_begins_anew_there() -> None:
     tell(story)
 
 
-def test_records_that_are_deleted_on_the_leader_are_gone_on_its_followers() -> None:
+def test_deleted_records_are_deleted_on_followers() -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.controller.create(led_by(1, 2))
         for _ in range(5):
@@ -300,7 +300,9 @@ def test_a_replica_that_is_removed_loses_its_data_and_one_that_is_added_gets_it(
     tell(story, 3)
 
 
-def test_a_damaged_batch_is_not_taken_and_hurts_no_other_partition(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_damaged_batch_is_not_appended_and_other_partitions_continue(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.controller.create(led_by(1, 2, isr=(1,)), led_by(1, 2, isr=(1,)))
         await cluster.stop(2)
@@ -321,7 +323,7 @@ def test_a_damaged_batch_is_not_taken_and_hurts_no_other_partition(caplog: pytes
     tell(story)
 
 
-def test_what_compaction_took_from_the_leader_is_no_damage_on_a_follower() -> None:
+def test_compacted_offsets_of_the_leader_are_not_damage_on_a_follower() -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.controller.create(led_by(1, 2, isr=(1,)))
         await cluster[1].produce(batch_of(b"x"))
@@ -340,7 +342,9 @@ def test_what_compaction_took_from_the_leader_is_no_damage_on_a_follower() -> No
     tell(story)
 
 
-def test_a_replica_whose_disk_failed_is_out_and_hurts_no_other(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_replica_with_a_failed_disk_goes_offline_and_others_continue(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.controller.create(led_by(1, 2), led_by(1, 2))
         await cluster.until_same(1, 2, index=0)
@@ -372,7 +376,7 @@ def test_a_replica_whose_disk_failed_is_out_and_hurts_no_other(caplog: pytest.Lo
     assert caplog.text.count("orders-0 is offline") == 1
 
 
-def test_a_follower_that_was_refused_asks_again_whatever_the_clock_says_by_then(
+def test_a_rejected_follower_fetch_is_retried_even_if_its_timer_fires_early(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Timers of an event loop come up to a millisecond before the clock gets there, and they come once."""

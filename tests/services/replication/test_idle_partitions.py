@@ -1,4 +1,4 @@
-"""Quiet partitions of a follower are left alone, on both sides, and whatever happens there is heard of at once."""
+"""Idle partitions are left out of follower fetches, and any change of them reaches the follower at once."""
 
 import pytest
 
@@ -48,7 +48,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return looks
 
 
-def test_only_the_busy_partition_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_busy_partitions_are_in_follower_fetches(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.controller.create(*[led_by(1, 2)] * PARTITIONS)
         await all_rest(cluster)
@@ -77,7 +77,7 @@ def thought_of(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return asked
 
 
-def test_what_comes_to_a_partition_that_rests_is_copied_while_the_follower_waits() -> None:
+def test_new_records_of_an_idle_partition_complete_the_delayed_follower_fetch() -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.controller.create(*[led_by(1, 2)] * PARTITIONS)
         await cluster[2].replication.stop()
@@ -93,7 +93,7 @@ def test_what_comes_to_a_partition_that_rests_is_copied_while_the_follower_waits
     tell(story, replica_fetch_wait_max_ms=600_000)
 
 
-def test_a_follower_that_left_the_in_sync_set_while_its_partition_rests_comes_back() -> None:
+def test_a_follower_that_left_the_isr_of_an_idle_partition_rejoins() -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.controller.create(*[led_by(1, 2)] * PARTITIONS)
         await all_rest(cluster)
@@ -103,7 +103,7 @@ def test_a_follower_that_left_the_in_sync_set_while_its_partition_rests_comes_ba
     tell(story, replica_fetch_wait_max_ms=50)
 
 
-def test_a_follower_whose_partition_rested_for_long_does_not_lag_when_something_comes() -> None:
+def test_a_follower_of_a_long_idle_partition_does_not_count_as_lagging() -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.controller.create(*[led_by(1, 2)] * PARTITIONS)
         await all_rest(cluster)
@@ -119,7 +119,7 @@ def test_a_follower_whose_partition_rested_for_long_does_not_lag_when_something_
     tell(story, replica_fetch_wait_max_ms=50)
 
 
-def test_a_new_leader_epoch_and_a_deleted_topic_reach_partitions_that_rest() -> None:
+def test_a_new_leader_epoch_and_a_deleted_topic_reach_idle_partitions() -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.controller.create(*[led_by(1, 2)] * PARTITIONS)
         await all_rest(cluster)
@@ -133,7 +133,7 @@ def test_a_new_leader_epoch_and_a_deleted_topic_reach_partitions_that_rest() -> 
     tell(story, replica_fetch_wait_max_ms=50)
 
 
-def test_deleted_records_are_told_to_a_follower_whose_partition_rests() -> None:
+def test_deleted_records_reach_the_follower_of_an_idle_partition() -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.controller.create(*[led_by(1, 2)] * PARTITIONS)
         await cluster[1].produce(batch_of(b"x"))
@@ -145,9 +145,7 @@ def test_deleted_records_are_told_to_a_follower_whose_partition_rests() -> None:
 
 
 @pytest.mark.parametrize("side", ["leader", "follower"])
-def test_what_is_not_signalled_is_found_when_everything_is_looked_at(
-    side: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missed_signal_is_found_by_the_full_check(side: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(idle_partitions, "LOOK_AT_ALL_S", 0.2)
     monkeypatch.setattr(fetcher, "_EXAMINE_ALL_S", 0.2)
 
@@ -188,7 +186,7 @@ async def restart_session(cluster: Cluster, node: Node) -> None:
     await cluster.until(lambda: bool(set(sessions._sessions) - before))
 
 
-def test_what_is_known_of_quiet_partitions_is_known_of_one_life_of_a_follower() -> None:
+def test_idle_partitions_are_tracked_per_broker_epoch_of_a_follower() -> None:
     woken: list[PartitionKey] = []
     watch = idle_partitions.IdlePartitions(2, woken.append)
     assert not watch.asks(("broker 2", 201), 10.0)

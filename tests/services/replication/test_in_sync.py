@@ -1,4 +1,4 @@
-"""The in-sync set, and the high watermark that waits for everybody who may be in it."""
+"""The ISR, and the high watermark, which waits for all its members."""
 
 import asyncio
 from dataclasses import replace
@@ -44,7 +44,7 @@ def test_acks_1_does_not_wait_for_followers() -> None:
     tell(story)
 
 
-def test_a_laggard_leaves_the_in_sync_set_and_comes_back() -> None:
+def test_a_lagging_follower_leaves_the_isr_and_rejoins() -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.controller.create(led_by(1, 2, 3), min_insync_replicas="2")
         await cluster.until_same(1, 2, 3)
@@ -62,7 +62,7 @@ def test_a_laggard_leaves_the_in_sync_set_and_comes_back() -> None:
     tell(story, 3, replica_lag_time_max_ms=LAG_MS)
 
 
-def test_a_leader_without_room_that_is_alone_in_sync_lets_a_follower_join_and_then_gives_up() -> None:
+def test_a_sole_isr_member_with_a_full_disk_resigns_after_a_follower_has_joined() -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.controller.create(led_by(1, 2))
         await cluster.until_same(1, 2)
@@ -76,7 +76,7 @@ def test_a_leader_without_room_that_is_alone_in_sync_lets_a_follower_join_and_th
     tell(story, replica_lag_time_max_ms=LAG_MS)
 
 
-def test_behind_a_batch_that_found_no_room_nothing_is_out_of_order() -> None:
+def test_a_sequence_gap_after_a_full_disk_is_not_out_of_order() -> None:
     """A client that heard of a gap would begin a new epoch, and send again what the next leader has already."""
 
     async def story(cluster: Cluster) -> None:
@@ -105,7 +105,7 @@ def test_behind_a_batch_that_found_no_room_nothing_is_out_of_order() -> None:
     tell(story)
 
 
-def test_a_gap_is_of_the_leaders_making_only_behind_what_found_no_room() -> None:
+def test_a_sequence_gap_is_the_leaders_fault_only_after_a_rejected_batch() -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.controller.create(led_by(1))
         leader = cluster[1]
@@ -124,7 +124,7 @@ def test_a_gap_is_of_the_leaders_making_only_behind_what_found_no_room() -> None
     tell(story, 1)
 
 
-def test_behind_a_batch_that_found_too_few_in_sync_nothing_is_out_of_order() -> None:
+def test_a_sequence_gap_after_not_enough_replicas_is_not_out_of_order() -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.controller.create(led_by(1, 2), min_insync_replicas="2")
         await cluster.until_same(1, 2)
@@ -141,7 +141,7 @@ def test_behind_a_batch_that_found_too_few_in_sync_nothing_is_out_of_order() -> 
     tell(story)
 
 
-def test_behind_a_batch_that_came_before_its_leader_led_nothing_is_out_of_order() -> None:
+def test_a_sequence_gap_after_a_batch_sent_too_early_is_not_out_of_order() -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.controller.create(led_by(1, 2))
         await cluster.until_same(1, 2)
@@ -179,7 +179,7 @@ def proposed(cluster: Cluster) -> list[list[int]]:
     return [list(next(iter(proposals.values())).isr) for proposals in cluster.controller.asked]
 
 
-def test_too_few_in_sync_replicas_are_told_before_and_after_the_append() -> None:
+def test_not_enough_replicas_is_answered_before_and_after_the_append() -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.controller.create(led_by(1, 2), min_insync_replicas="2")
         await cluster.until_same(1, 2)
@@ -193,7 +193,7 @@ def test_too_few_in_sync_replicas_are_told_before_and_after_the_append() -> None
     tell(story, replica_lag_time_max_ms=LAG_MS)
 
 
-def test_nothing_is_committed_while_too_few_are_in_sync() -> None:
+def test_the_high_watermark_does_not_advance_below_min_isr() -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.controller.create(led_by(1, 2), min_insync_replicas="2")
         await cluster[1].produce(batch_of(b"x"))
@@ -209,7 +209,7 @@ def test_nothing_is_committed_while_too_few_are_in_sync() -> None:
     tell(story)
 
 
-def test_nothing_is_committed_while_the_controller_says_that_somebody_is_eligible() -> None:
+def test_the_high_watermark_does_not_advance_while_the_elr_is_not_empty() -> None:
     async def story(cluster: Cluster) -> None:
         # Brokers are restarted with another `min.insync.replicas`, one by one; this one has the new one.
         await cluster.controller.create(led_by(1, 2, isr=(1,))._replace(elr=(2,)))
@@ -224,7 +224,7 @@ def test_nothing_is_committed_while_the_controller_says_that_somebody_is_eligibl
     tell(story)
 
 
-def test_a_leader_knows_who_is_eligible_before_the_metadata_tells() -> None:
+def test_a_leader_derives_the_elr_before_the_metadata_arrive() -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.controller.create(led_by(1, 2), min_insync_replicas="2")
         state = cluster[1].leader().isr_state((1,), 5)
@@ -233,7 +233,7 @@ def test_a_leader_knows_who_is_eligible_before_the_metadata_tells() -> None:
     tell(story)
 
 
-def test_while_the_controller_is_away_a_laggard_still_counts() -> None:
+def test_a_lagging_follower_stays_in_the_isr_while_the_controller_is_unreachable() -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.controller.create(led_by(1, 2))
         await cluster.until_same(1, 2)
@@ -252,7 +252,7 @@ def test_while_the_controller_is_away_a_laggard_still_counts() -> None:
     tell(story, replica_lag_time_max_ms=LAG_MS)
 
 
-def test_an_answer_that_is_lost_changes_nothing_until_the_metadata_tells() -> None:
+def test_a_lost_alter_partition_response_changes_nothing_until_the_metadata_arrive() -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.controller.create(led_by(1, 2, isr=(1,)))
         cluster.controller.loses_next_answer = True
@@ -280,7 +280,7 @@ def test_a_fenced_follower_does_not_join() -> None:
     tell(story)
 
 
-def test_with_flush_messages_1_a_follower_counts_when_its_disk_has_it() -> None:
+def test_with_flush_messages_1_a_follower_acknowledges_after_its_fsync() -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.controller.create(led_by(1, 2, 3), flush_messages="1")
         await cluster.until_same(1, 2, 3)
@@ -335,7 +335,7 @@ def test_a_full_disk_while_leader_epochs_are_written_takes_nothing_offline(
     assert "offline" not in caplog.text
 
 
-def test_a_follower_without_room_says_so_once_and_copies_on_when_there_is_some(
+def test_a_follower_with_a_full_disk_logs_it_once_and_continues_when_there_is_room(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def story(cluster: Cluster) -> None:
@@ -356,7 +356,7 @@ def test_a_follower_without_room_says_so_once_and_copies_on_when_there_is_some(
     assert caplog.text.count("disk has room again") == 1
 
 
-def test_an_end_that_cannot_be_cut_off_for_lack_of_room_is_cut_off_later() -> None:
+def test_a_truncation_that_fails_on_a_full_disk_is_retried() -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.controller.create(led_by(1, 2), flush_messages="1")
         await cluster[1].produce(batch_of(b"x"))

@@ -1,4 +1,4 @@
-"""Batches that decayed on one broker's disk: never served, never copied, and mended from another replica."""
+"""Damaged batches on one broker's disk: never served, never replicated, and repaired from another replica."""
 
 import pytest
 
@@ -55,7 +55,7 @@ async def read_all(node: Node) -> bytes:
 
 @pytest.mark.parametrize("damaged", [1, 2], ids=["leader", "follower"])
 @pytest.mark.parametrize("number", [0, 3, COUNT - 1])
-def test_what_decayed_on_one_replica_is_copied_from_the_other(
+def test_damaged_batches_of_one_replica_are_copied_from_the_other(
     damaged: int, number: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def story(cluster: Cluster) -> None:
@@ -80,7 +80,7 @@ def test_what_decayed_on_one_replica_is_copied_from_the_other(
 
 
 @pytest.mark.parametrize("at", [8, 11, 16, 21, 26], ids=["length", "length, lowest", "magic", "crc", "count"])
-def test_a_batch_is_mended_wherever_it_is_damaged(at: int) -> None:
+def test_a_batch_is_repaired_wherever_it_is_damaged(at: int) -> None:
     async def story(cluster: Cluster) -> None:
         await fill(cluster)
         good = cluster[1].log_bytes()
@@ -94,7 +94,7 @@ def test_a_batch_is_mended_wherever_it_is_damaged(at: int) -> None:
     tell(story)
 
 
-def test_several_batches_of_several_segments_are_mended() -> None:
+def test_several_batches_of_several_segments_are_repaired() -> None:
     async def story(cluster: Cluster) -> None:
         await fill(cluster, internal_segment_bytes="300")
         good = cluster[2].log_bytes()
@@ -115,7 +115,7 @@ def test_several_batches_of_several_segments_are_mended() -> None:
     tell(story)
 
 
-def test_what_is_damaged_on_all_replicas_stays_an_error_and_everything_else_stays() -> None:
+def test_batches_damaged_on_all_replicas_stay_an_error_and_others_are_served() -> None:
     async def story(cluster: Cluster) -> None:
         await fill(cluster)
         batches = [
@@ -168,7 +168,7 @@ def test_a_sole_replica_answers_corrupt_message_and_keeps_everything() -> None:
     tell(story, 1)
 
 
-def test_a_batch_of_another_leader_epoch_is_not_taken_for_the_one_that_is_lost() -> None:
+def test_a_batch_of_another_leader_epoch_does_not_replace_a_damaged_one() -> None:
     async def story(cluster: Cluster) -> None:
         await fill(cluster)
         disk = cluster[2].disk

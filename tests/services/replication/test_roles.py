@@ -1,4 +1,4 @@
-"""What leaders and followers answer, and what becomes of whoever waits when that changes."""
+"""Responses of leaders and followers, and delayed requests when leadership changes."""
 
 import asyncio
 from dataclasses import replace
@@ -85,7 +85,7 @@ async def latest_on(
     return told.error_code, told.offset
 
 
-def test_a_producer_at_a_follower_is_told_who_leads() -> None:
+def test_a_produce_request_to_a_follower_gets_the_current_leader() -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.controller.create(led_by(1, 2))
         connection = await cluster[2].connection()
@@ -123,7 +123,7 @@ async def refused_hints(node: Node) -> None:
         assert (told.current_leader, fetched.node_endpoints) == (None, [])
 
 
-def test_nobody_is_told_of_a_leader_where_there_is_none() -> None:
+def test_without_a_leader_the_error_names_none() -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.controller.create(led_by(1, 2))
         await cluster.controller.elect(NO_LEADER)
@@ -133,7 +133,7 @@ def test_nobody_is_told_of_a_leader_where_there_is_none() -> None:
     tell(story)
 
 
-def test_nobody_is_told_of_a_leader_whose_address_is_not_known() -> None:
+def test_a_leader_without_a_known_address_is_not_named() -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.controller.create(led_by(1, 2))
         await cluster.controller.elect(2)
@@ -143,7 +143,7 @@ def test_nobody_is_told_of_a_leader_whose_address_is_not_known() -> None:
     tell(story)
 
 
-def test_nobody_is_told_of_a_leader_that_seems_dead() -> None:
+def test_a_suspected_leader_is_not_named() -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.controller.create(led_by(1, 2))
         await cluster.controller.elect(2)
@@ -155,7 +155,7 @@ def test_nobody_is_told_of_a_leader_that_seems_dead() -> None:
 
 
 @pytest.mark.parametrize("version", [12, 18])
-def test_a_consumer_with_an_older_epoch_is_told_who_leads(version: int) -> None:
+def test_a_fetch_with_an_older_epoch_gets_the_current_leader(version: int) -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.controller.create(led_by(1, 2))
         await cluster.controller.elect(2)
@@ -169,7 +169,7 @@ def test_a_consumer_with_an_older_epoch_is_told_who_leads(version: int) -> None:
     tell(story)
 
 
-def test_a_broker_without_a_replica_says_so() -> None:
+def test_a_broker_without_a_replica_answers_not_leader_or_follower() -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.controller.create(led_by(1))
         assert (await cluster[2].produce(batch_of(b"x"))).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -181,7 +181,7 @@ def test_a_broker_without_a_replica_says_so() -> None:
     tell(story)
 
 
-def test_whoever_waits_at_a_leader_hears_that_it_is_none_any_more() -> None:
+def test_delayed_requests_of_a_deposed_leader_are_answered_not_leader() -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.controller.create(led_by(1, 2))
         await cluster.until_same(1, 2)
@@ -199,7 +199,7 @@ def test_whoever_waits_at_a_leader_hears_that_it_is_none_any_more() -> None:
     tell(story)
 
 
-def test_a_new_leader_says_where_its_log_ends_when_all_in_sync_have_it() -> None:
+def test_a_new_leader_answers_latest_offset_when_the_isr_has_its_log() -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.controller.create(led_by(1, 2, 3))
         await cluster[1].produce(batch_of(b"x", b"y"))
@@ -224,7 +224,7 @@ def test_a_new_leader_says_where_its_log_ends_when_all_in_sync_have_it() -> None
     tell(story, 3)
 
 
-def test_a_leader_that_starts_alone_shows_what_was_committed_before() -> None:
+def test_a_leader_that_starts_alone_serves_committed_records() -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.controller.create(led_by(1, 2))
         await cluster[1].produce(batch_of(b"x", b"y"))
@@ -243,7 +243,7 @@ def test_a_leader_that_starts_alone_shows_what_was_committed_before() -> None:
     tell(story)
 
 
-def test_high_watermarks_are_written_down_while_a_broker_runs() -> None:
+def test_high_watermarks_are_checkpointed_while_a_broker_runs() -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.controller.create(led_by(1, 2), led_by(1))
         await cluster[1].produce(batch_of(b"x"))
@@ -256,7 +256,7 @@ def test_high_watermarks_are_written_down_while_a_broker_runs() -> None:
     tell(story, replica_high_watermark_checkpoint_interval_ms=20)
 
 
-def test_a_high_watermark_that_a_crash_took_is_forgotten_at_the_start() -> None:
+def test_a_checkpointed_high_watermark_beyond_the_log_end_is_lowered_at_start() -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.controller.create(led_by(2, 1))
         await cluster[2].produce(batch_of(b"x"))
@@ -282,7 +282,7 @@ def test_a_high_watermark_that_a_crash_took_is_forgotten_at_the_start() -> None:
         ((), (1,), "majority", False),
     ],
 )
-def test_what_is_behind_a_hole_is_given_up_where_others_have_it(
+def test_records_behind_a_damaged_batch_are_truncated_if_other_replicas_have_them(
     followers: tuple[int, ...], isr: tuple[int, ...], quorum: str, is_cut: bool
 ) -> None:
     async def story(cluster: Cluster) -> None:
@@ -317,7 +317,7 @@ async def delete_before(node: Node, offset: int, *, timeout_ms: int = 600_000) -
     return told.error_code, told.low_watermark
 
 
-def test_records_are_deleted_when_all_followers_that_are_alive_have_deleted_them() -> None:
+def test_delete_records_is_answered_when_all_online_followers_have_deleted_them() -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.controller.create(led_by(1, 2, 3))
         await cluster[1].produce(batch_of(b"x"))
@@ -342,7 +342,7 @@ def test_records_are_deleted_when_all_followers_that_are_alive_have_deleted_them
     tell(story, 3)
 
 
-def test_who_waits_for_a_deletion_hears_that_another_one_leads() -> None:
+def test_a_waiting_delete_records_is_answered_not_leader_when_leadership_moves() -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.controller.create(led_by(1, 2))
         await cluster[1].produce(batch_of(b"x"))
@@ -355,7 +355,7 @@ def test_who_waits_for_a_deletion_hears_that_another_one_leads() -> None:
     tell(story)
 
 
-def test_a_fetch_of_an_earlier_life_of_a_follower_does_not_count() -> None:
+def test_a_fetch_of_an_earlier_broker_epoch_of_a_follower_is_ignored() -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.controller.create(led_by(1, 2))
         await cluster.stop(2)
@@ -421,7 +421,7 @@ def test_a_consumer_reads_from_a_follower_up_to_its_high_watermark() -> None:
     tell(story)
 
 
-def test_only_a_leader_says_that_a_consumer_has_gone_too_far() -> None:
+def test_only_a_leader_answers_offset_out_of_range_beyond_the_end() -> None:
     """Who takes another replica for the leader, and hears that, begins anew, or skips what it has not read."""
 
     async def story(cluster: Cluster) -> None:
@@ -440,7 +440,7 @@ def test_only_a_leader_says_that_a_consumer_has_gone_too_far() -> None:
     tell(story)
 
 
-def test_a_consumer_is_sent_to_the_replica_in_its_rack() -> None:
+def test_a_consumer_is_redirected_to_the_replica_in_its_rack() -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.controller.create(led_by(1, 2, 3))
         await cluster[1].produce(batch_of(b"x"))
@@ -457,7 +457,7 @@ def test_a_consumer_is_sent_to_the_replica_in_its_rack() -> None:
     tell(story, 3, replica_selector_class="org.apache.kafka.common.replica.RackAwareReplicaSelector")
 
 
-def test_a_deposed_and_reelected_leader_goes_on_with_all_it_has() -> None:
+def test_a_deposed_and_reelected_leader_keeps_its_log() -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.controller.create(led_by(1, 2))
         for leader in (1, 2, 1, 2):

@@ -1,4 +1,4 @@
-"""Two brokers that know of each other, with metadata that the test tells them: who leads what."""
+"""Two brokers in one process, with metadata that the test sets."""
 
 import itertools
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What is asked of other brokers: together what comes together, and not too much at a time."""
+"""Requests to other brokers: batched per turn of the event loop, and bounded in size and number."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -56,7 +56,7 @@ async def turns(count: int = 5) -> None:
         await asyncio.sleep(0)
 
 
-def test_what_comes_in_one_turn_goes_in_one_request_per_broker() -> None:
+def test_items_of_one_turn_are_one_request_per_broker() -> None:
     async def story(broker: Broker, outboxes: "Outboxes[str, str]") -> None:
         broker.may_answer.set()
         answers = [outboxes.put(LEFT, "a"), outboxes.put(RIGHT, "b"), outboxes.put(LEFT, "c")]
@@ -78,7 +78,7 @@ def test_a_request_has_a_bounded_number_of_items_and_so_has_a_broker_of_requests
     tell(story)
 
 
-def test_what_could_not_be_told_apart_goes_in_two_requests() -> None:
+def test_items_that_a_response_cannot_tell_apart_are_sent_in_two_requests() -> None:
     async def story(broker: Broker, outboxes: "Outboxes[str, str]") -> None:
         broker.may_answer.set()
         answers = [outboxes.put(LEFT, item) for item in ("a1", "b", "a2")]
@@ -88,7 +88,7 @@ def test_what_could_not_be_told_apart_goes_in_two_requests() -> None:
     tell(story)
 
 
-def test_a_broker_that_is_down_leaves_everybody_without_an_answer() -> None:
+def test_items_for_an_unreachable_broker_get_no_answer() -> None:
     async def story(broker: Broker, outboxes: "Outboxes[str, str]") -> None:
         broker.is_down = True
         broker.may_answer.set()
@@ -100,7 +100,7 @@ def test_a_broker_that_is_down_leaves_everybody_without_an_answer() -> None:
     tell(story)
 
 
-def test_nothing_is_asked_for_who_has_gone_and_nobody_waits_after_the_end() -> None:
+def test_cancelled_items_are_not_sent_and_none_waits_after_close() -> None:
     async def story(broker: Broker, outboxes: "Outboxes[str, str]") -> None:
         outboxes.put(LEFT, "a").cancel()
         under_way = [outboxes.put(LEFT, item) for item in "bcdefghij"]

@@ -104,7 +104,7 @@ def test_what_an_older_client_added_is_verified_at_the_coordinator(pair: Pair):
     assert read_committed(pair.right, TOPIC, partition=1) == [b"added"]
 
 
-def test_a_coordinator_that_has_not_heard_of_a_topic_is_asked_again(pair: Pair):
+def test_verification_is_retried_if_the_coordinator_does_not_know_the_topic_yet(pair: Pair):
     producer = new_producer(pair)
     pair.create("new", only=RIGHT)
     there = at(producer, pair.right)
@@ -113,7 +113,7 @@ def test_a_coordinator_that_has_not_heard_of_a_topic_is_asked_again(pair: Pair):
     assert there.send("new", b"x", partition=1).error_code == NONE
 
 
-def test_a_producer_that_was_fenced_is_told_by_every_leader(pair: Pair):
+def test_every_leader_rejects_a_fenced_producer(pair: Pair):
     producer = new_producer(pair)
     old = at(producer, pair.right)
     producer.initialize()
@@ -130,7 +130,7 @@ def test_offsets_are_committed_to_a_group_on_another_broker(pair: Pair, version:
     assert committed_offset(pair.right, group) == 7
 
 
-def test_another_broker_than_the_groups_adds_nothing_to_a_transaction(pair: Pair):
+def test_a_broker_that_does_not_coordinate_the_group_adds_no_offsets(pair: Pair):
     producer, group = new_producer(pair, LEFT), key_led_by(RIGHT)
     asked = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=7, committed_metadata="")
     request = TxnOffsetCommitRequest(
@@ -145,7 +145,7 @@ def test_another_broker_than_the_groups_adds_nothing_to_a_transaction(pair: Pair
     assert producer.describe().transaction_state == "Empty"
 
 
-def test_only_the_coordinator_answers_for_an_id(pair: Pair):
+def test_only_the_coordinator_serves_a_transactional_id(pair: Pair):
     producer = new_producer(pair, LEFT)
     wrong = at(producer, pair.right)
     assert wrong.initialize(patient=False).error_code == ErrorCode.NOT_COORDINATOR
@@ -197,7 +197,7 @@ def test_a_partition_without_a_leader_gets_its_marker_when_it_has_one(pair: Pair
     assert read_committed(pair.right, TOPIC, partition=1) == [b"b"]
 
 
-def test_a_leader_that_has_not_heard_of_it_gets_the_marker_later(pair: Pair):
+def test_a_leader_without_the_metadata_gets_the_marker_later(pair: Pair):
     producer = begun_on_both(pair)
     pair.lead(TOPIC, 1, LEFT, only=RIGHT)
     end(producer)
@@ -259,7 +259,7 @@ def test_a_prepared_transaction_goes_on_with_its_coordinator_on_another_broker(p
     at(producer, pair.right).wait_for("CompleteCommit")
 
 
-def test_who_is_not_the_coordinator_any_more_leaves_the_markers_to_the_next(pair: Pair):
+def test_a_former_coordinator_leaves_the_markers_to_the_next(pair: Pair):
     producer = begun_on_both(pair)
     pair.lead(TOPIC, 1, NO_LEADER, only=LEFT)
     end(producer)
@@ -283,7 +283,7 @@ def test_a_group_moves_with_the_leader_of_its_partition(pair: Pair):
     assert moved.error_code == ErrorCode.NOT_COORDINATOR
 
 
-def test_offsets_of_a_topic_that_went_while_its_group_moved_are_forgotten(pair: Pair):
+def test_offsets_of_a_topic_deleted_while_its_group_moved_are_deleted(pair: Pair):
     producer, group = new_producer(pair, LEFT), key_led_by(RIGHT)
     assert at(producer, pair.right).commit_offset(group, TOPIC, 7) == NONE
     producer.finish(commit=True)

@@ -1,4 +1,4 @@
-"""Asking the coordinator before a transaction begins in a partition, while things happen there."""
+"""Transaction verification: a leader asks the coordinator before a transaction begins in a partition."""
 
 import asyncio
 from collections.abc import Callable
@@ -78,13 +78,13 @@ def ask(coordinator: ScriptedCoordinator, partition: Partition, *, adds: bool) -
     return next(iter(answers.values()))
 
 
-def test_what_was_taken_before_the_answer_counts(partition: Partition):
+def test_a_successful_verification_is_held_for_the_producer(partition: Partition):
     verification = ask(ScriptedCoordinator(None), partition, adds=True)
     assert isinstance(verification, Verification)
     assert partition.producers.verifications.holds(ME.producer_id, verification)
 
 
-def test_a_marker_that_comes_meanwhile_has_the_question_asked_again(partition: Partition):
+def test_a_marker_during_verification_repeats_it(partition: Partition):
     """It may have been the one of the transaction before, or of the very one that was asked about."""
     coordinator = ScriptedCoordinator(
         None, None, before=lambda number: None if number else partition.take_marker()
@@ -95,7 +95,7 @@ def test_a_marker_that_comes_meanwhile_has_the_question_asked_again(partition: P
     assert partition.producers.verifications.holds(ME.producer_id, verification)
 
 
-def test_what_is_asked_again_may_be_refused_then(partition: Partition):
+def test_a_repeated_verification_may_be_refused(partition: Partition):
     where = Beginning(partition, 0).where  # type: ignore[arg-type]
     coordinator = ScriptedCoordinator(
         {where: ErrorCode.NONE},
@@ -105,19 +105,19 @@ def test_what_is_asked_again_may_be_refused_then(partition: Partition):
     assert ask(coordinator, partition, adds=False) is ErrorCode.PRODUCER_FENCED
 
 
-def test_nothing_stays_of_a_question_that_was_answered_with_no(partition: Partition):
+def test_a_refused_verification_leaves_no_state(partition: Partition):
     coordinator = ScriptedCoordinator(Refusal(ErrorCode.INVALID_PRODUCER_ID_MAPPING))
     assert ask(coordinator, partition, adds=True) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
     assert len(partition.producers.verifications) == 0
 
 
-def test_a_question_that_will_be_asked_again_keeps_its_lowest_sequence(partition: Partition):
+def test_a_verification_that_will_be_retried_keeps_its_state(partition: Partition):
     coordinator = ScriptedCoordinator(Refusal(ErrorCode.NOT_COORDINATOR))
     assert ask(coordinator, partition, adds=True) is ErrorCode.NOT_COORDINATOR
     assert len(partition.producers.verifications) == 1
 
 
-def test_a_partition_that_gets_one_marker_after_the_other_is_not_asked_about_for_ever(partition: Partition):
+def test_verification_is_not_repeated_without_end(partition: Partition):
     coordinator = ScriptedCoordinator(*[None] * 100, before=lambda _: partition.take_marker())
     verification = ask(coordinator, partition, adds=True)
     assert coordinator.asked < 10
@@ -144,7 +144,5 @@ def test_the_next_transaction_waits_for_the_end_of_the_last(partition: Partition
         (ErrorCode.INVALID_PRODUCER_ID_MAPPING, True, ErrorCode.INVALID_PRODUCER_ID_MAPPING),
     ],
 )
-def test_producers_are_told_what_they_know_how_to_deal_with(
-    code: ErrorCode, knows_abortable: bool, told: ErrorCode
-):
+def test_producers_get_error_codes_of_their_version(code: ErrorCode, knows_abortable: bool, told: ErrorCode):
     assert produce_refusal(code, knows_abortable=knows_abortable).code is told
