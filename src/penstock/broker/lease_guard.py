@@ -7,15 +7,16 @@ the clock first. A broker that has not run for half a session closes all connect
 store has confirmed its registration; so does one that learns that its session has expired.
 """
 
-import asyncio
 import logging
 import math
 from collections.abc import Awaitable, Callable
 
 from penstock.world.loop import Loop, Timer
+from penstock.world.tasks import Tasks
 
 log = logging.getLogger("penstock.cluster")
 
+_CONFIRMATION = "confirm the broker's registration"
 _LOOKS = 4  # within the longest pause that is allowed
 
 
@@ -28,7 +29,7 @@ class LeaseGuard:
         self.trusted_until = math.inf  # by the loop's clock
         self._limit_s = math.inf
         self._confirm: Callable[[], Awaitable[None]] | None = None
-        self._confirming: asyncio.Task[None] | None = None
+        self._tasks = Tasks(loop)
         self._timer: Timer | None = None
 
     def watch(self, limit_s: float, confirm: Callable[[], Awaitable[None]]) -> None:
@@ -41,14 +42,13 @@ class LeaseGuard:
         """Stop guarding: the broker shuts down, and answers the requests that still arrive."""
         if self._timer is not None:
             self._timer.cancel()
-        if self._confirming is not None:
-            self._confirming.cancel()
+        self._tasks.cancel()
         self._confirm = None
         self.trusted_until = math.inf
 
     def look(self) -> None:
         """Doubt the lease if the clock says that this process was paused."""
-        if self._confirming is None and self._loop.time() > self.trusted_until:
+        if not self._is_confirming and self._loop.time() > self.trusted_until:
             log.warning(
                 "this process was paused for more than half a ZooKeeper session; closing all connections and rejecting"
                 " new ones until ZooKeeper has confirmed its registration"
@@ -61,17 +61,20 @@ class LeaseGuard:
         if self._confirm is None:
             return
         self.trusted_until = -math.inf
-        if self._confirming is None:
-            self._confirming = self._loop.create_task(self._until_confirmed(self._confirm))
+        if not self._is_confirming:
+            self._tasks.start(_CONFIRMATION, self._until_confirmed(self._confirm))
+
+    @property
+    def _is_confirming(self) -> bool:
+        return self._tasks.is_running(_CONFIRMATION)
 
     async def _until_confirmed(self, confirm: Callable[[], Awaitable[None]]) -> None:
         await confirm()
-        self._confirming = None
         self._trust()
 
     def _look_again(self) -> None:
         self.look()
-        if self._confirming is None:
+        if not self._is_confirming:
             self._trust()
         self._timer = self._loop.call_later(self._limit_s / _LOOKS, self._look_again)
 

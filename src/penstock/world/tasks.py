@@ -53,6 +53,11 @@ class Tasks:
         while self._running:
             await asyncio.wait(list(self._running))
 
+    def cancel(self) -> None:
+        """Cancel all tasks; they end later."""
+        for task in self._running:
+            task.cancel()
+
     async def stop(self) -> None:
         """Cancel all tasks, and those that they start meanwhile; returns when none is left."""
         while self._running:

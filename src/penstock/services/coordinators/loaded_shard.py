@@ -7,9 +7,9 @@ appended, at the end of the loop's turn (`shard_writer`); no response that depen
 
 import asyncio
 import logging
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Awaitable, Callable, Generator, Iterable
 from functools import partial
-from typing import Any, Final, Generic, TypeAlias, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar, TypeVarTuple, Unpack
 
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.core.coordination import (
@@ -29,11 +29,13 @@ from penstock.services.replicas.leader import LeaderRole
 from penstock.world import World
 from penstock.world.loop import Timer
 from penstock.world.pacing import Pacer
+from penstock.world.tasks import Tasks
 
 log = logging.getLogger("penstock.coordinators")
 
 S = TypeVar("S", bound=Shard)
 R = TypeVar("R")
+Arguments = TypeVarTuple("Arguments")
 
 # A decision that depends on records above the high watermark, and the future for its response.
 _Uncommitted: TypeAlias = "tuple[Decision[Any], asyncio.Future[Any]]"
@@ -85,7 +87,7 @@ class LoadedShard(Generic[S]):
         self._unanswered: dict[asyncio.Future[Any], None] = {}  # at the latest by `unload`
         self._pending: dict[Pending[Any], asyncio.Future[Any]] = {}
         self._uncommitted: list[_Uncommitted] = []  # answered once the current batch is committed
-        self._tasks: dict[asyncio.Task[None], None] = {}
+        self._tasks = Tasks(world.loop)
         self._timer: Timer | None = None
         self._timer_due_ms = 0
         self._expiring = False
@@ -114,7 +116,7 @@ class LoadedShard(Generic[S]):
             answer = request(self.shard, self._clock.now_ms())
             if not isinstance(answer, Decision):
                 future = self._new_answer()
-                self._start_task(self._answer_later(answer, future))
+                self._start_task(self._answer_later, answer, future)
                 return future
             outcome = self.carry_out(answer)
             self._schedule_expiry()
@@ -148,7 +150,7 @@ class LoadedShard(Generic[S]):
                 self._work_failed()
             return refusal
         if decision.work is not None:
-            self._start_task(self._run_work(decision.work))
+            self._start_task(self._run_work, decision.work)
         response = decision.response
         is_committed = self.partition.high_watermark >= self.replayed_offset
         if is_committed and not isinstance(response, Pending):
@@ -244,7 +246,7 @@ class LoadedShard(Generic[S]):
         for completion in completes[:_COMPLETED_AT_ONCE]:
             self._complete(completion)
         if len(completes) > _COMPLETED_AT_ONCE:
-            self._start_task(self._complete_later(completes[_COMPLETED_AT_ONCE:]))
+            self._start_task(self._complete_later, completes[_COMPLETED_AT_ONCE:])
         for effect in decision.effects:
             self._on_effect(effect)
 
@@ -308,7 +310,7 @@ class LoadedShard(Generic[S]):
     def _timer_fired(self) -> None:
         self._timer = None
         self._expiring = True
-        self._start_task(self._expire())
+        self._start_task(self._expire)
 
     async def _expire(self) -> None:
         done = await self._carry_out_all(self.shard.expire(self._clock.passed_ms()))
@@ -317,7 +319,7 @@ class LoadedShard(Generic[S]):
 
     def carry_out_soon(self, decisions: Iterable[Decision[None]]) -> "asyncio.Task[None]":
         """Carry out each decision before the next is taken from the iterable."""
-        return self._start_task(self._carry_out_and_schedule(decisions))
+        return self._start_task(self._carry_out_and_schedule, decisions)
 
     async def _carry_out_and_schedule(self, decisions: Iterable[Decision[None]]) -> None:
         await self._carry_out_all(decisions)
@@ -332,20 +334,17 @@ class LoadedShard(Generic[S]):
             await pacer.pause()
         return True
 
-    def _start_task(self, coroutine: Any) -> "asyncio.Task[None]":
-        task = self._loop.create_task(self._unload_on_error(coroutine))
-        self._tasks[task] = None
+    def _start_task(
+        self, work: Callable[[Unpack[Arguments]], Awaitable[None]], *arguments: *Arguments
+    ) -> "asyncio.Task[None]":
+        return self._tasks.start(f"coordinator {self.partition}", self._unload_on_error(work, *arguments))
 
-        def forget(task: asyncio.Task[None]) -> None:
-            del self._tasks[task]
-            coroutine.close()  # if the task was cancelled before it began
-
-        task.add_done_callback(forget)
-        return task
-
-    async def _unload_on_error(self, coroutine: Any) -> None:
+    async def _unload_on_error(
+        self, work: Callable[[Unpack[Arguments]], Awaitable[None]], *arguments: *Arguments
+    ) -> None:
+        # At once, not when the task has ended: no other request may see state that is half changed.
         try:
-            await coroutine
+            await work(*arguments)
         except Exception:
             log.exception("%s: the coordinator failed; reloading its state from the log", self.partition)
             self.unload()
@@ -360,8 +359,7 @@ class LoadedShard(Generic[S]):
         self._writer.discard()
         if self._timer is not None:
             self._timer.cancel()
-        for task in list(self._tasks):
-            task.cancel()
+        self._tasks.cancel()
         for future in list(self._unanswered):
             self._answer(future, NOT_COORDINATOR)
         self._on_unloaded(self)
