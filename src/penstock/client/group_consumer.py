@@ -165,7 +165,7 @@ class GroupConsumer:
         await self._member_client.close()
 
     async def _revoke(self, partitions: Collection[TopicPartition]) -> None:
-        leaving = {each: self._uncommitted[each] for each in partitions if each in self._uncommitted}
+        leaving = {each: self._uncommitted[each] for each in sorted(partitions) if each in self._uncommitted}
         # Fenced, or no coordinator: the partition's next owner reads again from the last committed offset.
         with contextlib.suppress(ClientError):
             await self._commit(leaving, patience_ms=_LAST_WORD_MS)
