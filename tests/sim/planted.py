@@ -1,8 +1,8 @@
-"""Faults planted by hand in the storage and produce paths, to see whether the simulation sees them.
+"""Faults planted by hand in the storage and produce paths, to test whether the simulation detects them.
 
-Each is a small change of the broker's code while it runs. `SEEN_FROM` has a seed in which it is seen; `make mutants`
-looks whether it still is, and searches for another one if not. Some are so rare that a plan is kept for them
-instead (`found/`, `test_found`).
+Each patches the broker's code. `DETECTED_BY` has the seed of a plan that detects it; `make mutants` tests that it still
+does, and searches for another seed if not. Some are so rare that they have a plan of their own instead (`found/`,
+`test_found`).
 """
 
 import sys
@@ -176,6 +176,9 @@ def producers_not_rebuilt(patch: pytest.MonkeyPatch) -> None:
         def replay(self, header: Any) -> None:
             pass
 
+        def replay_marker(self, header: Any, marker: Any) -> None:
+            pass
+
     patch.setattr(
         recovery._Opening,
         "restore_state",
@@ -206,7 +209,9 @@ def retention_deletes_the_active_segment(patch: pytest.MonkeyPatch) -> None:
 def fetch_past_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
     """Whoever fetches gets what is in the log, synced or not."""
 
-    def read_cached(self: Replica, offset: int, max_bytes: int, *, whole_first_batch: bool) -> Any:
+    def read_cached(
+        self: Replica, offset: int, max_bytes: int, *, upto_offset: int, whole_first_batch: bool
+    ) -> Any:
         return self.log.read(
             offset,
             max_bytes=max_bytes,
@@ -223,8 +228,8 @@ def duplicate_sequence_appended(patch: pytest.MonkeyPatch) -> None:
     """A batch that was sent before is appended again."""
     genuine = ProducerStates.check
 
-    def forgetful(self: ProducerStates, header: Any) -> Any:
-        verdict = genuine(self, header)
+    def forgetful(self: ProducerStates, header: Any, **more: Any) -> Any:
+        verdict = genuine(self, header, **more)
         return ErrorCode.NONE if isinstance(verdict, Duplicate) else verdict
 
     patch.setattr(ProducerStates, "check", forgetful)
@@ -258,7 +263,7 @@ def acknowledged_before_the_sync(patch: pytest.MonkeyPatch) -> None:
     """With flush.messages=1 the answer comes as soon as the page cache has the batch."""
 
     def wait_for(self: Replica, offset: int, *, timeout_ms: int) -> Any:
-        future = self._world.loop.create_future()
+        future = self.loop.create_future()
         future.set_result(ErrorCode.NONE)
         return future
 
@@ -405,8 +410,8 @@ def planted_by_name(name: str, faults: Sequence[Planted] = PLANTED) -> Planted:
     return next(each for each in faults if each.name == name)
 
 
-# A seed in which each is seen, of those that have no plan of their own.
-SEEN_FROM: dict[str, int] = {
+# A seed that detects each fault that has no plan of its own.
+DETECTED_BY: dict[str, int] = {
     "no_fsync_at_roll": 244,
     "index_trusted_after_a_crash": 95,
     "producers_not_rebuilt": 5,

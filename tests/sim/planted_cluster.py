@@ -1,7 +1,7 @@
-"""Faults planted by hand in clusters, to see whether the simulation sees them.
+"""Faults planted by hand in clusters, to test whether the simulation detects them.
 
-Each is a small change of the broker's code while it runs. `SEEN_FROM` has, for each, a seed of `cluster_plan` in which
-it is seen; `python -m tests.sim.find_planted` searches again. Some have a plan instead (`found/`, `test_found`).
+Each patches the broker's code. `DETECTED_BY` has, for each, the seed of a `cluster_plan` that detects it;
+`python -m tests.sim.find_planted` searches again. Some have a plan of their own instead (`found/`, `test_found`).
 """
 
 import asyncio
@@ -273,8 +273,8 @@ def gap_of_the_brokers_making_is_out_of_order(patch: pytest.MonkeyPatch) -> None
     patch.setattr(RejectedSequences, "reason", lambda self, header, *, now_ms: None)
 
 
-# A seed in which each is seen.
-SEEN_FROM: dict[str, int] = {
+# A seed that detects each.
+DETECTED_BY: dict[str, int] = {
     "leader_elected_outside_the_in_sync_set": 3,
     "unclean_broker_stays_in_sync": 5,
     "high_watermark_ignores_followers": 6,
@@ -287,7 +287,7 @@ SEEN_FROM: dict[str, int] = {
 }
 
 # No seed is known for these: they need several things to come together that plans seldom have.
-NOT_SEEN_YET = (
+NOT_DETECTED_YET = (
     "leader_epoch_not_raised",
     "controller_takes_its_successors_change_for_its_own",
     "high_watermark_ignores_members_not_yet_out",

@@ -1,7 +1,7 @@
-"""Faults planted by hand in groups and transactions, to see whether the simulation sees them.
+"""Faults planted by hand in groups and transactions, to test whether the simulation detects them.
 
-Each is a small change of the broker's code while it runs. `SEEN_FROM` has, for each, a seed of `coordination_plan` in
-which it is seen; `python -m tests.sim.find_planted` searches again.
+Each patches the broker's code. `DETECTED_BY` has, for each, the seed of a `coordination_plan` that detects it;
+`python -m tests.sim.find_planted` searches again.
 """
 
 from typing import Any
@@ -148,8 +148,8 @@ def holes_kept_in_logs_of_coordinators(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(RecoveryScan, "_has_ended", False)
 
 
-# A seed in which each is seen.
-SEEN_FROM: dict[str, int] = {
+# A seed that detects each.
+DETECTED_BY: dict[str, int] = {
     "answered_before_the_high_watermark_passes": 47,
     "gathered_and_not_written": 2,
     "markers_forgotten_after_a_restart": 6,
@@ -158,7 +158,7 @@ SEEN_FROM: dict[str, int] = {
     "epoch_not_bumped": 0,
     "verification_skipped": 0,
     "generation_not_bumped": 8,
-    "offsets_count_before_their_transaction_is_committed": 73,
+    "offsets_count_before_their_transaction_is_committed": 63,
     "ends_of_transactions_not_loaded": 8,
     "holes_kept_in_logs_of_coordinators": 448,
 }
