@@ -121,7 +121,7 @@ def test_the_warning_names_twenty_and_counts_the_rest(
     assert "5 more partitions" in told[-1]
 
 
-def test_a_partition_that_the_metadata_do_not_know_is_set_aside_where_its_name_is_needed_and_never_removed(
+def test_a_partition_that_the_metadata_do_not_know_is_renamed_where_its_name_is_needed_and_never_removed(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     fill(tmp_path, "orders")
@@ -153,7 +153,7 @@ def files_in_of(files: dict[str, bytes], directory: str) -> dict[str, bytes]:
     }
 
 
-def test_a_directory_with_the_name_of_a_topics_partition_and_another_id_is_set_aside_at_the_start(
+def test_a_directory_with_the_name_of_a_topics_partition_and_another_id_is_renamed_at_the_start(
     tmp_path: Path,
 ) -> None:
     fill(tmp_path, "orders")
@@ -279,7 +279,7 @@ def test_a_directory_beside_others_data_directories_can_be_used(tmp_path: Path) 
     assert files_in(tmp_path / "data-1") == before
 
 
-def test_a_file_that_has_the_name_of_a_new_partition_is_set_aside(tmp_path: Path) -> None:
+def test_a_file_that_has_the_name_of_a_new_partition_is_renamed(tmp_path: Path) -> None:
     put(tmp_path, {"orders-0": b"in the way"})
     with start(tmp_path) as broker, RawClient(broker.bootstrap_servers) as client:
         client.create_topic("orders")

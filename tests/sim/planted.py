@@ -391,7 +391,7 @@ def unknown_partitions_deleted(patch: pytest.MonkeyPatch) -> None:
 
 
 @planted_for(has_foreign_directories)
-def namesake_deleted_instead_of_set_aside(patch: pytest.MonkeyPatch) -> None:
+def namesake_deleted_instead_of_renamed(patch: pytest.MonkeyPatch) -> None:
     """Whatever has the name of a new partition is deleted."""
 
     async def vacate(self: ReplicaOpener, partition: TopicPartition, found: Any, topic: Any) -> None:
@@ -426,6 +426,6 @@ DETECTED_BY: dict[str, int] = {
     "start_not_written_before_segments_go": 491,
     "compaction_keeps_the_oldest": 8,
     "unknown_partitions_deleted": 70,
-    "namesake_deleted_instead_of_set_aside": 38,
+    "namesake_deleted_instead_of_renamed": 38,
     "partitions_without_metadata_taken_for_ones_own": 18,
 }

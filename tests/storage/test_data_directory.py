@@ -12,7 +12,13 @@ from penstock.sim.disk_faults import Revoked
 from penstock.storage import offset_checkpoints
 from penstock.storage.data_directory import CLEAN_SHUTDOWN, DataDirectory
 from penstock.storage.log import Log, LogConfig
-from penstock.storage.partition_directories import STRAY, Aside, aside_name, aside_of, partition_of
+from penstock.storage.partition_directories import (
+    STRAY,
+    RemovedDirectory,
+    parse_removed_name,
+    partition_of,
+    removed_name,
+)
 from penstock.world.disk import Disk, read_file, write_file_atomically
 from penstock.world.memory_disk import MemoryDisk
 from tests.storage.helpers import NOW_MS, TOPIC_ID, RememberedProducers, append, batch, read_all, sync
@@ -117,13 +123,13 @@ def test_an_older_program_is_told_what_it_takes_to_read_a_marked_directory(disk:
 def test_a_start_that_goes_no_further_leaves_the_mark_of_a_clean_stop(disk: MemoryDisk) -> None:
     take(disk).close_cleanly({})
     refused = take(disk)
-    refused.leave_as_found()
+    refused.restore_clean_shutdown_file()
     refused.close({})
     again = take(disk)
     assert again.was_closed_cleanly
     again.close({})
     unclean = take(disk)
-    unclean.leave_as_found()
+    unclean.restore_clean_shutdown_file()
     unclean.close({})
     assert not take(disk).was_closed_cleanly
 
@@ -211,7 +217,7 @@ def test_a_recreated_partition_is_not_measured_by_the_old_ones_recovery_point(di
     append(log, batch(0, 1000))
     directory.close_cleanly({ORDERS: log})
     directory = take(disk)
-    directory.set_aside({ORDERS: b"\1" * 16})
+    directory.rename_removed({ORDERS: b"\1" * 16})
     log = create(directory)
     data = append(log, batch(0, 5))
     directory.close({ORDERS: log})
@@ -229,8 +235,8 @@ def test_a_recreated_partition_is_not_measured_by_it_after_a_deletion_that_faile
     directory = take(machine.mount())
     machine.faults.fail_appends(errno.ENOSPC)
     with pytest.raises(StorageError, match="recovery-point-offset-checkpoint"):
-        directory.set_aside({ORDERS: b"\1" * 16})
-    directory.set_aside({ORDERS: b"\2" * 16})
+        directory.rename_removed({ORDERS: b"\1" * 16})
+    directory.rename_removed({ORDERS: b"\2" * 16})
     log = create(directory)
     data = append(log, batch(0, 5))
     machine.crash_process()
@@ -248,14 +254,14 @@ def test_a_partition_that_checkpoints_remember_is_not_created_before_it_is_forgo
     directory.close_cleanly({ORDERS: log})
     disk.remove_tree(str(ORDERS))
     directory = take(disk)
-    assert directory.remembers(ORDERS)
+    assert directory.is_in_checkpoints(ORDERS)
     with pytest.raises(AssertionError, match="predecessor"):
         create(directory)
-    directory.forget([ORDERS])
-    assert not directory.remembers(ORDERS)
+    directory.remove_from_checkpoints([ORDERS])
+    assert not directory.is_in_checkpoints(ORDERS)
     create(directory)
     directory.close({})
-    assert not take(disk).remembers(ORDERS)
+    assert not take(disk).is_in_checkpoints(ORDERS)
 
 
 def test_a_directory_that_has_failed_is_not_left_as_if_it_had_been_closed_cleanly() -> None:
@@ -288,13 +294,13 @@ def test_a_deleted_partition_moves_aside_and_goes_later(disk: MemoryDisk) -> Non
     log = create(directory)
     append(log, batch(0))
     log.close()
-    (name,) = directory.set_aside({ORDERS: bytes(range(16))})
+    (name,) = directory.rename_removed({ORDERS: bytes(range(16))})
     assert name == "orders-0.000102030405060708090a0b0c0d0e0f-delete"
     assert disk.list(name)
     directory.close({})
     directory = take(disk)
     assert directory.partitions == []
-    assert list(directory.aside) == [name]
+    assert list(directory.removed_directories) == [name]
     directory.remove_deleted(name)
     assert not disk.exists(name)
 
@@ -305,10 +311,12 @@ def test_the_partitions_of_topics_with_the_longest_names_get_names_of_their_own(
     longest.append(TopicPartition("t" * 248 + "u", 1))
     for partition in longest:
         create(directory, partition).close()
-    names = directory.set_aside({partition: bytes([number]) * 16 for number, partition in enumerate(longest)})
+    names = directory.rename_removed(
+        {partition: bytes([number]) * 16 for number, partition in enumerate(longest)}
+    )
     assert len(set(names)) == len(longest)
     assert {len(name) for name in names} == {255}
-    assert [aside_of(name).partition.partition for name in names] == [0, 1, 99999, 1]  # type: ignore[union-attr]
+    assert [parse_removed_name(name).partition.partition for name in names] == [0, 1, 99999, 1]  # type: ignore[union-attr]
     directory.close({})
     directory = take(disk)
     assert directory.partitions == []
@@ -318,9 +326,9 @@ def test_the_partitions_of_topics_with_the_longest_names_get_names_of_their_own(
 
 
 def test_a_name_that_is_cut_is_cut_between_characters() -> None:
-    name = aside_name(TopicPartition("ä" * 120 + "x", 3), bytes(16), STRAY)
+    name = removed_name(TopicPartition("ä" * 120 + "x", 3), bytes(16), STRAY)
     assert len(name.encode()) in (254, 255)
-    assert aside_of(name) == Aside(TopicPartition(name.partition("-")[0], 3), STRAY)
+    assert parse_removed_name(name) == RemovedDirectory(TopicPartition(name.partition("-")[0], 3), STRAY)
 
 
 @pytest.mark.parametrize(
@@ -345,8 +353,8 @@ def test_only_names_that_a_partition_would_be_given_are_partitions(
     "name",
     ["photos-delete", "orders-0-delete", "orders-0.0123-delete", f"orders.{'0' * 32}-delete", "x-stray"],
 )
-def test_only_names_that_were_made_for_it_are_of_what_was_set_aside(name: str) -> None:
-    assert aside_of(name) is None
+def test_only_names_with_a_unique_suffix_are_of_removed_directories(name: str) -> None:
+    assert parse_removed_name(name) is None
 
 
 def test_what_says_whose_a_deleted_partition_is_goes_last() -> None:
@@ -355,7 +363,7 @@ def test_what_says_whose_a_deleted_partition_is_goes_last() -> None:
     log = create(directory)
     append(log, batch(0))
     log.close()
-    (name,) = directory.set_aside({ORDERS: bytes(16)})
+    (name,) = directory.rename_removed({ORDERS: bytes(16)})
     machine.faults.strike_after(1, machine.crash_process)
     with pytest.raises(Revoked):
         directory.remove_deleted(name)
@@ -411,7 +419,7 @@ def test_high_watermarks_are_written_when_they_are_new_and_after_the_last_of_a_c
     directory = take(disk)
     assert directory.high_watermark(ORDERS) == 4
     reopen(directory).close()
-    directory.set_aside({ORDERS: bytes(16)})
+    directory.rename_removed({ORDERS: bytes(16)})
     assert directory.high_watermark(ORDERS) == 0
     directory.close({})
     assert take(disk).high_watermark(ORDERS) == 0, "a new log of the same name has nothing committed"

@@ -5,7 +5,7 @@
     ├── UserError        a user's request cannot be carried out: shown as one line, without a traceback
     │   └── SettingError     an unknown setting or an invalid value
     └── StorageError     the disk failed or returned wrong data: the partition goes offline (if the data directory
-                         itself fails, the broker exits: storage.watched_disk)
+                         itself fails, the broker exits: storage.log_dir_failure)
 
 Expected errors are none of these: they are an `ErrorCode`, returned as a value.
 """

@@ -203,7 +203,7 @@ class Broker:
         link = await self._find_controller(image, loader, publisher, controller, node.configs, credentials)
         problems = unsupported(image.features, self._supported)
         if problems:
-            await world.work.run(self._directory.leave_as_found)
+            await world.work.run(self._directory.restore_clean_shutdown_file)
             raise refusal_to_join(problems)
         await logs.replicas.checkpoints.set_data_version(image.features.level(PENSTOCK_VERSION))
         node.configs.reload()

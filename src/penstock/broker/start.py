@@ -113,7 +113,7 @@ async def _directory_of_cluster(
     if cluster_id is None and partitions_with_segments(directory.disk):
         # Metadata without topics have none of the partitions in the directory.
         found = directory.meta.cluster_id
-        directory.leave_as_found()
+        directory.restore_clean_shutdown_file()
         directory.close({})
         raise UserError(
             f"{log_dir}: the data directory has data of cluster {found}, and ZooKeeper knows no cluster: check the "

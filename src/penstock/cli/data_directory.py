@@ -7,7 +7,7 @@ from typing import NamedTuple
 from penstock.base.ids import ZERO_ID, format_id
 from penstock.storage import file_names
 from penstock.storage.data_directory import UNKNOWN_PARTITIONS
-from penstock.storage.partition_directories import DELETE, aside_of, partition_of, topic_id_in
+from penstock.storage.partition_directories import DELETE, parse_removed_name, partition_of, topic_id_in
 
 
 class FoundDirectory(NamedTuple):
@@ -35,8 +35,8 @@ def is_unknown(path: Path) -> bool:
 
 
 def _look_at(path: Path, unknown: frozenset[str]) -> FoundDirectory | None:
-    aside = aside_of(path.name)
-    if aside is None and partition_of(path.name) is None:
+    removed = parse_removed_name(path.name)
+    if removed is None and partition_of(path.name) is None:
         return None
     segments = [
         each for each in path.iterdir() if file_names.offset_in(each.name, file_names.LOG) is not None
@@ -44,8 +44,8 @@ def _look_at(path: Path, unknown: frozenset[str]) -> FoundDirectory | None:
     if not segments:
         return None
     state = "unknown" if path.name in unknown else None
-    if aside is not None:
-        state = "deleted" if aside.suffix == DELETE else "stray"
+    if removed is not None:
+        state = "deleted" if removed.suffix == DELETE else "stray"
     size = sum(each.stat().st_size for each in path.iterdir() if each.is_file())
     return FoundDirectory(path.name, _topic_id_of(path), len(segments), size, state)
 

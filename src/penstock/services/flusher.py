@@ -18,7 +18,7 @@ A journal shared by all partitions would write every byte twice and need a repla
 
 A failed sync is never retried: the kernel may have dropped the pages that it could not write, and a second sync would
 succeed without them. So the partition goes offline. A failed syncfs does not say which file failed: all partitions of
-the round go offline, and `storage.watched_disk` ends the broker.
+the round go offline, and `storage.log_dir_failure` ends the broker.
 """
 
 import asyncio

@@ -57,9 +57,9 @@ def look_at_others(
             others.deleted.append(partition)
         else:
             others.unknown.append(name)
-    for name, aside in directory.aside.items():
+    for name, removed in directory.removed_directories.items():
         if directory.has_segments(name):
-            is_doomed = aside.suffix == DELETE and is_to_go(name, aside.partition)
+            is_doomed = removed.suffix == DELETE and is_to_go(name, removed.partition)
             (others.doomed if is_doomed else others.unknown).append(name)
     return others
 
@@ -89,12 +89,12 @@ def tell_of_unknown(directories: list[str]) -> None:
         )
 
 
-def tell_of_stray(partition: TopicPartition, found: TopicId, *, aside: str, needed_by: TopicId) -> None:
+def tell_of_stray(partition: TopicPartition, found: TopicId, *, renamed_to: str, needed_by: TopicId) -> None:
     log.warning(
         "%s: the directory with this name is now called %s, since topic id %s needs the name. It is a partition of"
         " topic id %s, which the metadata do not know; this broker does not remove it",
         partition,
-        aside,
+        renamed_to,
         format_id(needed_by),
         "unknown" if found == ZERO_ID else format_id(found),
     )

@@ -9,7 +9,7 @@ from penstock.sim.disk import SimDisk
 from penstock.sim.entries import CopyForeignDirectory
 from penstock.sim.node import Node
 from penstock.storage import file_names
-from penstock.storage.partition_directories import STRAY, aside_of, partition_of, topic_id_in
+from penstock.storage.partition_directories import STRAY, parse_removed_name, partition_of, topic_id_in
 
 _FOREIGN_TOPIC = f"version: 0\ntopic_id: {format_id(b'of somebody else')}\n".encode()
 _FOREIGN_FILES = {
@@ -69,7 +69,9 @@ def _locations(disk: SimDisk, directory: str) -> list[str]:
     asides = [
         name
         for name in disk.names("")
-        if (aside := aside_of(name)) is not None and aside.partition == partition and aside.suffix == STRAY
+        if (removed := parse_removed_name(name)) is not None
+        and removed.partition == partition
+        and removed.suffix == STRAY
     ]
     return [each for each in (directory, *asides) if each in disk.names("")]
 

@@ -1,4 +1,4 @@
-"""Damaged ranges of a log, and what readers find wrong with a log."""
+"""Damaged ranges of a log, and the damage that reads report as findings."""
 
 from typing import NamedTuple, TypeAlias
 
@@ -10,7 +10,7 @@ class Damage(NamedTuple):
     next_offset: int
     position: int
     end: int
-    # Whether it was found by reading what had been synced: the next start trusts that part, and reading finds it again.
+    # Whether it lies below the recovery point: the next start does not scan that part, and a read finds it again.
     was_trusted: bool = False
 
 

@@ -1,6 +1,6 @@
-"""What a reader of a log does when it meets damage: rebuild the index, or mark the batches as damaged, and look again.
+"""Handles damage that a read finds: rebuilds the index, or marks the batches as damaged, and reads again.
 
-All of it may block, and may run in any thread. The broker learns of it by the log's findings.
+All of it may block, and may run in any thread. The broker gets it from the log's findings (`services.log_damage`).
 """
 
 from collections.abc import Callable
@@ -35,7 +35,7 @@ def with_repair(log: "Log", look: Callable[[], T]) -> T:
 
 
 def repair(log: "Log", error: DamagedIndexError | DamagedBatchError, repairs: int) -> None:
-    """Have the next attempt not meet the same error, or raise it."""
+    """Repair or mark the damage, so that the next attempt does not meet it; else raise the error."""
     if repairs > _REPAIRS_MAX + len(log.segments):
         raise error
     if isinstance(error, DamagedIndexError):
@@ -51,7 +51,7 @@ def _rebuild_index(log: "Log", damage: DamagedIndexError) -> None:
     try:
         rebuild_index(segment, interval_bytes=log.config.index_interval_bytes)
     except DamagedBatchError as error:
-        note_damage(log, error)  # the caller looks again, and may come here again
+        note_damage(log, error)  # the caller tries again, and may get here again
         return
     log.note_finding(IndexRebuilt(str(damage)))
 

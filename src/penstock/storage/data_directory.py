@@ -9,7 +9,7 @@ or the new one would get the old one's recovery point. A recovery point or high 
 log is truncated, and a log start offset is raised on disk before the segments below it are deleted.
 
 Methods that may block run through `Work`, one at a time. A failure of the directory itself is final: see
-`storage.watched_disk`.
+`storage.log_dir_failure`.
 """
 
 import json
@@ -24,19 +24,19 @@ from penstock.storage.errors import NoRoomError
 from penstock.storage.file_names import PARTITION_METADATA
 from penstock.storage.log import Log, ProducerMemory, RecoveryReport
 from penstock.storage.log_config import LogConfig
+from penstock.storage.log_dir_failure import WatchedDisk
 from penstock.storage.meta_properties import MetaProperties, read_or_create, with_data_version
 from penstock.storage.partition_directories import (
     DELETE,
     STRAY,
-    aside_name,
-    aside_of,
+    has_no_records,
     has_segments,
-    is_blank,
     is_of_log,
+    parse_removed_name,
     partition_of,
     read_topic_id,
+    removed_name,
 )
-from penstock.storage.watched_disk import WatchedDisk
 from penstock.world.disk import Disk, Lock, found_no_room, write_file_atomically
 from penstock.world.entropy import Entropy
 
@@ -71,7 +71,9 @@ class DataDirectory:
         self.was_closed_cleanly = was_closed_cleanly
         # Found by their names; the metadata tell which are partitions of this broker.
         self.partitions = [found for found in map(partition_of, names) if found is not None]
-        self.aside = {name: found for name in names if (found := aside_of(name)) is not None}
+        self.removed_directories = {
+            name: found for name in names if (found := parse_removed_name(name)) is not None
+        }
         self.problems: list[str] = []
         self._lock = lock
         self._recovery_points = self._read(offset_checkpoints.RECOVERY_POINTS)
@@ -151,7 +153,7 @@ class DataDirectory:
         now_ms: int,
     ) -> Log:
         """Create an empty log for a partition that no checkpoint has. If that fails, nothing of it is left."""
-        assert not self.remembers(partition), "the new log would get its predecessor's offsets"
+        assert not self.is_in_checkpoints(partition), "the new log would get its predecessor's offsets"
         try:
             return log_factory.create_log(
                 self.disk,
@@ -162,10 +164,10 @@ class DataDirectory:
                 now_ms=now_ms,
             )
         except StorageError:
-            self.take_back(partition)
+            self.remove_created(partition)
             raise
 
-    def take_back(self, partition: TopicPartition) -> None:
+    def remove_created(self, partition: TopicPartition) -> None:
         """Remove the directory of a log that was just created and has no records."""
         with suppress(OSError):
             self.disk.remove_tree(str(partition))
@@ -189,7 +191,7 @@ class DataDirectory:
         """The high watermark in the checkpoint; after a crash the log may end below it."""
         return self._high_watermarks.get(partition, 0)
 
-    def remembers(self, partition: TopicPartition) -> bool:
+    def is_in_checkpoints(self, partition: TopicPartition) -> bool:
         """Whether a checkpoint has a partition, perhaps an earlier one of the same name."""
         return any(partition in getattr(self, attribute) for attribute in _OFFSETS.values())
 
@@ -203,10 +205,10 @@ class DataDirectory:
         """Whether a directory has segments. May block."""
         return has_segments(self.disk, name)
 
-    def clear_blank(self, name: str) -> bool:
+    def clear_without_records(self, name: str) -> bool:
         """Empty a directory that has neither records nor a topic id; False if it has. May block."""
         try:
-            if not is_blank(self.disk, name):
+            if not has_no_records(self.disk, name):
                 return False
         except NotADirectoryError:
             return False
@@ -214,7 +216,7 @@ class DataDirectory:
             self.disk.remove(f"{name}/{each}")
         return True
 
-    def write_unknown(self, directories: list[str]) -> None:
+    def write_unknown_partitions(self, directories: list[str]) -> None:
         """Write the list of partition directories that the metadata do not have, for `penstock log describe`.
 
         May block.
@@ -230,24 +232,26 @@ class DataDirectory:
 
     # ---- removing partitions
 
-    def set_aside(self, partitions: Mapping[TopicPartition, bytes], *, suffix: str = DELETE) -> list[str]:
+    def rename_removed(
+        self, partitions: Mapping[TopicPartition, bytes], *, suffix: str = DELETE
+    ) -> list[str]:
         """Rename the directories of partitions whose logs are closed, and sync; returns the new names. May block.
 
         With `DELETE`, `remove_deleted` frees their space later; with `STRAY` they stay. Each partition comes with
         bytes that make its new name unique.
         """
         assert suffix in (DELETE, STRAY)
-        self.forget(frozenset(partitions))
+        self.remove_from_checkpoints(frozenset(partitions))
         names = []
         try:
             for partition, unique in partitions.items():
-                name = aside_name(partition, unique, suffix)
+                name = removed_name(partition, unique, suffix)
                 self.disk.rename(str(partition), name)
                 names.append(name)
             if names:
                 self.disk.sync_dir("")
         except OSError as error:
-            raise StorageError(f"cannot set partitions aside: {error}") from error
+            raise StorageError(f"renaming partition directories failed: {error}") from error
         return names
 
     def remove_deleted(self, name: str) -> None:
@@ -262,15 +266,15 @@ class DataDirectory:
 
     def truncate(self, partition: TopicPartition, log: Log, offset: int) -> None:
         """Truncate a log; the checkpoints are lowered first, for a crash in between. May block."""
-        self._lower(partition, truncation.end_after_truncation(log, offset))
+        self._lower_checkpoints(partition, truncation.end_after_truncation(log, offset))
         log.truncate_to(offset)
 
     def truncate_fully(self, partition: TopicPartition, log: Log, start_offset: int, *, now_ms: int) -> None:
         """Truncate a log fully, to continue at `start_offset`, in the same order. May block."""
-        self._lower(partition, start_offset)
+        self._lower_checkpoints(partition, start_offset)
         log.truncate_fully(start_offset, now_ms=now_ms)
 
-    def _lower(self, partition: TopicPartition, offset: int) -> None:
+    def _lower_checkpoints(self, partition: TopicPartition, offset: int) -> None:
         if self._recovery_points.get(partition, 0) > offset:
             self._recovery_points = {**self._recovery_points, partition: offset}
             offset_checkpoints.write_offsets(
@@ -283,7 +287,7 @@ class DataDirectory:
             self.note_high_watermarks({partition: offset})
             self.write_high_watermarks()
 
-    def forget(self, partitions: Collection[TopicPartition]) -> None:
+    def remove_from_checkpoints(self, partitions: Collection[TopicPartition]) -> None:
         """Remove partitions from the checkpoints. May block."""
         for name, attribute in _OFFSETS.items():
             known: dict[TopicPartition, int] = getattr(self, attribute)
@@ -361,7 +365,9 @@ class DataDirectory:
         truncate it, or if the disk is full: that error is returned.
         """
         usable = {partition: log for partition, log in logs.items() if log.failed is None}
-        clean = len(usable) == len(logs) and not any(log.may_be_cut_at_damage for log in usable.values())
+        clean = len(usable) == len(logs) and not any(
+            log.may_be_truncated_at_damage for log in usable.values()
+        )
         problem: NoRoomError | None = None
         try:
             for log in usable.values():
@@ -391,7 +397,7 @@ class DataDirectory:
             self.close(logs)
         return problem
 
-    def leave_as_found(self) -> None:
+    def restore_clean_shutdown_file(self) -> None:
         """Write `.kafka_cleanshutdown` again, before any log was opened: nothing has changed. May block."""
         if self.was_closed_cleanly:
             write_file_atomically(self.disk, CLEAN_SHUTDOWN, _CLEAN_SHUTDOWN_CONTENT)

@@ -93,7 +93,7 @@ class LeaderEpochs:
             self.unsafe_from = wrong_from if self.unsafe_from is None else min(self.unsafe_from, wrong_from)
 
     def synced(self, changes: int) -> None:
-        """Note that the file with so many changes is synced."""
+        """Note that the file is synced with the first `changes` changes."""
         if changes == self.changes:
             self.unsafe_from = None
 

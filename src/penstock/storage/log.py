@@ -430,7 +430,7 @@ class Log:
         return min(self.recovery_point, reached, next(damaged, self.recovery_point))
 
     @property
-    def may_be_cut_at_damage(self) -> bool:
+    def may_be_truncated_at_damage(self) -> bool:
         """Whether the next start finds damage again at the recovery point, and may end the log there."""
         return any(not damage.was_trusted for segment in self.segments for damage in segment.damage)
 

@@ -26,7 +26,7 @@ class LogConfig:
     delete_retention_ms: int = _DAY_MS
     decompressed_size_max: int = 256 << 20  # of one batch, where a log has to look at records
     ends_at_damage: bool = (
-        False  # whether what a power cut left behind a hole is given up, not kept as damage
+        False  # truncate the log at a gap that a power cut left, instead of keeping it as damage
     )
 
     roll_ms: int = field(init=False)  # a compacted log rolls in time for `max.compaction.lag.ms`, too

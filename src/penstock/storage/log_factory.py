@@ -1,4 +1,4 @@
-"""Creating a log, and opening one that exists."""
+"""Creates logs, and opens existing ones."""
 
 from penstock.base.errors import StorageError
 from penstock.base.ids import TopicId, format_id

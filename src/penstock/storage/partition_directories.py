@@ -22,10 +22,10 @@ STRAY = "-stray"
 
 _NAME_BYTES_MAX = 255
 _UNIQUE_BYTES = 16
-_ASIDE = re.compile(rf"(.+-\d+)\.[0-9a-f]{{{2 * _UNIQUE_BYTES}}}({DELETE}|{STRAY})", re.DOTALL)
+_REMOVED_NAME = re.compile(rf"(.+-\d+)\.[0-9a-f]{{{2 * _UNIQUE_BYTES}}}({DELETE}|{STRAY})", re.DOTALL)
 
 
-class Aside(NamedTuple):
+class RemovedDirectory(NamedTuple):
     """The parts of the name of a deleted or stray directory; the topic's name may be shortened."""
 
     partition: TopicPartition
@@ -41,14 +41,14 @@ def partition_of(name: str) -> TopicPartition | None:
     return partition if str(partition) == name else None  # else it has leading zeros: not a partition's
 
 
-def aside_of(name: str) -> Aside | None:
+def parse_removed_name(name: str) -> RemovedDirectory | None:
     """The parts of a deleted or stray directory's name; None if the name has another form."""
-    found = _ASIDE.fullmatch(name)
+    found = _REMOVED_NAME.fullmatch(name)
     partition = None if found is None else partition_of(found[1])
-    return None if found is None or partition is None else Aside(partition, found[2])
+    return None if found is None or partition is None else RemovedDirectory(partition, found[2])
 
 
-def aside_name(partition: TopicPartition, unique: bytes, suffix: str) -> str:
+def removed_name(partition: TopicPartition, unique: bytes, suffix: str) -> str:
     """The name of a deleted or stray partition's directory; `unique` must not be used a second time."""
     assert len(unique) == _UNIQUE_BYTES
     end = f"-{partition.partition}.{unique.hex()}{suffix}"
@@ -59,7 +59,7 @@ def aside_name(partition: TopicPartition, unique: bytes, suffix: str) -> str:
 def is_of_log(directory: str) -> bool:
     """Whether a directory is that of a partition, deleted and stray ones included."""
     name = directory.partition("/")[0]
-    return partition_of(name) is not None or aside_of(name) is not None
+    return partition_of(name) is not None or parse_removed_name(name) is not None
 
 
 def has_segments(disk: Disk, path: str) -> bool:
@@ -87,7 +87,7 @@ def topic_id_in(content: bytes) -> TopicId:
         return ZERO_ID
 
 
-def is_blank(disk: Disk, path: str) -> bool:
+def has_no_records(disk: Disk, path: str) -> bool:
     """Whether a directory is empty, or has only files of a log without records and without a topic id.
 
     A power cut during the creation of a partition leaves such a directory.

@@ -1,4 +1,4 @@
-"""Retention: which of the oldest segments may go by time, size or log start offset, and deleting them.
+"""Retention: which of the oldest segments have expired by time, size or log start offset, and their deletion.
 
 Only a run of the oldest segments goes, never one that has offsets above the high watermark. The active segment goes
 last: only if all of it has expired and it is not empty, and the log rolls before it is deleted.
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def expired_count(log: "Log", *, now_ms: int, high_watermark: int) -> int:
-    """How many of the oldest segments may go. May block when it reads a time index for the first time."""
+    """How many of the oldest segments have expired. May block when it reads a time index for the first time."""
     segments, config = log.segments, log.config
     ends = [segment.base_offset for segment in segments[1:]] + [log.end_offset]
     surplus_bytes = log.size - config.retention_bytes if config.retention_bytes >= 0 else 0

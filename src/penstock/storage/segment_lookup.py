@@ -1,4 +1,4 @@
-"""Finding the batch of an offset in a segment's file, by way of the offset index.
+"""Finds the batch of an offset in a segment's file, with the offset index.
 
 The index has no checksum: each entry that is used is compared with the batch it points to. DamagedIndexError means
 that they contradict each other; the index can be rebuilt from the batches.

@@ -38,14 +38,14 @@ async def repair_segment(
         if log.config.compact:
             log.mark_compacted()  # another replica may have fewer records there
 
-    mended = Segment.create(disk, log.path, segment.base_offset, now_ms=now_ms, suffix=file_names.CLEANED)
+    repaired = Segment.create(disk, log.path, segment.base_offset, now_ms=now_ms, suffix=file_names.CLEANED)
     try:
-        await work.run(lambda: _write(mended, segment, log, sound, damage, size))
+        await work.run(lambda: _write(repaired, segment, log, sound, damage, size))
         if is_current():
             return await swap_in(
                 log,
                 disk,
-                mended,
+                repaired,
                 [segment],
                 work=work,
                 now_ms=now_ms,
@@ -55,15 +55,15 @@ async def repair_segment(
     except DamagedBatchError:
         pass  # it has more damage, which the next read finds
     except BaseException:
-        if mended not in log.segments:
-            discard(mended, disk)
+        if repaired not in log.segments:
+            discard(repaired, disk)
         raise
-    discard(mended, disk)
+    discard(repaired, disk)
     return False
 
 
 def _write(
-    mended: Segment,
+    repaired: Segment,
     segment: Segment,
     log: Log,
     sound: Mapping[Damage, bytes],
@@ -72,15 +72,15 @@ def _write(
 ) -> None:
     position = 0
     for each in damage:
-        _copy(segment.file, mended.file, position, each.position)
+        _copy(segment.file, repaired.file, position, each.position)
         if sound[each]:
-            mended.file.append([sound[each]])
+            repaired.file.append([sound[each]])
         position = each.end
-    _copy(segment.file, mended.file, position, size)
-    mended.size = mended.file.size
-    for at, header in checked_batches(mended):
-        mended.note(header, at, log.config)
-    mended.transaction_index = TransactionIndex.copy_of(segment.transaction_index)
+    _copy(segment.file, repaired.file, position, size)
+    repaired.size = repaired.file.size
+    for at, header in checked_batches(repaired):
+        repaired.note(header, at, log.config)
+    repaired.transaction_index = TransactionIndex.copy_of(segment.transaction_index)
 
 
 def _copy(source: File, target: File, start: int, end: int) -> None:

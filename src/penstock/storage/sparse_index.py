@@ -1,4 +1,4 @@
-"""What the offset index and the time index of a segment have in common: two columns of numbers in a file.
+"""The common base of the offset index and the time index of a segment: two columns of numbers in a file.
 
 New entries stay in memory and are appended to the file some hundreds at a time; after a crash indexes are rebuilt
 anyway. Entries in the file are loaded when a lookup needs them, and unloaded again when the loaded entries of all
@@ -134,7 +134,7 @@ class SparseIndex:
         self._disk.remove(self.path)
 
     def truncate_entries(self, *, written: int, unwritten: int) -> None:
-        """Keep the first so many entries in the file, and so many of those that are not there yet."""
+        """Keep the first `written` entries of the file, and the first `unwritten` entries of the tail."""
         tail = self.tail
         if written < tail.written:
             file = self._disk.open(self.path)

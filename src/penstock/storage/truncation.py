@@ -1,4 +1,4 @@
-"""Truncating a log: from an offset to its end, or completely.
+"""Truncates a log: from an offset to its end, or fully.
 
 The recovery point in the checkpoint has to be lowered *before* a log is truncated below it
 (`DataDirectory.truncate` does both), or a start would take offsets that were truncated for synced ones that are lost.

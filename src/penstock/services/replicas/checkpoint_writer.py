@@ -65,7 +65,7 @@ class CheckpointWriter:
                 await self._world.work.run(self._directory.write_high_watermarks)
             except OSError as error:
                 kind = NoRoomError if found_no_room(error) else StorageError
-                raise kind(f"the high watermarks cannot be written down: {error}") from error
+                raise kind(f"writing the high watermark checkpoint failed: {error}") from error
 
         await self.in_turn(write)
 
@@ -80,7 +80,7 @@ class CheckpointWriter:
         return found
 
     async def _note_offsets(self) -> None:
-        """Note the offsets of all logs. A log that is deleted meanwhile is forgotten by its deletion later."""
+        """Note the offsets of all logs. A log that is deleted meanwhile is removed from the checkpoints afterwards."""
         pacer = Pacer(self._world.loop, slice_ms=self._slice_ms)
         logs = (
             (replica.topic_partition, replica.log)
@@ -119,13 +119,13 @@ class CheckpointWriter:
         except OSError as error:
             log.error("cannot write data version %d to meta.properties: %s", data_version, error)
 
-    async def forget(self, partition: TopicPartition) -> None:
+    async def remove(self, partition: TopicPartition) -> None:
         """Remove a partition from all checkpoints."""
 
-        async def forget() -> None:
-            await self._world.work.run(partial(self._directory.forget, [partition]))
+        async def write() -> None:
+            await self._world.work.run(partial(self._directory.remove_from_checkpoints, [partition]))
 
-        await self.in_turn(forget)
+        await self.in_turn(write)
 
     async def close_cleanly(self) -> None:
         """Sync and close every log, write all checkpoints, and mark the shutdown as clean."""
@@ -153,11 +153,11 @@ class CheckpointWriter:
 
         # A write in the work pool cannot be cancelled; its turn lasts until it is done.
         task = self._world.loop.create_task(turn())
-        task.add_done_callback(_look_at_outcome)
+        task.add_done_callback(_retrieve_exception)
         await asyncio.shield(task)
 
 
-def _look_at_outcome(task: asyncio.Task[None]) -> None:
+def _retrieve_exception(task: asyncio.Task[None]) -> None:
     """Retrieve a failure whose caller was cancelled, so that asyncio does not log it as a bug."""
     if not task.cancelled():
         task.exception()

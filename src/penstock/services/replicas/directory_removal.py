@@ -40,18 +40,19 @@ class DirectoryRemoval:
 
     async def discard(self, partitions: list[TopicPartition], delay_ms: int = 0) -> None:
         """Rename partitions' directories to `-delete` now, and remove them after the delay."""
-        names = await self.set_aside(partitions, DELETE)
+        names = await self.rename(partitions, DELETE)
         due_ms = self._world.loop.now_ms() + delay_ms
         self._due += [_DueRemoval(name, due_ms) for name in names]
 
-    async def set_aside(self, partitions: list[TopicPartition], suffix: str) -> list[str]:
+    async def rename(self, partitions: list[TopicPartition], suffix: str) -> list[str]:
+        """Rename partitions' directories, in turn with the writers of checkpoints; the new names."""
         uniques = {partition: self._world.entropy.random_bytes(16) for partition in partitions}
         names: list[str] = []
 
-        async def set_aside() -> None:
+        async def rename() -> None:
             names.extend(
-                await self._world.work.run(lambda: self._directory.set_aside(uniques, suffix=suffix))
+                await self._world.work.run(lambda: self._directory.rename_removed(uniques, suffix=suffix))
             )
 
-        await self._checkpoints.in_turn(set_aside)
+        await self._checkpoints.in_turn(rename)
         return names

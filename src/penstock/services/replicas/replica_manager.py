@@ -154,7 +154,7 @@ class ReplicaManager:
         self.removal.resume(found.doomed)
         tell_of_unknown(found.unknown)
         try:
-            await self._world.work.run(partial(self._directory.write_unknown, found.unknown))
+            await self._world.work.run(partial(self._directory.write_unknown_partitions, found.unknown))
         except StorageError as error:
             log.warning("%s", error)
         if not self._directory.was_closed_cleanly:

@@ -100,7 +100,7 @@ class ReplicaOpener:
             for partition in opened:
                 partition.log.close()
             for each in created:
-                await self._world.work.run(partial(self._directory.take_back, each))
+                await self._world.work.run(partial(self._directory.remove_created, each))
             raise
         return opened
 
@@ -147,8 +147,8 @@ class ReplicaOpener:
             if partition in present and topic_id == topic.topic_id:
                 return await self._recover(partition, config, producers, now_ms)
             await self._vacate(partition, topic_id, topic)
-        if self._directory.remembers(partition):
-            await self._checkpoints.forget(partition)
+        if self._directory.is_in_checkpoints(partition):
+            await self._checkpoints.remove(partition)
         log_of_it = self._directory.create_log(
             partition, topic_id=topic.topic_id, config=config, producers=producers, now_ms=now_ms
         )
@@ -156,18 +156,20 @@ class ReplicaOpener:
         return log_of_it
 
     async def _vacate(self, partition: TopicPartition, found: TopicId, topic: Topic) -> None:
-        """Free the name of a partition that a directory of topic id `found` has."""
+        """Remove or rename the directory that has a partition's name, but another topic id (`found`)."""
         if found in self._deletions or found == topic.topic_id:
             # Of a deleted topic of the same name, or of a replica that a reassignment moved away and back.
             await self._removal.discard([partition])
             return
         try:
-            is_free = await self._world.work.run(partial(self._directory.clear_blank, str(partition)))
+            is_free = await self._world.work.run(
+                partial(self._directory.clear_without_records, str(partition))
+            )
         except OSError as error:
-            raise StorageError(f"cannot make room for {partition}: {error}") from error
+            raise StorageError(f"{partition}: cannot empty the directory of this name: {error}") from error
         if not is_free:
-            (name,) = await self._removal.set_aside([partition], STRAY)
-            tell_of_stray(partition, found, aside=name, needed_by=topic.topic_id)
+            (name,) = await self._removal.rename([partition], STRAY)
+            tell_of_stray(partition, found, renamed_to=name, needed_by=topic.topic_id)
 
     async def _recover(
         self, partition: TopicPartition, config: LogConfig, producers: ProducerStates, now_ms: int

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.storage.watched_disk import WatchedDisk
+from penstock.storage.log_dir_failure import WatchedDisk
 from penstock.world.disk import Disk, File, write_file_atomically
 from penstock.world.memory_disk import MemoryDisk
 from tests.world.disk_contract import DiskContract
