@@ -14,7 +14,7 @@ A module in this directory is found by its name; there is nothing to register. I
   share a few milliseconds of each iteration of the event loop (`broker.turns`).
 - `BROKERS_ONLY = True`: not listed by ApiVersions, and answered with CLUSTER_AUTHORIZATION_FAILED unless a broker of
   this cluster asks (`apis.broker_callers`).
-- `NEEDS`: the access rights that a request needs (`apis.needs`); empty only where no client needs any.
+- `NEEDS`: the access rights that a request needs (`apis.needs`); empty only if a client needs none.
 - `ANSWERED_BY_CONTROLLER`: the response's message class; the request is forwarded to the controller.
 
 A request that is in the protocol and has no module here is answered by `unserved`. Keys from 10000 on are our own
@@ -133,7 +133,7 @@ class ApiTable:
 
     def __init__(self, metrics: Metrics, authorizer: Authorizer) -> None:
         self._apis = {api.key: api for api in _discover(metrics, authorizer)}
-        # What `find` has found, for the connections to look at first.
+        # The results of `find`; connections look here first.
         self.by_key_and_version: dict[tuple[int, int], ServedVersion] = {}
         self._unserved: dict[int, ServedApi] = {}  # made at the first request
         self._unserved_seconds = _seconds(metrics, "unserved")
@@ -169,14 +169,14 @@ class ApiTable:
                 raise PeerError(f"there is no API key {api_key}")
             api = self._refusing(api_key)
         served = ServedVersion(api, api_version)
-        if served.is_supported:  # any other version a client may make up
+        if served.is_supported:  # do not keep versions that a client made up
             self.by_key_and_version[api_key, api_version] = served
         return served
 
     def _refusing(self, key: int) -> ServedApi:
         if key not in self._unserved:
             declared = APIS[key]
-            assert declared.versions is not None  # or no version of it is known
+            assert declared.versions is not None  # else no version of it is in the protocol
             self._unserved[key] = ServedApi(
                 key=key,
                 name=declared.name,

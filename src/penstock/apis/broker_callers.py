@@ -1,9 +1,9 @@
-"""Which requests come from brokers of this cluster, and the refusal of all others where only brokers may ask.
+"""Tells requests of brokers of this cluster from those of clients, and refuses clients what only brokers may request.
 
 A connection is a broker's once its handshake has succeeded (`k10000_broker_handshake`); the client id proves nothing.
 
-Whole APIs say so with `BROKERS_ONLY = True`. Where a request is the broker's only with a certain field or version
-(a fetch with a replica id, AddPartitionsToTxn from v4 on), its module asks `is_broker`.
+Whole APIs are declared with `BROKERS_ONLY = True`. If only a certain field or version of a request is for brokers (a
+fetch with a replica id, AddPartitionsToTxn from v4 on), its module checks `is_broker`.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ def is_broker(call: Call) -> bool:
 
 
 def claims_to_be_old_broker(call: Call) -> bool:
-    """Whether the client id is that of a registered broker from before the handshake, which is all it can show."""
+    """Whether the client id names a registered broker of a version without the handshake: it has no other proof."""
     cluster = call.services.cluster
     return is_unproven_peer(cluster.image, call.client_id, cluster.peer_credentials)
 

@@ -1,4 +1,4 @@
-"""What a request handler is given: the broker's services, the client, and the call it answers."""
+"""The arguments of request handlers: the call, with its client and the broker's services."""
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class NodeServices:
-    """What this broker is and runs on."""
+    """This broker's identity, settings and world."""
 
     world: World
     node_id: int
@@ -44,7 +44,7 @@ class NodeServices:
 
 @dataclass(frozen=True)
 class LogServices:
-    """The replicas on this broker, and what reads and writes of them share."""
+    """The replicas on this broker, and the services that produce and fetch share."""
 
     replicas: "ReplicaManager"
     flusher: "Flusher"
@@ -56,8 +56,8 @@ class ClusterServices:
     """The metadata of the cluster, and the controller that changes it."""
 
     image: "MetadataImage"
-    peer_credentials: "PeerCredentials"  # by which this broker and others know each other
-    supported_features: "Ranges"  # by this broker; what the cluster has finalised is in the image
+    peer_credentials: "PeerCredentials"  # for the handshake between brokers
+    supported_features: "Ranges"  # by this broker; the finalised ones are in the image
     controller: "Controller"
     controller_link: "ControllerLink"
     broker_registry: "BrokerRegistry | None"  # None without a cluster
@@ -87,7 +87,7 @@ class ConnectedClient:
         self.listener = listener  # the listener it connected to
         self.host = ""
         self.port = 0
-        self.principal = ANONYMOUS  # until there is a way to log in
+        self.principal = ANONYMOUS  # until listeners authenticate
         self.broker: BrokerIdentity | None = None  # once it has proven to be a broker of this cluster
         self.handshake: AcceptorHandshake | None = None  # begun, or over
         self.software_name = ""  # client_software_name of its ApiVersions request, if it sent one

@@ -1,6 +1,6 @@
 """For `penstock serve --verbose`: logs the error codes in the responses of handlers.
 
-Handlers are wrapped when the API table is made, and only if debug lines are logged: else this costs nothing.
+Handlers are wrapped when the API table is built, and only if debug lines are logged: otherwise this has no cost.
 """
 
 import logging

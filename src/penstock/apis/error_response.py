@@ -1,7 +1,7 @@
-"""The response to a request that is refused as a whole, made from the request's and the response's shapes.
+"""The response to a request that is refused as a whole, built from the schemas of request and response.
 
-Where the response has an error code of its own, that says it all. Where it has none, or where the refusal concerns what
-the request names one by one, the response names the same things as the request, each with the error code.
+If the response has a top-level error code, only that is set. If it has none, or if the error is about the resources in
+the request, the response names the same resources as the request, each with the error code.
 """
 
 from typing import Any, Final
@@ -13,7 +13,7 @@ from penstock.wire.messages import response_type
 _CODES: Final = ("error_code", "partition_error_code")
 _ALTER_REPLICA_LOG_DIRS: Final = 34
 _MESSAGE: Final = "error_message"
-# The same thing goes by other names in requests than in responses.
+# Fields of responses that have another name in requests.
 _SAME: Final = (
     {"partition", "partition_index", "partition_id", "index"},
     {"name", "topic", "topic_name", "user"},
@@ -23,7 +23,7 @@ _SAME: Final = (
 def error_response(
     request: Message, version: int, code: ErrorCode, message: str | None = None, *, per_part: bool = False
 ) -> Message:
-    """The response with an error code for the whole request or, with `per_part`, for each thing that it names."""
+    """The response with an error code for the whole request or, with `per_part`, for each resource that it names."""
     response = response_type(request.API_KEY)()
     has_code = _has(response, "error_code", version)
     if per_part or not has_code:
@@ -96,7 +96,7 @@ def _source(request: Any, name: str, version: int) -> str | None:
 
 
 def _copy_names(part: Any, asked: Any, version: int) -> bool:
-    """Copy what tells one element from another; False where there is no such field, or there is no need of one."""
+    """Copy the fields that identify an element; False if there are none, or none are needed."""
     if not isinstance(asked, Struct):
         kind = string if isinstance(asked, str) else None
         for name, field in part.FIELDS.items():

@@ -1,4 +1,4 @@
-"""Forwards requests that only the controller may answer, from whichever broker a client has sent them to.
+"""Forwards requests that only the controller may answer, from the broker that received them.
 
 The decoded request is sent to the controller, and its response is returned to the client. While there is no
 controller, or it cannot be reached, the request waits for the next one: few clients would retry by themselves. After
@@ -37,7 +37,7 @@ def forwarding(handle: Callable[[Call, Any], Any], response: type[Message]) -> C
                 if is_broker(call):
                     break
                 try:
-                    # In the version of the client: versions may say the same in different fields.
+                    # In the client's version: another version may have the same content in other fields.
                     return await link.ask(request, response, version_max=call.version)
                 except NoAnswerError:
                     break

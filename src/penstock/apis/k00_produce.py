@@ -1,8 +1,8 @@
 """Produce (key 0), v3-v13: between the wire and `services.producing`.
 
 Versions 0-2 are advertised, as Apache Kafka does (older librdkafka loses features otherwise), and refused: their
-record formats are gone. What a client of an older version does not know (zstd, TRANSACTION_ABORTABLE, leader hints) it
-is not told.
+record formats were removed from Kafka. A client of an older version gets nothing that its version does not have: zstd,
+TRANSACTION_ABORTABLE, leader hints.
 """
 
 from penstock.apis.context import Call
@@ -40,7 +40,7 @@ ADVERTISED_FROM = 0
 CANCEL_ON_DISCONNECT = True
 
 ZSTD_SINCE = 7
-HINTS_SINCE = 10  # of who leads
+HINTS_SINCE = 10  # the version with leader hints
 ABORTABLE_SINCE = 11  # clients know TRANSACTION_ABORTABLE
 ADDING_SINCE = 12  # clients of transactions version 2: the partition's leader adds it to the transaction
 TOPIC_IDS_SINCE = 13
@@ -131,7 +131,7 @@ def _raise_first_error(response: ProduceResponse) -> None:
 
 
 def _add_hints(call: Call, response: ProduceResponse) -> None:
-    """Tell a client that sent its batch to another broker than the leader who leads (KIP-951)."""
+    """Add the current leaders of partitions that this broker does not lead (KIP-951)."""
     hints: list[Hint] = []
     for topic in response.responses:
         key = topic.topic_id if call.version >= TOPIC_IDS_SINCE else topic.name

@@ -1,7 +1,7 @@
 """Fetch (key 1), v4-v18: between the wire and `services.fetching`.
 
-What is the protocol's stands here: fetch sessions (KIP-227) say which partitions a request means and which go into the
-response; topic ids since v13; leader hints (KIP-951). A request with a replica id is a follower's and goes to
+This module has what belongs to the protocol: fetch sessions (KIP-227), which determine the partitions of a request and
+of its response; topic ids since v13; leader hints (KIP-951). A request with a replica id is a follower's and goes to
 `services.fetching.follower_fetches`, every other one to `consumer_fetches`.
 """
 
@@ -32,10 +32,10 @@ VERSIONS = (4, 18)
 NEEDS = (Need(READ, TOPIC, "topics.topic", ids="topics.topic_id"),)
 CANCEL_ON_DISCONNECT = True
 
-FOLLOWERS_SERVE_SINCE = 11  # consumers know of other replicas than the leader
+FOLLOWERS_SERVE_SINCE = 11  # consumers may fetch from followers (KIP-392)
 TOPIC_IDS_SINCE = 13
 REPLICA_STATE_SINCE = 15
-HINTS_SINCE = 16  # of who leads
+HINTS_SINCE = 16  # the version with leader hints
 
 READ_COMMITTED = 1
 _NO_FOLLOWER = NO_REPLICA, NO_BROKER_EPOCH
@@ -90,7 +90,7 @@ def _follower(call: Call, request: FetchRequest) -> tuple[int, int]:
 
 
 def _refused(request: FetchRequest) -> FetchResponse:
-    """The answer to a replica id of a client that is no broker; it is Kafka's, where CLUSTER_ACTION is missing."""
+    """The response to a client that is no broker and gives a replica id: Kafka's, for one without CLUSTER_ACTION."""
     return FetchResponse(
         responses=[
             FetchableTopicResponse(
@@ -112,7 +112,7 @@ def _refused(request: FetchRequest) -> FetchResponse:
 
 
 def _session_fetch(call: Call, request: FetchRequest, *, is_follower: bool) -> Fetch | ErrorCode:
-    """The partitions that a request means, by its session; or why there is no such session."""
+    """The partitions of a request, by its fetch session; or the error of that session."""
     by_id = call.version >= TOPIC_IDS_SINCE
     wanted: dict[PartitionKey, FetchTarget] = {}
     for topic in request.topics:
@@ -194,7 +194,7 @@ def _partition_data(read: PartitionRead) -> PartitionData:
 
 
 def _add_hint(call: Call, key: PartitionKey, data: PartitionData, hints: list[Hint]) -> None:
-    """Tell a client that fetches from a broker that does not lead who does."""
+    """Add the current leader of a partition that this broker does not lead (KIP-951)."""
     hinted = hint(call, data.error_code, *key)
     if hinted is not None:
         data.current_leader = LeaderIdAndEpoch(

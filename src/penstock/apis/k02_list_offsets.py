@@ -1,9 +1,9 @@
 """ListOffsets (key 2), v1-v11: offsets by timestamp and by the special timestamps.
 
-For a reader of committed records the log ends at the last stable offset, for a follower at its very end. A follower is
-a broker: another client that gives a replica id is refused. A leader that
-does not know yet what an earlier one has told its readers says so: offsets that it told would seem to go back.
-Leaves out tiered storage: there is none, so the latest tiered offset is unknown and nothing waits for upload.
+For a read_committed consumer the latest offset is the last stable offset, for a follower the log end offset. A request
+with a replica id from a client that is no broker is refused. A new leader answers OFFSET_NOT_AVAILABLE until its high
+watermark is at least as high as any that earlier leaders returned: otherwise offsets would seem to go back.
+Leaves out tiered storage: there is none, so the latest tiered offset is unknown and no segment waits for upload.
 """
 
 from penstock.apis.broker_callers import is_broker

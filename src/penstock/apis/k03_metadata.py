@@ -26,7 +26,7 @@ NEEDS = (
     ListedOnly(DESCRIBE, TOPIC),
 )
 
-TOPIC_IDS_SINCE = 12  # version 10 and 11 carry the field, but ids were only looked up later
+TOPIC_IDS_SINCE = 12  # versions 10 and 11 have the field, but topics are not looked up by it
 NULL_MEANS_ALL_SINCE = 1
 
 
@@ -95,7 +95,7 @@ def _answer(call: Call, wanted: MetadataRequestTopic) -> MetadataResponseTopic:
 
 
 def _unknown_id(topic_id: bytes) -> MetadataResponseTopic:
-    """By id if there is one; the name is ignored then."""
+    """The answer for an unknown topic id; the name in the request is ignored."""
     return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
 
 

@@ -44,7 +44,7 @@ class _Asked(NamedTuple):
 
 
 def handle(call: Call, request: OffsetCommitRequest) -> OffsetCommitResponse | Reply:
-    asked = _sort_out(call, request)
+    asked = _split(call, request)
     if not asked.offsets:
         return asked.response
     commit = OffsetCommit(
@@ -59,20 +59,20 @@ def handle(call: Call, request: OffsetCommitRequest) -> OffsetCommitResponse | R
     codes = call.services.coordinators.groups.ask_at_once(
         request.group_id, lambda shard, now_ms: shard.commit_offsets(commit, now_ms)
     )
-    if isinstance(codes, tuple):  # a Refusal is one too
-        return _tell(asked, codes)
+    if isinstance(codes, tuple):  # or a Refusal, which is a tuple too
+        return _respond(asked, codes)
     if isinstance(codes, asyncio.Future):
-        return Reply(codes, partial(_tell, asked), next_may_start=True)
-    return Reply(_tell_later(asked, codes))
+        return Reply(codes, partial(_respond, asked), next_may_start=True)
+    return Reply(_respond_later(asked, codes))
 
 
-async def _tell_later(
+async def _respond_later(
     asked: _Asked, codes: Awaitable[tuple[ErrorCode, ...] | Refusal]
 ) -> OffsetCommitResponse:
-    return _tell(asked, await codes)
+    return _respond(asked, await codes)
 
 
-def _tell(asked: _Asked, codes: tuple[ErrorCode, ...] | Refusal) -> OffsetCommitResponse:
+def _respond(asked: _Asked, codes: tuple[ErrorCode, ...] | Refusal) -> OffsetCommitResponse:
     if isinstance(codes, Refusal):
         codes = (_code_of(codes),) * len(asked.offsets)
     for answer, code in zip(asked.answers, codes, strict=True):
@@ -80,7 +80,7 @@ def _tell(asked: _Asked, codes: tuple[ErrorCode, ...] | Refusal) -> OffsetCommit
     return asked.response
 
 
-def _sort_out(call: Call, request: OffsetCommitRequest) -> _Asked:
+def _split(call: Call, request: OffsetCommitRequest) -> _Asked:
     """Split the request into offsets of existing partitions, and errors for the others."""
     asked = _Asked(OffsetCommitResponse(), [], [])
     for topic in request.topics:

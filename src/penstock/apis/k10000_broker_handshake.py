@@ -1,6 +1,6 @@
 """BrokerHandshake (key 10000), v0: a client proves to be a broker of this cluster. Private; asked twice.
 
-Any failure closes the connection: whoever cannot prove itself learns no more than from a key that does not exist.
+Any failure closes the connection: a client that cannot prove itself learns no more than from an unknown API key.
 """
 
 from penstock.apis.context import Call

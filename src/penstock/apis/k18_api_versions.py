@@ -1,8 +1,8 @@
 """ApiVersions (key 18), v0-v4: the supported versions of all APIs, and features.
 
 A request in a version from the future is answered in version 0 with UNSUPPORTED_VERSION and the range of this API,
-so that the client can ask again. Supported features are this broker's, finalised ones the cluster's: clients use what
-is finalised. A feature at level 0 is not.
+so that the client can ask again. Supported features are this broker's, finalised ones the cluster's: clients use the
+finalised ones. A feature at level 0 is not finalised.
 """
 
 import re
@@ -48,7 +48,7 @@ def handle(call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse:
         supported_features=[
             SupportedFeatureKey(name=name, min_version=lowest, max_version=highest)
             for name, (lowest, highest) in call.services.cluster.supported_features.items()
-            # Older clients break over a version 0.
+            # Older clients reject a lowest version of 0.
             if lowest > 0 or call.version >= VERSION_0_OF_FEATURES_SINCE
         ],
         finalized_features_epoch=features.epoch,

@@ -1,7 +1,7 @@
 """DeleteRecords (key 21), v0-v2: advances the log start offset of partitions.
 
-Answers when the logs of all replicas that are alive start there: whoever leads next shows nothing that was deleted. In
-time or not, the leader has deleted it.
+Answers when the logs of all live replicas start there, so that the next leader does not return deleted records either.
+After a timeout the records are deleted on the leader all the same.
 """
 
 from typing import NamedTuple

@@ -22,7 +22,7 @@ NEEDS = (
 TWO_PHASE_SINCE = 6
 ADVERTISED_ONLY_WITH = {TWO_PHASE_SINCE: TRANSACTION_TWO_PHASE_COMMIT_ENABLE}
 
-FENCED_SINCE = 4  # clients know PRODUCER_FENCED
+FENCED_SINCE = 4  # the version with PRODUCER_FENCED, the error of a zombie producer
 
 
 async def handle(call: Call, request: InitProducerIdRequest) -> InitProducerIdResponse:

@@ -1,6 +1,6 @@
-"""OffsetForLeaderEpoch (key 23), v2-v4: where an epoch ended, so that a reader can tell that its log diverged.
+"""OffsetForLeaderEpoch (key 23), v2-v4: the end offset of a leader epoch, so that a reader detects log divergence.
 
-Consumers ask with replica id -1, or none (-2). A replica id is a broker's: any other client that gives one is refused.
+Consumers ask with replica id -1, or none (-2). A client that is no broker and gives a replica id is refused.
 """
 
 from penstock.apis.broker_callers import is_broker

@@ -1,8 +1,8 @@
 """AddPartitionsToTxn (key 24), v0-v5: partitions that a transaction will write to.
 
-Up to v3 it comes from clients, one transaction each; from v4 on from brokers, several at once, and `verify_only` asks
-whether partitions were added. A partition that does not exist keeps the others of its transaction from being added.
-Where its partitions are led is of no matter to the coordinator.
+Up to v3 clients send it, for one transaction; from v4 on brokers send it, for several, and `verify_only` asks whether
+partitions were added. If one partition does not exist, no partition of its transaction is added. The coordinator does
+not look at the leaders of the partitions.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ NEEDS = (
 )
 CANCEL_ON_DISCONNECT = True
 
-FENCED_SINCE = 2  # before, PRODUCER_FENCED was not known
+FENCED_SINCE = 2  # the version with PRODUCER_FENCED
 SEVERAL_SINCE = 4
 
 
@@ -44,13 +44,13 @@ def handle(call: Call, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxn
     if call.version >= SEVERAL_SINCE:
         if not is_broker(call):
             return AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-        # The transactions of many clients, which do not wait for one another.
+        # Transactions of many clients: one must not block the others on this connection.
         return Reply(_answer_several(call, request), next_may_start=True)
     return Reply(_answer_one(call, request))
 
 
 async def _answer_several(call: Call, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
-    """All at the same time: each may have to wait until what the coordinator writes is safe."""
+    """Answer all concurrently: each may wait until the coordinator's records are replicated."""
     answers = await asyncio.gather(*(_answer(call, transaction) for transaction in request.transactions))
     return AddPartitionsToTxnResponse(
         results_by_transaction=[

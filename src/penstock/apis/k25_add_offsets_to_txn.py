@@ -1,6 +1,6 @@
 """AddOffsetsToTxn (key 25), v0-v4: adds a group's offsets to a transaction.
 
-That is: the partition of __consumer_offsets in which the group lives takes part in the transaction.
+That adds the partition of __consumer_offsets that holds the group.
 """
 
 from penstock.apis.context import Call

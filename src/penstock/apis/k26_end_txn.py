@@ -1,7 +1,7 @@
 """EndTxn (key 26), v0-v5: commits or aborts a transaction.
 
-From v5 on the answer has the epoch, or the producer id, under which the client goes on (transactions version 2). The
-answer comes when the outcome is certain; the markers are written afterwards.
+From v5 on the response has the producer id and epoch of the client's next transaction (transactions version 2). The
+response is sent when the outcome is durable; the markers are written afterwards.
 """
 
 import asyncio

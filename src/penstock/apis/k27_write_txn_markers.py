@@ -2,8 +2,8 @@
 
 Coordinators send it to the leaders of a transaction's partitions. An operator's client (kafka-transactions abort,
 penstock txn abort) sends it to end a hanging transaction, and may only abort: a request that commits is refused to
-clients. From v2 on it says the transaction's version, by which the epoch is checked. All markers are written before
-any is waited for.
+clients. From v2 on it has the transaction's version, which decides how the epoch is checked. All markers are appended
+before any is awaited.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ REQUEST = WriteTxnMarkersRequest
 VERSIONS = (1, 2)
 NEEDS = (Need(CLUSTER_ACTION, CLUSTER, or_cluster=ALTER),)
 
-# Less than the other broker waits for an answer: it would take the connection for a lost one.
+# Shorter than the request timeout of the other broker, which would close the connection.
 _TIMEOUT_MS: Final = 15_000
 
 
@@ -96,7 +96,7 @@ def _marker(asked: WritableTxnMarker) -> Marker:
 async def _result(
     asked: WritableTxnMarker, outcomes: "deque[ErrorCode | asyncio.Future[ErrorCode]]"
 ) -> WritableTxnMarkerResult:
-    """Takes the marker's outcomes, once they are known, from the left."""
+    """The result for one marker; awaits its outcomes and removes them from the left."""
     topics = []
     for topic in asked.topics:
         partitions = []

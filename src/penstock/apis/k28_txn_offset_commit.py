@@ -1,7 +1,7 @@
 """TxnOffsetCommit (key 28), v0-v5: commits offsets with the producer's transaction.
 
-From v5 on the partition of __consumer_offsets is added to the transaction here (transactions version 2); before, it is
-verified that AddOffsetsToTxn did. Leaves out what a group checks of members and generations: `core.groups` does.
+From v5 on this request adds the partition of __consumer_offsets to the transaction (transactions version 2); in earlier
+versions it verifies that AddOffsetsToTxn did. `core.groups` checks members and generations.
 """
 
 from penstock.apis.context import Call
@@ -33,7 +33,7 @@ NEEDS = (
 )
 CANCEL_ON_DISCONNECT = True
 
-ABORTABLE_SINCE = 4  # clients know TRANSACTION_ABORTABLE
+ABORTABLE_SINCE = 4  # the version with TRANSACTION_ABORTABLE
 ADDING_SINCE = 5  # clients of transactions version 2
 
 _NO_SEQUENCE = -1
@@ -100,7 +100,7 @@ async def _commit(call: Call, request: TxnOffsetCommitRequest, commit: OffsetCom
     verification = await _verify(call, request.transactional_id, identity, partition)
     if isinstance(verification, ErrorCode):
         refusal = produce_refusal(verification, knows_abortable=call.version >= ABORTABLE_SINCE)
-        return [_told(refusal.code)] * len(commit.offsets)
+        return [_client_code(refusal.code)] * len(commit.offsets)
 
     def decide(shard: GroupShard, now_ms: int) -> Decision[tuple[ErrorCode, ...]]:
         if not _is_verified(partition, identity, verification):
@@ -135,6 +135,6 @@ def _is_verified(partition: Replica, identity: ProducerIdAndEpoch, verification:
     return producers.verifications.holds(identity.producer_id, verification)
 
 
-def _told(code: ErrorCode) -> ErrorCode:
+def _client_code(code: ErrorCode) -> ErrorCode:
     """The coordinator error that clients retry, in place of a partition's retriable error."""
     return ErrorCode.COORDINATOR_NOT_AVAILABLE if code is ErrorCode.NOT_ENOUGH_REPLICAS else code

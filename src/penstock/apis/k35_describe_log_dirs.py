@@ -1,7 +1,7 @@
-"""DescribeLogDirs (key 35), v1-v5: how large the partitions are, and how much room is left.
+"""DescribeLogDirs (key 35), v1-v5: the sizes of partitions, and the free disk space.
 
-A controller of a version before PartitionLoads (key 10002) is also told how many bytes of each partition were sent to
-consumers, as if that were another log directory (`controller.unproven_peers`).
+A controller of a version before PartitionLoads (key 10002) also gets the bytes of each partition that were sent to
+consumers, in the form of another log directory (`controller.unproven_peers`).
 """
 
 from collections.abc import Callable, Sequence

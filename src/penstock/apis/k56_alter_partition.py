@@ -1,4 +1,4 @@
-"""AlterPartition (key 56), v2-v3: a leader asks the controller for another ISR. Between brokers only."""
+"""AlterPartition (key 56), v2-v3: a leader proposes ISR changes to the controller. Between brokers only."""
 
 from penstock.apis.context import Call
 from penstock.apis.needs import Need

@@ -1,8 +1,7 @@
 """UpdateFeatures (key 57), v0-v2: raises or lowers finalised feature levels, or only validates the request (v1).
 
-All updates of a request are made, or none. A safe and an unsafe downgrade are the same here: no level that there is
-takes anything away from the metadata. Version 0 has no type of upgrade, and says whether lowering is allowed; version 2
-answers for all features together.
+All updates of a request are made, or none. Safe and unsafe downgrades are the same: no downgrade so far loses metadata.
+Version 0 has a flag that allows downgrades in place of the upgrade type; version 2 has one error for all features.
 """
 
 from penstock.apis.context import Call
@@ -28,8 +27,8 @@ ONE_ANSWER_SINCE = 2
 
 
 async def handle(call: Call, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
-    # Brokers forward it in the newest version, whatever the client speaks.
-    reply: Reply = _answered_by_controller(call, _in_newest_words(call, request))
+    # Brokers forward the request in the newest version, not in the client's.
+    reply: Reply = _answered_by_controller(call, _in_newest_version(call, request))
     answer: UpdateFeaturesResponse = await reply.response()
     if call.version < ONE_ANSWER_SINCE and answer.error_code == 0:
         answer.results = [
@@ -38,7 +37,7 @@ async def handle(call: Call, request: UpdateFeaturesRequest) -> UpdateFeaturesRe
     return answer
 
 
-def _in_newest_words(call: Call, request: UpdateFeaturesRequest) -> UpdateFeaturesRequest:
+def _in_newest_version(call: Call, request: UpdateFeaturesRequest) -> UpdateFeaturesRequest:
     if call.version >= TYPES_SINCE:
         return request
     lowers = call.services.cluster.image.features.level

@@ -1,6 +1,6 @@
-"""BrokerHeartbeat (key 63), v0-v1: a broker that is about to stop asks for others to lead. Between brokers only.
+"""BrokerHeartbeat (key 63), v0-v1: a broker asks the controller for a controlled shutdown. Between brokers only.
 
-Who is alive, ZooKeeper knows; so this is asked once, at a planned stop, and not all the time as in Kafka.
+ZooKeeper sessions show which brokers are alive, so brokers do not send heartbeats periodically as in KRaft.
 """
 
 from penstock.apis.context import Call

@@ -1,6 +1,6 @@
 """ListTransactions (key 66), v0-v2: the transactional ids of this broker, by state, producer id, duration and name.
 
-Patterns are RE2's, for the whole of an id. Looked through in slices: there may be very many.
+Patterns are RE2, and match whole ids. Transactions are filtered in slices of time: there may be very many.
 """
 
 from penstock.apis.context import Call

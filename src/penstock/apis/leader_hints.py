@@ -1,7 +1,7 @@
 """The current leader in Produce and Fetch responses (KIP-951), for clients with outdated metadata.
 
-There is no hint where the client could not follow it: librdkafka does not survive a leader of -1 (its issue 5280), and
-none needs one that seems dead or that its listener does not reach. A client without a hint asks for metadata.
+There is no hint that the client could not use: librdkafka crashes on a leader of -1 (its issue 5280), and a leader that
+seems dead, or has no address on the client's listener, is of no use. A client without a hint refreshes its metadata.
 """
 
 from typing import NamedTuple
@@ -14,7 +14,7 @@ _HINTED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
 class Hint(NamedTuple):
-    """The leader as this broker knows it, where the clients of the caller's listener find it."""
+    """The leader in this broker's metadata, with its address on the client's listener."""
 
     leader: BrokerAddress
     leader_epoch: int

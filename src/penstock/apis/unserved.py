@@ -1,8 +1,8 @@
-"""Answers to what Kafka's protocol has and this broker does not do: UNSUPPORTED_VERSION, and the connection stays open.
+"""Answers requests of Kafka APIs that this broker does not implement: UNSUPPORTED_VERSION; the connection stays open.
 
-These APIs are not advertised, and clients that look at ApiVersions do not send them. A client that sends one all the
-same learns from the answer what is wrong, and keeps its connection. That goes for every version in the protocol's
-schema; the format of a version that is not in it is unknown, so the connection is closed, as Kafka closes it.
+These APIs are not advertised, so clients that read ApiVersions do not send them. A client that sends one anyway gets an
+error that names the problem, and keeps its connection. That applies to every version in the protocol's schema; the
+format of any other version is unknown, so the connection is closed, as Kafka closes it.
 """
 
 from typing import Final
@@ -16,5 +16,5 @@ _REASON: Final = "This broker does not implement this request."
 
 
 def refuse(call: Call, request: Message) -> Message:
-    """The answer to any request that no module serves."""
+    """The response to any request that no module serves."""
     return error_response(request, call.version, ErrorCode.UNSUPPORTED_VERSION, _REASON)
