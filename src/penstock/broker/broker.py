@@ -306,11 +306,11 @@ class Broker:
         if not address:
             return
         host, port = parse_address(address)
-        self._http = HttpConnections(self._world.loop, metrics, self._what_is_wrong)
+        self._http = HttpConnections(self._world.loop, metrics, self._health_problem)
         server = await self._bind(self._http.make, host, port, option=PENSTOCK_METRICS_LISTEN.name)
         self.metrics_address = render_address(host, server.port)
 
-    def _what_is_wrong(self) -> str | None:
+    def _health_problem(self) -> str | None:
         """Why this broker is not healthy; None if it is."""
         return self._problem or self.services.logs.replicas.disk_space.problem()
 
@@ -397,9 +397,9 @@ class Broker:
         if not self.failure.done():
             self._problem = f"the data directory has failed: {why}"
             log.critical(
-                "%s: the data directory has failed: %s. What is written there from now on cannot be relied on, so this "
-                "broker ends; what others have copies of, they serve. Look for the reason in the system's log, and "
-                "start the broker again when the disk is sound",
+                "%s: the data directory has failed: %s. Further writes there would not be durable, so this broker "
+                "shuts down; partitions with replicas on other brokers stay available there. Look for the cause in the "
+                "system's log, repair the disk, and restart the broker",
                 self._log_dir,
                 why,
             )
@@ -411,13 +411,13 @@ class Broker:
         if self._connections is not None:
             self._connections.abort_all()
         if self._member is not None:
-            goodbye = self._world.loop.create_task(self._say_goodbye(self._member))
+            goodbye = self._world.loop.create_task(self._close_session(self._member))
             timer = self._world.loop.call_later(_GOODBYE_S, goodbye.cancel)
             # If this fails, the session times out later.
             await asyncio.gather(goodbye, return_exceptions=True)
             timer.cancel()
 
-    async def _say_goodbye(self, member: ClusterMember) -> None:
+    async def _close_session(self, member: ClusterMember) -> None:
         await member.stop()
         await self._world.store.close()
 

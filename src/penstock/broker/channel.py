@@ -2,7 +2,7 @@
 
 `KafkaChannel` cuts requests out of what was received, decides which may start, keeps the responses in the order of the
 requests, and says whether more may be read. It knows no transport, no clock and no handler: `broker.connection` moves
-the bytes, runs the handlers and tells the time.
+the bytes, runs the handlers and passes in the time.
 
 - Requests start one after the other. One whose reply blocks the next (`apis.reply`) holds it back until it is answered.
   Behind a request that is held back, no more than one read is taken from the socket, so that TCP slows the client down.
@@ -28,7 +28,7 @@ from penstock.wire.headers import JOIN_SIZE_MAX, frame_response
 if TYPE_CHECKING:
     from penstock.apis import ApiTable
 
-# The budget of one turn: so many requests, or so long.
+# The budget of one turn: a number of requests, or a time.
 REQUESTS_PER_TURN_MAX: Final = 64
 TURN_MS_MAX: Final = 0.3
 # How much of a large request is read in one turn: a busy machine takes up to 3 ms to map a megabyte.
@@ -40,7 +40,7 @@ _CLOSED: Final = ChannelState.CLOSED
 
 
 class KafkaChannel:
-    """The requests and responses of one connection. After a PeerError, or `close`, nothing comes out of it."""
+    """The requests and responses of one connection. After a PeerError, or `close`, it yields no requests or bytes."""
 
     __slots__ = (
         "_all_memory",
@@ -102,7 +102,7 @@ class KafkaChannel:
         self._found_versions = apis.by_key_and_version
         self._in_flight_max = limits.in_flight_max
         self._in_flight: deque[Request] = deque()  # in order: those not answered, and those behind them
-        self._release: Callable[[], None] | None = None  # completes a response that only waits for news
+        self._release: Callable[[], None] | None = None  # completes the response of a long poll
         self._started_in_turn = 0
         self._turn_ends_at = 0.0
         self.outgoing_chunks: list[
@@ -130,7 +130,7 @@ class KafkaChannel:
         self._position = self._announced = 0
 
     def filled(self, count: int) -> None:
-        """So many bytes were written to `room`."""
+        """Note that `count` bytes were written to `room`."""
         assert self.partial is not None
         self.partial.filled(count)
         if self._is_filling:
@@ -226,7 +226,7 @@ class KafkaChannel:
     # Responses in, bytes out.
 
     def block(self, request: Request) -> None:
-        """No request starts before this one is answered, or let through by `unblock`."""
+        """Start no request before this one is answered, or `unblock` is called."""
         request.blocks_next = True
         self._change(ChannelEvent.BLOCKING_REQUEST_STARTED)
 
@@ -450,13 +450,15 @@ class KafkaChannel:
 
     @property
     def progress(self) -> str:
-        """How far a request has arrived that has memory and does not come to its end."""
+        """How much of its request has arrived, or what its requests wait for, for the log."""
         memory = self.memory
         if memory.arriving:
-            return f"of a request of {memory.arriving} bytes {memory.arrived} have come"
+            return f"{memory.arrived} of {memory.arriving} bytes of a request have arrived"
         held_back = self._kept_bytes + memory.granted
-        return f"{held_back} bytes of requests are held back by a request that waits, or by answers not read"
+        return (
+            f"{held_back} bytes of requests wait behind a long poll, or for the client to read its responses"
+        )
 
 
 def _sleep() -> None:
-    """Until the connection sets `memory.wake`, nothing is read, and so nothing is waited for."""
+    """The `memory.wake` before the connection sets it: no memory is requested before that."""

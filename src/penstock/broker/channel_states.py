@@ -11,7 +11,7 @@ class ChannelState(Enum):
     """Whether requests start."""
 
     READY = auto()  # the next request starts as soon as all of it has arrived
-    BLOCKED = auto()  # a request is in flight that lets no other start before its response is there
+    BLOCKED = auto()  # a request is in flight, and no other starts before it is answered
     YIELDED = auto()  # this turn's budget is used up; other connections go first
     DRAINING = auto()  # no request starts any more; responses that are due are still sent
     CLOSED = auto()  # nothing is received or sent

@@ -40,7 +40,7 @@ _TRY_AGAIN_S = 0.2
 # Without this pause, a broker that only some others can reach would be fenced and unfenced in a tight loop.
 _BACK_AFTER_S = 1.0
 _HAND_OVER_ATTEMPTS = 5
-_SAY_EVERY_S = 5.0
+_LOG_EVERY_S = 5.0
 
 
 class ClusterMember:
@@ -117,15 +117,15 @@ class ClusterMember:
         deadline = loop.time() + timeout_ms / 1000
 
         def say() -> None:
-            log.warning("%s; waiting for another %.0f s", self._why_not_admitted(), deadline - loop.time())
+            log.warning("%s; waiting for another %.0f s", self._why_still_fenced(), deadline - loop.time())
 
         def give_up() -> None:
             if not admitted.done():
-                why = f"{self._why_not_admitted()}, after {timeout_ms} ms"
+                why = f"{self._why_still_fenced()}, after {timeout_ms} ms"
                 todo = "look into the controller's log and at ZooKeeper, then start this broker again"
                 admitted.set_exception(UserError(f"{why}: {todo}"))
 
-        progress = Repeating(loop, _SAY_EVERY_S, say)
+        progress = Repeating(loop, _LOG_EVERY_S, say)
         limit = loop.call_later(timeout_ms / 1000, give_up)
         try:
             await admitted
@@ -133,12 +133,12 @@ class ClusterMember:
             progress.stop()
             limit.cancel()
 
-    def _why_not_admitted(self) -> str:
+    def _why_still_fenced(self) -> str:
         if not self.hears_store:
             return "this broker has registered, and ZooKeeper does not answer any more"
         controller = self._image.controller_id
         who = f"the controller, broker {controller}," if controller >= 0 else "no controller is elected that"
-        return f"this broker has registered, and {who} has not admitted it yet"
+        return f"this broker has registered, and {who} has not unfenced it yet"
 
     @property
     def is_admitted(self) -> bool:
@@ -153,7 +153,7 @@ class ClusterMember:
                     return
             except ClientError as error:
                 log.info(
-                    "controlled shutdown: the controller could not move the leaders of this broker: %s; retrying",
+                    "controlled shutdown: the controller could not move leaderships off this broker: %s; retrying",
                     error,
                 )
             await self._world.loop.sleep(_TRY_AGAIN_S * (attempt + 1))

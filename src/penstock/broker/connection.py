@@ -1,7 +1,7 @@
 """The asyncio side of one client's connection: moves bytes between a transport and a channel, and runs handlers.
 
-What is decided (order, holding back, budgets, memory) is decided by the channel, without I/O. Nothing here knows a
-protocol's framing or headers: any protocol that brings a `Channel` (`broker.channel_interface`) is served.
+The channel takes all decisions (order, blocking, budgets, memory) without I/O. This module knows no protocol's framing
+or headers: it serves any protocol that brings a `Channel` (`broker.channel_interface`).
 """
 
 import asyncio
@@ -45,7 +45,7 @@ class Shared(NamedTuple):
 
 
 class ConnectionOwner(Protocol):
-    """Who counts the connections."""
+    """Admits and limits the connections of a broker (`Connections`)."""
 
     def admit(self, connection: "ServerConnection") -> bool:
         """Whether a connection, whose address is known now, may stay."""
@@ -60,7 +60,7 @@ class ConnectionOwner(Protocol):
         ...
 
     def forget(self, connection: "ServerConnection") -> None:
-        """The connection is gone."""
+        """The connection is closed."""
         ...
 
 
@@ -116,7 +116,7 @@ class ServerConnection(asyncio.BufferedProtocol):
     # Called by the event loop.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is none of asyncio's classes
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's transport is no subclass of asyncio's
         peer = self._transport.get_extra_info("peername")
         if peer:
             self.client.host, self.client.port = peer[:2]
@@ -255,7 +255,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._continue()
 
     def _await(self, request: StartedRequest, reply: Reply) -> None:
-        """Answer when what the reply awaits is there."""
+        """Send the response when the reply's future or coroutine is done."""
         channel, awaited, only_waits = self.channel, reply.awaited, request.served.cancel_on_disconnect
         if reply.next_may_start:
             channel.unblock(request)
@@ -271,7 +271,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         is_task = self._tasks.pop(future, None) is not None
         if future.cancelled():
             self.channel.discard(request)
-            if self.channel.state is not _CLOSED:  # it will not be answered, nor could the requests behind it
+            if self.channel.state is not _CLOSED:  # its response, and those after it, can never be sent
                 self.abort()
         elif request.served.low_priority:
             finish = partial(self._finish, request, reply, future, at_once=True)
@@ -341,7 +341,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         assert self._transport is not None
         self._reading_is_paused = False
         self.channel.memory.is_excused = False
-        self.active_at = self._loop.time()  # the client could send nothing before
+        self.active_at = self._loop.time()  # while reading was paused, the client could not be active
         self._transport.resume_reading()
 
     def _take_turn(self) -> None:
@@ -394,13 +394,13 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     @property
     def unsent_bytes(self) -> int:
-        """What the client has not read, where that is so much that it gets no further responses; else 0."""
+        """Response bytes that the client has not read, once they are so many that sending is paused; else 0."""
         if not self.channel.is_congested or self.channel.state is _CLOSED or self._transport is None:
             return 0
         return self._transport.get_write_buffer_size()
 
     @property
-    def owes_half_a_request(self) -> bool:
+    def has_stalled_request(self) -> bool:
         """Whether the rest of a request is due: a part has arrived, and reading is not paused."""
         return self.channel.has_unfinished_request and not self._reading_is_paused
 

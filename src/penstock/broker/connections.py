@@ -50,7 +50,7 @@ class Connections:
             settings[QUEUED_MAX_REQUEST_BYTES],
             progress_timeout_s=settings[PENSTOCK_REQUEST_PROGRESS_TIMEOUT_MS] / 1000,
         )
-        # Those whose clients do not read their responses, the longest first.
+        # Connections whose clients do not read their responses, the longest first.
         self._unsent: dict[ServerConnection, None] = {}
         self._progress_timer: Timer | None = None  # while requests wait for memory
         loop = services.node.world.loop
@@ -138,7 +138,7 @@ class Connections:
             left -= oldest.unsent_bytes
             oldest.give_up(
                 PeerError(
-                    f"{oldest.unsent_bytes} bytes of answers are not read, and all clients together leave more than "
+                    f"{oldest.unsent_bytes} bytes of responses are unread by the client, and all clients together exceed "
                     f"penstock.unsent.bytes.max={limit}"
                 )
             )
@@ -181,8 +181,8 @@ class Connections:
         arrival_ms = self._settings[PENSTOCK_REQUEST_ARRIVAL_TIMEOUT_MS]
         for connection in list(self._open):
             silent_ms = (now - connection.active_at) * 1000
-            if connection.owes_half_a_request and silent_ms > arrival_ms:
-                connection.give_up(PeerError(f"the rest of a request did not come within {arrival_ms} ms"))
+            if connection.has_stalled_request and silent_ms > arrival_ms:
+                connection.give_up(PeerError(f"the rest of a request did not arrive within {arrival_ms} ms"))
             elif connection.is_idle and 0 <= idle_ms < silent_ms:
                 connection.close_when_idle()
 

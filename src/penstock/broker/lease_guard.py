@@ -1,10 +1,10 @@
 """Stops a broker from serving clients while its ZooKeeper session may have expired.
 
-A process that is paused for longer than its session (a stopped container, a migrated machine) goes on where it was:
-the requests in its sockets are read before it learns that other brokers have taken over its partitions. It would
-answer with a group's offsets as they were before another broker became the coordinator. So each connection looks at
-the clock first. A broker that has not run for half a session closes all connections, and rejects new ones until the
-store has confirmed its registration; so does one that learns that its session has expired.
+A process that was paused for longer than its session (a stopped container, a migrated machine) resumes and reads the
+requests in its sockets before it learns that other brokers lead its partitions. It would answer with a group's offsets
+from before another broker became the coordinator. So each connection checks the clock before it serves requests. A
+broker that has not run for half a session closes all connections, and rejects new ones until the store has confirmed
+its registration; so does one that learns that its session has expired.
 """
 
 import logging

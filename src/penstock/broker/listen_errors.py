@@ -13,7 +13,7 @@ class AddressInUseError(UserError):
 
 
 def listen_error(error: OSError, host: str, port: int, *, option: str) -> UserError:
-    """What to tell the user; `option` is the command line's option that sets the address."""
+    """The error for the user; `option` is the command line option that sets the address."""
     problem = f"cannot listen on {render_address(host, port)}"
     if error.errno == errno.EADDRINUSE:
         return AddressInUseError(

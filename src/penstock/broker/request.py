@@ -19,8 +19,8 @@ _HEADER_START: Final = Struct(">hhi")
 class Request:
     """A request that was received whole. PeerError if its header cannot be read.
 
-    Of an API or a version that the protocol does not have, only the first eight bytes are certain: what cannot be read
-    after them is left out, so that the request can still be answered.
+    If the protocol does not have its API or version, only the first eight bytes have a known format: the rest of the
+    header is left out if it cannot be read, so that the request can still be answered.
     """
 
     __slots__ = (
@@ -50,7 +50,7 @@ class Request:
         self.is_answered = False
         self.served: ServedVersion  # what handles it; the channel finds it
         self.blocks_next = False  # no request starts before it is answered
-        self.only_waits = False  # its client may end what it waits for: it is a long poll
+        self.only_waits = False  # a long poll: the client's next request completes it
         self.chunks: list[Buffer] | None = None  # its response's frame, while an earlier one is awaited
         self.client_id: str | None = None
         try:

@@ -1,8 +1,8 @@
 """Limits the bytes of requests in memory to `queued.max.request.bytes`, over all connections.
 
 Memory is granted before it is used. A request that arrives in several pieces asks for all of its size when its length
-is known, and is not read further before that is granted: so every request that was begun can be finished. What one
-read brought, and could not be served at once, is kept without asking: no more is read than there is room for.
+is known, and is not read further before that is granted: so every request that was begun can be completed. Bytes of one
+read that cannot be served at once are kept without asking: no read is larger than the memory that is left.
 
 Small requests always have room:
 
@@ -25,13 +25,13 @@ from typing import Final
 
 OWN_BYTES: Final = 4 << 10
 SMALL_BYTES_MAX: Final = 2 << 20
-# What may be read from a connection that has used up its own, if memory has run out since the last check.
+# The bytes that may be read from a connection that has used up its own, if memory has run out since the last check.
 READ_BYTES_MIN: Final = 512
-# A request's rate is measured since the last check, at least so long ago.
+# A request's rate is measured since the last check, which was at least this long ago.
 PACE_SEEN_S: Final = 1.0
 
 _SET_ASIDE: Final = OWN_BYTES + READ_BYTES_MIN
-# With so much left, and no request waiting, no read is too large.
+# With this much left, and no request waiting, no read is too large.
 _PLENTY: Final = 128 << 10
 
 
@@ -96,11 +96,11 @@ class RequestMemory:
         return room
 
     def room_for_reading(self) -> int:
-        """What may be read without asking; 0 while others wait."""
+        """The bytes that may be read without asking; 0 while requests wait."""
         return 0 if self._small_waiting else max(0, self.room_for_small())
 
     def count(self, size: int) -> None:
-        """So much is kept without having been asked for; if negative, it is given back."""
+        """Count bytes that are kept without having been asked for; negative ones are given back."""
         self._given += size
         self._look()
         if size < 0:
@@ -211,7 +211,7 @@ class Holder:
         return max(READ_BYTES_MIN, min(most, room))
 
     def keep(self, count: int) -> None:
-        """So many bytes more are kept, or, if negative, fewer. A read must not bring more than there was `room` for."""
+        """Count `count` more kept bytes, or fewer if negative. A read must not bring more than there was `room` for."""
         memory = self._memory
         self._kept += count
         memory.held += count
@@ -224,7 +224,7 @@ class Holder:
             memory.give_back(lent)
 
     def keep_own(self, count: int) -> bool:
-        """Keep so many bytes more if they fit into its own; if not, the request has to ask."""
+        """Keep `count` more bytes if they fit into the connection's own; if not, the request has to ask."""
         if self._kept + count > self.own:
             return False
         self.keep(count)
@@ -243,7 +243,7 @@ class Holder:
         return self._memory.ask(self)
 
     def get(self) -> None:
-        """What was asked for is granted."""
+        """Get the memory that was asked for: it is granted."""
         size, self.asked = self.asked, 0
         if self._asks_to_read:
             self._lent += size
@@ -253,19 +253,19 @@ class Holder:
         self.arriving, self.arrived, self.seen_s = size, 0, None
 
     def give_back(self, size: int) -> None:
-        """A request is done whose memory was granted."""
+        """Give back the granted memory of a request that is done."""
         self.granted -= size
         self._memory.held -= size
         self._memory.give_back(size)
 
     def give_up(self) -> None:
-        """The request that was arriving will not arrive."""
+        """Give back the memory of a request that will not arrive completely."""
         arriving, self.arriving = self.arriving, 0
         if arriving:
             self.give_back(arriving)
 
     def leave(self) -> None:
-        """The connection is gone. Requests in flight give back their memory when they are done."""
+        """Give back the memory of a closed connection. Requests in flight give back theirs when they are done."""
         had_own, self.own = bool(self.own), 0
         self.keep(0)
         self._memory.leave(self, was_set_aside=had_own)

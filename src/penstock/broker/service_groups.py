@@ -1,4 +1,4 @@
-"""Builds the groups of services that request handlers are given. Builds only: nothing here reads, listens or starts.
+"""Builds the groups of services that request handlers get. It only builds: no I/O, no listeners, no tasks.
 
 A broker builds all groups. A test that needs a broker's handlers without its cluster builds the same groups from the
 same functions.
@@ -39,7 +39,7 @@ from penstock.world import World
 
 
 def build_node(world: World, settings: Settings, image: MetadataImage, *, log_dir: str) -> NodeServices:
-    """What this broker is and runs on."""
+    """This broker's identity, settings and world."""
     metrics = Metrics()
     node_id = settings[NODE_ID]
     return NodeServices(

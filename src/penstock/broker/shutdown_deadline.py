@@ -63,8 +63,8 @@ class ShutdownDeadline:
         self.is_given_up = True
         who = "ZooKeeper, or the controller," if self.member.hears_store else "ZooKeeper"
         log.error(
-            "this broker could not leave its cluster within %d ms: %s does not answer. It stops without; its logs are "
-            "synced and closed, and other brokers lead its partitions when its ZooKeeper session ends "
+            "this broker could not leave its cluster within %d ms: %s does not answer. It stops without a controlled "
+            "shutdown; its logs are synced and closed, and other brokers lead its partitions once its session expires "
             "(zookeeper.session.timeout.ms)",
             timeout_ms,
             who,

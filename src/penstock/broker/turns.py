@@ -2,7 +2,7 @@
 
 A rebalance brings hundreds of requests at the same moment, and so do dashboards. Each is short, but the event loop
 would answer all that have arrived before it reads a socket again. Here they wait in one queue for the whole broker;
-when the slice is used up, the loop does everything else first, and goes on with the queue in its next iteration.
+when the slice is used up, the loop does all other work first, and continues with the queue in its next iteration.
 """
 
 from collections import deque

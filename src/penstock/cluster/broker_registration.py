@@ -1,4 +1,4 @@
-"""Registering a broker: /brokers/ID says what it is, and the ephemeral /live/ID lasts as long as its session.
+"""Registers a broker: /brokers/ID holds its registration, and the ephemeral /live/ID exists as long as its session.
 
 A broker that is restarted before the session of its last process has expired replaces /live/ID, which names its data
 directory. Another broker with the same node id has another data directory and is refused.
@@ -29,8 +29,8 @@ class DuplicateBrokerError(UserError):
 async def register(store: Store, broker: BrokerRegistration) -> BrokerRegistration:
     """Register a broker with the next broker epoch, fenced until the controller unfences it.
 
-    `keeps_all` and its like are about this registration alone. Where the controller has not acted on the last one, a
-    False there stays False.
+    `keeps_all`, `same_directory` and `same_process` compare this registration with the last one. If the controller has
+    not acted on the last one yet, a False there stays False.
     """
     for _ in range(_ATTEMPTS):
         try:

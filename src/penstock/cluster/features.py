@@ -32,8 +32,8 @@ class FeatureUpdate(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """The finalised levels; a feature without one is at 0. The epoch grows with every change, and is 0 in metadata that
-    say nothing of levels.
+    """The finalised levels; a feature without one is at 0. The epoch grows with every change, and is 0 in metadata
+    without levels.
     """
 
     levels: Mapping[str, int] = field(default_factory=lambda: LEVELS_BEFORE)

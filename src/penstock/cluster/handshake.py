@@ -7,12 +7,13 @@
                                                 <-  proof, versions of the APIs between brokers
 
 A proof is an HMAC-SHA256 with the cluster's secret (`cluster.peer_secret`) over the prover's role, the cluster id and
-both claims: node id, broker epoch, and a nonce of 32 random bytes made for this connection. So a recorded proof is
-worth nothing on another connection (the other side's nonce differs), and a proof sent back to its author is worth
-nothing either (the roles differ). The acceptor proves itself only to an initiator that has proven itself.
+both claims: node id, broker epoch, and a nonce of 32 random bytes for this connection. So a recorded proof is invalid
+on another connection (the other side's nonce differs), and so is a proof sent back to its author (the roles differ).
+The acceptor proves itself only to an initiator that has proven itself.
 
-The handshake says who opened the connection. It does not encrypt or sign what follows: whoever can change the bytes
-between two brokers can let them shake hands and then write into their connection. TLS is needed against that.
+The handshake authenticates the broker that opened the connection. It does not encrypt or sign what follows: an attacker
+who can change the bytes between two brokers can let them complete the handshake and then insert requests. TLS is needed
+against that.
 """
 
 import hashlib
@@ -46,7 +47,7 @@ class BrokerIdentity(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """What one side says it is, and its nonce."""
+    """The identity that one side claims, and its nonce."""
 
     node_id: int
     epoch: int
@@ -54,7 +55,7 @@ class Claim(NamedTuple):
 
 
 class PeerCredentials:
-    """What a broker needs to shake hands. `epoch` is set at each registration."""
+    """What a broker needs for the handshake. `epoch` is set at each registration."""
 
     def __init__(
         self, secret: Secret, entropy: Entropy, *, cluster_id: str, node_id: int, proves: bool = True
@@ -62,12 +63,12 @@ class PeerCredentials:
         self.cluster_id = cluster_id
         self.node_id = node_id
         self.epoch = NOT_REGISTERED
-        self.proves = proves  # False where this broker plays a program from before there was a handshake
+        self.proves = proves  # False if this broker acts as a version without the handshake, in tests
         self._secret = secret
         self._entropy = entropy
 
     def claim(self) -> Claim:
-        """What this broker says it is, with a new nonce."""
+        """This broker's claim, with a new nonce."""
         return Claim(self.node_id, self.epoch, self._entropy.random_bytes(_NONCE_BYTES))
 
     def initiator_proof(self, initiator: Claim, acceptor: Claim) -> bytes:
@@ -79,7 +80,7 @@ class PeerCredentials:
     def _proof(self, role: bytes, initiator: Claim, acceptor: Claim) -> bytes:
         transcript = hmac.new(self._secret.reveal().encode(), digestmod=hashlib.sha256)
         for part in (role, self.cluster_id.encode(), *_parts(initiator), *_parts(acceptor)):
-            # With its length: no two transcripts are the same bytes.
+            # With its length, so that different parts never concatenate to the same bytes.
             transcript.update(len(part).to_bytes(4, "big") + part)
         return transcript.digest()
 
@@ -89,7 +90,7 @@ def _parts(claim: Claim) -> tuple[bytes, bytes, bytes]:
 
 
 def _is_stale(epoch: int, known_epoch: int) -> bool:
-    """Whether an epoch is of an earlier registration than the one known here; a later one is about to be known."""
+    """Whether an epoch is of an earlier registration than the known one; a later one will be in the metadata soon."""
     return NOT_REGISTERED < epoch < known_epoch
 
 
@@ -133,7 +134,7 @@ class InitiatorHandshake:
 
     def check(self, answer: BrokerHandshakeResponse) -> Versions:
         """The versions of the APIs between brokers; AuthenticationError if the acceptor's proof is wrong."""
-        assert self._acceptor is not None, "nothing was proven to it yet"
+        assert self._acceptor is not None, "`prove` was not called"
         right = self._credentials.acceptor_proof(self._own, self._acceptor)
         if not hmac.compare_digest(bytes(answer.proof), right):
             raise AuthenticationError(

@@ -1,7 +1,7 @@
-"""The secret by which the brokers of a cluster know each other: made once, kept in the metadata store.
+"""The secret by which the brokers of a cluster authenticate each other: created once, kept in the metadata store.
 
-Any broker that finds none makes it; the store lets only one creation succeed, and all use that one. It is never sent,
-logged or shown by an API: `cluster.handshake` proves that a broker has it. Who can read the store can read it.
+A broker that finds none creates it; the store lets only one creation succeed, and all use that one. It is never sent,
+logged or shown by an API: `cluster.handshake` proves that a broker has it. Everyone who can read the store can read it.
 """
 
 import json
@@ -20,7 +20,7 @@ _SECRET_BYTES: Final = 32
 
 
 async def open_peer_secret(store: Store, entropy: Entropy) -> Secret:
-    """The cluster's secret; made now if its metadata are of a version that had none."""
+    """The cluster's secret; created now if the metadata have none."""
     try:
         data = (await store.get(PEER_SECRET)).data
     except NoNodeError:

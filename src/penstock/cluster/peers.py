@@ -55,7 +55,7 @@ class Peers:
         return await connection.ask(request, response, version_max=version_max)
 
     async def connect(self, node_id: int, limits: ConnectionLimits = _LIMITS) -> Connection:
-        """Open a connection for the caller alone, who closes it; a ClientError if that fails."""
+        """Open a connection for this caller alone, which has to close it; a ClientError if that fails."""
         broker = self._registered(node_id)
         connection = await self._open(broker, limits)
         self._lent = {lent: of for lent, of in self._lent.items() if lent.is_open}
@@ -113,7 +113,7 @@ class Peers:
         if task is None:
             task = self._opening[broker] = self._world.loop.create_task(self._open(broker, _LIMITS))
             task.add_done_callback(lambda done: self._opened(broker, done))
-        # A caller that is cancelled leaves the attempt to the others.
+        # Shielded: if this caller is cancelled, others still wait for the connection.
         return await asyncio.shield(task)
 
     def _opened(self, broker: _Registered, task: "asyncio.Task[Connection]") -> None:

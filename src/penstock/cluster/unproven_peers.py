@@ -1,9 +1,9 @@
 """Brokers of the versions before the handshake, for rolling upgrades. DELETE THIS with what imports it
 (`controller.unproven_peers`, and the branches marked by them) once clusters of those versions need not be upgraded.
 
-Such a broker has no `penstock.peer.version` among the features of its registration. It names itself in its client id,
-and that is believed of it alone, while it is registered and not fenced. A registration's features survive a controller
-of any version: the JSON of /brokers/ID is written again by whichever broker is the controller.
+Such a broker has no `penstock.peer.version` among the features of its registration. Its client id names it, and is
+trusted only of such a broker, while it is registered and not fenced. Controllers of any version keep the features of a
+registration when they rewrite the JSON of /brokers/ID.
 """
 
 from typing import Final
@@ -17,7 +17,7 @@ _DIGITS_MAX: Final = 10  # of a node id
 
 
 def can_prove(broker: BrokerRegistration) -> bool:
-    """Whether a broker's program knows the handshake."""
+    """Whether a broker's version has the handshake."""
     levels = broker.features.get(PEER_VERSION)
     return levels is not None and levels.highest >= 1
 
@@ -25,7 +25,7 @@ def can_prove(broker: BrokerRegistration) -> bool:
 def is_unproven_peer(image: MetadataImage, client_id: str | None, credentials: PeerCredentials) -> bool:
     """Whether a client id names a broker that is registered, not fenced, and cannot prove itself to this one.
 
-    `credentials` are this broker's: where it plays an older program, no other broker can.
+    `credentials` are this broker's: if it acts as an older version, no other broker can.
     """
     if client_id is None or not client_id.startswith(CLIENT_ID_PREFIX):
         return False

@@ -15,10 +15,10 @@ from penstock.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTransaction,
 )
 
-# The coordinator's metadata do not have a topic yet that has a leader already.
+# The coordinator's metadata lag behind: they lack a topic that has a leader already.
 _METADATA_LAGS: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.OPERATION_NOT_ATTEMPTED)
 
-# What became of each partition.
+# The result for each partition.
 Codes: TypeAlias = dict[TopicPartition, ErrorCode]
 
 

@@ -1,6 +1,6 @@
 """A follower's connection to one leader: Fetch with a replica id, in a session, and ListOffsets.
 
-The leader delays a fetch for which it has nothing; ReleaseFetch (key 10003) makes it answer.
+The leader delays a fetch for which it has no records; ReleaseFetch (key 10003) completes it.
 """
 
 from typing import Final, NamedTuple
@@ -35,7 +35,7 @@ LOG_START: Final = -2
 
 
 class FollowerTerms(NamedTuple):
-    """Who fetches, how much, and how long the leader may delay the answer."""
+    """The follower's identity, and the limits of its fetch: bytes, and how long the leader may delay the response."""
 
     node_id: int
     broker_epoch: int
@@ -45,18 +45,18 @@ class FollowerTerms(NamedTuple):
 
 
 class LeaderData(NamedTuple):
-    """What a leader's answer has for one partition."""
+    """One partition in a leader's response."""
 
     key: PartitionKey
     error: ErrorCode
     high_watermark: int
     log_start_offset: int
-    diverging: EpochEnd | None  # where the leader's log is another than the follower's
+    diverging: EpochEnd | None  # the logs of leader and follower diverge there
     records: memoryview | None
 
 
 class LeaderAnswer(NamedTuple):
-    """A leader's answer to a fetch: what its session says, and the partitions with news."""
+    """A leader's response to a fetch: the state of the fetch session, and the partitions with changes."""
 
     error: ErrorCode
     session_id: int
@@ -134,11 +134,11 @@ async def leader_offset(
 
 
 async def release_fetch(connection: Connection, leader: int) -> None:
-    """Have the leader answer the fetch that it delays."""
+    """Make the leader complete the fetch that it delays."""
     if connection.versions.offers(ReleaseFetchRequest):
         await connection.ask(ReleaseFetchRequest(), ReleaseFetchResponse)
         return
-    # A broker before the handshake (`cluster.unproven_peers`), where any request does it.
+    # On a broker without the handshake (`cluster.unproven_peers`), any request completes the fetch.
     request = ApiVersionsRequest(client_software_name="penstock", client_software_version=VERSION)
     answer = await connection.ask(request, ApiVersionsResponse)
     raise_if_refused(answer.error_code, None, f"asking broker {leader}")

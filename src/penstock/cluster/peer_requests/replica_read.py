@@ -1,5 +1,5 @@
-"""Records of another replica, read as a consumer reads them: below the high watermark any replica answers, and nothing
-is said about how far this broker's own replica is."""
+"""Reads records of another replica as a consumer does: any replica answers below the high watermark, and this broker's
+own log end offset is not reported."""
 
 from penstock.base.errors import ErrorCode
 from penstock.client.connection import Connection
@@ -9,7 +9,7 @@ from penstock.wire.messages.fetch import FetchPartition, FetchRequest, FetchResp
 async def read_records(
     connection: Connection, topic_id: bytes, index: int, *, offset: int, max_bytes: int
 ) -> memoryview | ErrorCode:
-    """What a replica has from an offset on, without waiting for more; or its error."""
+    """The records of a replica from an offset on, without waiting for more; or its error."""
     asked = FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=max_bytes)
     request = FetchRequest(
         max_wait_ms=0,
