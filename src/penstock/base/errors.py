@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 
 class PenstockError(Exception):
-    """The root of everything Penstock raises on purpose."""
+    """The base class of all exceptions that Penstock defines."""
 
 
 class PeerError(PenstockError):

@@ -58,7 +58,7 @@ class Source(IntEnum):
     DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
-    GROUP = 8  # of a group's own, which nothing but the group gives
+    GROUP = 8  # the group's own configs, with no other source
 
 
 class Synonym(NamedTuple):
@@ -81,7 +81,7 @@ class Setting(Generic[T_co]):
     default: T_co
     doc: str
     allowed: Allowed | None = None
-    # None is a value of its own: the setting is not configured, and another one decides.
+    # None means that the setting is not configured, and another one applies.
     optional: bool = False
     # Settings whose values are used if this one is not configured, in this order.
     synonyms: tuple[Synonym, ...] = ()

@@ -138,7 +138,7 @@ class Connections:
             left -= oldest.unsent_bytes
             oldest.give_up(
                 PeerError(
-                    f"{oldest.unsent_bytes} bytes of responses are unread by the client, and all clients together exceed "
+                    f"the client has {oldest.unsent_bytes} bytes of unread responses, and all clients together exceed "
                     f"penstock.unsent.bytes.max={limit}"
                 )
             )

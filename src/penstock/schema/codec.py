@@ -53,20 +53,20 @@ def encode(message: Versioned, version: int) -> list[Buffer]:
 
 
 def reader_of(shape: type[Versioned], version: int) -> Reader:
-    """The function that `decode` calls, for those who decode so often that they keep it.
+    """The function that `decode` calls, for callers that keep it to avoid the lookup for each message.
 
-    It may raise any of `UNREADABLE` beside PeerError: `unreadable` makes the PeerError of it.
+    It may raise any of `UNREADABLE` besides PeerError: `unreadable` turns that into a PeerError.
     """
     return _readers.get((shape, version)) or _new_reader(shape, version)
 
 
 def writer_of(shape: type[Versioned], version: int) -> Writer:
-    """The function that `encode` calls; where a value does not fit, it raises struct.error."""
+    """The function that `encode` calls; it raises struct.error if a value does not fit."""
     return _writers.get((shape, version)) or _new_writer(shape, version)
 
 
 def unreadable(shape: type[Versioned], version: int, error: Exception) -> PeerError:
-    """What to raise when a reader fails with one of `UNREADABLE`."""
+    """The PeerError to raise when a reader fails with one of `UNREADABLE`."""
     if isinstance(error, UnicodeDecodeError):
         return PeerError(f"{shape.__name__} v{version} has a string that is not UTF-8: {error.reason}")
     return PeerError(f"{shape.__name__} v{version} ends early")

@@ -1,4 +1,4 @@
-"""What the generators of readers and writers share: lines of source, names, and groups of fixed-size fields.
+"""The base of the reader and writer generators: lines of source, names, and groups of fixed-size fields.
 
 Fixed-size values that follow each other on the wire make a *group* and cost one call of the struct module.
 The length of a string or an array belongs to the group before it: a group ends where sizes start to vary.
@@ -38,7 +38,7 @@ class Emitter:
         self._depth -= 1
 
     def fresh(self, prefix: str) -> str:
-        """A local name that nothing else uses."""
+        """A new local name."""
         self._names += 1
         return f"{prefix}{self._names}"
 
@@ -61,7 +61,7 @@ class Emitter:
         return self.scope[signature.partition("(")[0]]
 
     def where(self, shape: type[Struct], name: str) -> str:
-        """How a complaint names a field."""
+        """The name of a field in error messages, as source."""
         owner = shape.__name__ if shape.__name__ == self.name else f"{self.name} {shape.__name__}"
         return repr(f"{owner}.{name}")
 
@@ -69,7 +69,7 @@ class Emitter:
 def size_min(
     shape: FieldKind | type[Struct], *, is_array: bool, nullable: bool, version: int, flexible: bool
 ) -> int:
-    """The fewest bytes that a value of this type takes; what bounds an announced count of them."""
+    """The fewest bytes that a value of this type takes: it bounds the count that a peer may announce."""
     if is_array:
         return 1 if flexible else 4
     if isinstance(shape, FieldKind):

@@ -35,7 +35,7 @@ def varint(value: int) -> bytes:
 def skip_tags(buffer: Buffer, position: int, end: int, room: int) -> tuple[int, int]:
     """Skips a section of tagged fields, none of which is known.
 
-    Returns the position after it, and what is left of `room`, the number of elements that may still come.
+    Returns the position after it, and the rest of `room`, the number of elements that may still follow.
     """
     count, position = read_varint(buffer, position)
     if count > room:
@@ -50,10 +50,10 @@ def skip_tags(buffer: Buffer, position: int, end: int, room: int) -> tuple[int, 
 
 
 def refuse(what: str, why: str) -> NoReturn:
-    """The peer sent something that is not in the protocol."""
+    """Raise PeerError: the peer violated the protocol."""
     raise PeerError(f"{what}: {why}")
 
 
 def unwritable(what: str, version: int) -> NoReturn:
-    """We were about to send something that the version cannot carry."""
+    """Raise ValueError: this version cannot encode the value."""
     raise ValueError(f"{what} cannot be written in version {version}")

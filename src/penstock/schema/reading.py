@@ -1,9 +1,9 @@
 """Makes readers: for a message and a version, a Python function that turns bytes into the message.
 
 The function is straight-line source, nested structs included, so that a request costs no calls but those of
-the struct module and of the string decoder. It trusts nothing: a count is checked against the bytes that are
-left before anything is made of it, a length before anything is cut. Truncated input shows as IndexError or
-struct.error, which `codec` translates.
+the struct module and of the string decoder. It does not trust its input: a count is checked against the bytes that
+are left before elements are allocated, a length before bytes are sliced. Truncated input raises IndexError or
+struct.error, which `codec` turns into PeerError.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ M = TypeVar("M", bound=Versioned)
 
 
 def make_reader(shape: type[M], version: int) -> Callable[[Buffer, int, int], M]:
-    """A function of a buffer, a position and a limit of elements that reads what stands there."""
+    """A function that reads a message from a buffer at a position, with at most a number of elements."""
     return _Reader(shape, version).make()
 
 
@@ -40,7 +40,7 @@ class _Reader(Emitter):
         self.line(f"message = new({self.constant(self.shape.__name__, self.shape)})")
         self.read_struct(self.shape, "message")
         self.flush()
-        # What follows is left alone, as Kafka does: librdkafka ends some requests with bytes too many.
+        # Bytes after the message are ignored, as in Kafka: librdkafka ends some requests with extra bytes.
         self.line("return message")
         reader: Callable[..., M] = self.compile("read(buffer, p, room)")
         return reader
@@ -93,7 +93,7 @@ class _Reader(Emitter):
         self.read_struct(shape, made)
 
     def read_nullable_struct(self, shape: type[Struct], target: str, *, null: str) -> None:
-        """The mark before it says whether there is one; Kafka's for null is 0 in a tagged field and -1 elsewhere."""
+        """The byte before the struct says whether it is null: 0 in a tagged field, -1 elsewhere, as in Kafka."""
         mark = self.fresh("n")
         self.group.append(("b", mark))
         self.flush()
@@ -181,7 +181,7 @@ class _Reader(Emitter):
             self.line(f"{items}.append({item})")
 
     def take_room(self, count: str, where: str) -> None:
-        """Each element takes far more memory and time than its few bytes let one think, so all are counted."""
+        """Count elements against the limit: each takes far more memory and time than its few bytes."""
         self.line(f"room -= {count}")
         with self.block("if room < 0:"):
             self.line(f"refuse({where}, 'too many elements in one message')")

@@ -23,13 +23,13 @@ Records: TypeAlias = Buffer | Sequence[Buffer] | None
 
 _VERSION_MAX: Final = 32767
 
-# The longest string there is, in UTF-8: what a length of 16 bits can say. Flexible versions could say more, and
-# must not: the string may come back in another message, or in a record, that is not flexible.
+# The most bytes of a string in UTF-8: the largest length of 16 bits. Flexible versions could encode more, and are
+# limited too: the string may be sent in another message, or written in a record, that is not flexible.
 STRING_BYTES_MAX: Final = 32767
 
 
 class _Unset:
-    """Tells "not given" from None, which is a value."""
+    """The type of UNSET, which means "not given"; None is a value."""
 
     def __repr__(self) -> str:
         return "UNSET"
@@ -75,9 +75,9 @@ records: Final = FieldKind("records", "", 0, None)
 
 
 class Field(NamedTuple):
-    """One field: its type, the versions that have it, and what it is where it is not given.
+    """One field: its type, the versions that have it, and its default.
 
-    The default UNSET stands for a fresh empty list or a fresh struct.
+    The default UNSET means a new empty list or a new struct.
     """
 
     type: "FieldKind | type[Struct]"
@@ -119,7 +119,7 @@ def struct(
 ) -> Any:
     """A field that is one struct.
 
-    A tagged struct that is not there is None: most answers have none of theirs, and need not make them. One that may
+    A tagged struct that is absent is None: most responses have none of theirs, so none are created. One that may
     be null is what Kafka makes of it, an empty one: its null is written.
     """
     if tag is not None and not nullable:
@@ -136,7 +136,7 @@ def version_range(text: str) -> range:
 
 
 class _StructType(type):
-    """Takes the declared fields out of the class body and makes slots of them."""
+    """Turns the declared fields of a class body into slots."""
 
     def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> "_StructType":
         fields = {key: value for key, value in namespace.items() if isinstance(value, Field)}
@@ -172,7 +172,7 @@ class Struct(metaclass=_StructType):
 
 
 class Versioned(Struct):
-    """What is written and read as a whole, in one of its versions: a message, or a part of an internal record."""
+    """A struct that is encoded as a whole in one of its versions: a message, or a part of an internal record."""
 
     VERSIONS: ClassVar[tuple[int, int]]  # first and last of the schema, both included
     FLEXIBLE_SINCE: ClassVar[int | None]  # the first version with compact lengths and tagged fields

@@ -1,8 +1,8 @@
 """Makes writers: for a message and a version, a Python function that turns the message into chunks of bytes.
 
 Like the readers, straight-line source with one call of the struct module per group of fixed-size fields.
-Records are never copied: the bytes before them, they themselves and the bytes after them are separate chunks.
-What a version cannot carry is refused with ValueError, unless the schema calls the field ignorable.
+Records are never copied: they are chunks of their own, between the bytes before and after them.
+A value that a version cannot carry raises ValueError, unless the schema calls the field ignorable.
 """
 
 from collections.abc import Callable

@@ -14,7 +14,7 @@ from penstock.base.errors import PeerError
 LENGTH: Final = Struct(">i")
 NO_BYTES: Final = memoryview(b"")
 
-# Room for a frame: this much at first, and then so many times what has arrived, up to the whole of it.
+# The memory of a frame: this much at first, then a multiple of what has arrived, up to the whole frame.
 _ROOM_FIRST: Final = 4 << 10
 _ROOM_GROWTH: Final = 16
 _ROOM_BEFORE_ALL: Final = 1 << 20
@@ -62,7 +62,7 @@ class PartialFrame:
         return memoryview(self._memory)
 
     def filled(self, count: int) -> None:
-        """So many bytes were written to `room`."""
+        """Note that `count` bytes were written to `room`."""
         self._arrived += count
         self._make_room()
 
@@ -109,11 +109,11 @@ class FrameReader:
 
     @property
     def held_bytes(self) -> int:
-        """How much memory is taken by what has arrived of the next frame."""
+        """The memory that the next frame takes so far."""
         return len(self._unread) if self._partial is None else LENGTH.size + self._partial.allocated_bytes
 
     def filled(self, count: int) -> list[memoryview]:
-        """So many bytes were written to `room`; the frame, if that was its end."""
+        """Note that `count` bytes were written to `room`; returns the frame if they complete it."""
         partial = self._partial
         assert partial is not None
         partial.filled(count)
@@ -138,7 +138,7 @@ class FrameReader:
         return frames
 
     def _cut(self, data: memoryview, frames: list[memoryview]) -> bytes:
-        """Append the whole frames in `data`, begin the last one; return what is too short for a length."""
+        """Append the whole frames in `data`, and begin the last one; the rest, if it is too short for a length."""
         position = 0
         while len(data) - position >= LENGTH.size:
             size: int = LENGTH.unpack_from(data, position)[0]

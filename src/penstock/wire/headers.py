@@ -1,4 +1,4 @@
-"""What stands before a body: request headers v1 and v2, response headers v0 and v1, and the frame's length.
+"""The bytes before a body: the frame's length, request headers v1 and v2, response headers v0 and v1.
 
 A flexible version of an API has the newer header, which ends with tagged fields. The protocol defines none so far:
 they are skipped when read and written as none. One exception: the response to ApiVersions always has the old
@@ -35,7 +35,7 @@ JOIN_SIZE_MAX: Final = 16384
 
 
 class RequestHeader(NamedTuple):
-    """The API key and version, the number that the response has to carry, and the client's id."""
+    """API key, API version, correlation id and client id of a request."""
 
     api_key: int
     api_version: int
@@ -64,7 +64,7 @@ def frame_request(header: RequestHeader, chunks: list[Buffer]) -> list[Buffer]:
 
 
 def response_header(api_key: int, api_version: int) -> Struct:
-    """What packs a frame's length and the response header, of a length and a correlation id."""
+    """The struct that packs a frame's length and the response header, from a length and a correlation id."""
     is_flexible = api_version >= FLEXIBLE_SINCE.get(api_key, NEVER_FLEXIBLE) and api_key != _API_VERSIONS
     return _FRAMED_FLEXIBLE_RESPONSE if is_flexible else _FRAMED_RESPONSE
 

@@ -35,8 +35,8 @@ def find_java(environment: Mapping[str, str], *, oldest: int, needed_by: str) ->
         version = _version_of(program)
         if version is not None and version >= oldest:
             return Java(program.parent.parent, version, origin)
-        told = f"is Java {version}" if version is not None else "does not run"
-        too_old = too_old or f"; {program} ({origin}) {told}"
+        problem = f"is Java {version}" if version is not None else "does not run"
+        too_old = too_old or f"; {program} ({origin}) {problem}"
     wheel = _of_the_wheel()
     if wheel is not None and wheel.version >= oldest:
         return wheel

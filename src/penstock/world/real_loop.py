@@ -49,7 +49,7 @@ class RealLoop:
         self._backlog = backlog
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
         self._early_ms_max = 0 if isinstance(loop, asyncio.BaseEventLoop) else _uvloop_early_ms_max()
-        # Not the loop's own clock: uvloop's stands still while a callback runs, and slices are measured with it.
+        # Not uvloop's clock, which is updated once per iteration: slices within a callback are measured with this one.
         self.time: Callable[[], float] = time.monotonic
         self.now_ns: Callable[[], int] = time.time_ns
         # Called for every request: bound here to save a second call.

@@ -86,7 +86,7 @@ async def repeat(
     retry_s: float | None = None,
     passing: type[Exception] | tuple[type[Exception], ...] = (),
 ) -> None:
-    """Run `work` again and again, each time after `interval_s`; work that waits by itself needs no interval.
+    """Run `work` again and again, each time after `interval_s`; work that does its own waiting needs no interval.
 
     A failure is logged, and the work is run again after `retry_s`, or else after the next interval. A full disk, and
     errors of the classes in `passing`, may last for many intervals: they are logged once until the work succeeds.

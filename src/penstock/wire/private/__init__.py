@@ -1,8 +1,8 @@
 """Requests of our own, between brokers: API keys from 10000 on, which Kafka's protocol does not have.
 
-They are declared in the same words as Kafka's messages, one module per API, written by hand. ApiVersions never lists
-them: brokers tell each other the versions in the handshake. A client that has not proven to be a broker is treated as
-for any key that is not in the protocol: its connection is closed.
+They are declared as Kafka's messages are (`schema.words`), one module per API, written by hand. ApiVersions never lists
+them: brokers exchange the versions in the handshake. If a client that has not proven to be a broker sends one, its
+connection is closed, as for any key that is not in the protocol.
 """
 
 from typing import Final

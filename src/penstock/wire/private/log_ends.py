@@ -1,7 +1,7 @@
 """LogEnds (key 10001), v0: the controller asks replicas of partitions without a leader where their logs end.
 
 For majority elections (`controller.majority_elections`). `leader_epoch` is the epoch in which the partition has no
-leader: a replica that does not know of it yet answers with an error.
+leader: a replica whose metadata do not have that epoch yet answers with an error.
 """
 
 from penstock.schema import words

@@ -1,6 +1,6 @@
 """ReleaseFetch (key 10003), v0: a follower asks the leader to complete the delayed fetch of the same connection.
 
-Responses are sent in the order of requests, so the delayed fetch is answered first, with what there is.
+Responses are sent in the order of requests, so the delayed fetch is answered first, with the records that are there.
 """
 
 from penstock.schema.words import Message
