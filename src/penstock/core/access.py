@@ -77,7 +77,7 @@ class Authorizer(Protocol):
 
     @property
     def allows_all(self) -> bool:
-        """Whether every request is allowed: then none is asked about."""
+        """Whether every request is allowed: then `allows` need not be called."""
         ...
 
     def allows(self, principal: Principal, host: str, access: Access) -> bool:

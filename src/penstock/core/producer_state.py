@@ -107,7 +107,7 @@ class ProducerStates:
     """All producers of one partition that have an id, the longest idle first.
 
     Bounded twice: `expire` removes producers that were idle for long, and beyond `producers_max` the longest idle is
-    removed (a limit Kafka does not have). A removed producer may go on writing; only its duplicates are not found.
+    removed (a limit Kafka does not have). A removed producer can still write; only its duplicates are not detected.
     """
 
     def __init__(self, producers_max: int = PRODUCERS_MAX_DEFAULT) -> None:

@@ -64,7 +64,7 @@ class Compactor:
             try:
                 result = await self._compact(partition, dirty)
             except NoRoomError as error:
-                # The next run retries; this one goes on with logs that may need less room.
+                # The next run retries; this one continues with the other logs, which may need less room.
                 self._lacks_room(partition, error)
                 no_room[partition] = None
                 continue

@@ -1,4 +1,4 @@
-"""Makes changes of the metadata true on this broker: partitions first, then the image, where clients see them."""
+"""Applies metadata changes to this broker: first to its replicas, then to the metadata image, which clients see."""
 
 import logging
 from collections.abc import Callable
@@ -15,7 +15,7 @@ log = logging.getLogger("penstock.metadata")
 
 
 class BrokerMetadataPublisher:
-    """One change after the other."""
+    """Applies metadata changes, one after the other."""
 
     def __init__(
         self, image: MetadataImage, replicas: ReplicaManager, configs: Configs, *, node_id: int
@@ -24,23 +24,23 @@ class BrokerMetadataPublisher:
         self._replicas = replicas
         self._configs = configs
         self._node_id = node_id
-        self._epoch: int | None = None  # of the registration without which this broker leads nothing
+        self._epoch: int | None = None  # the broker epoch from which on this broker may lead
         self._may_lead = True
-        self._owed: dict[str, None] = {}  # topics that this broker's disk could not be made ready for
-        # Told when it has happened: of a topic that came or changed, and that brokers did, or features.
+        self._failed: dict[str, None] = {}  # topics whose replicas could not be opened; retried
+        # Called after a change was applied: topics created or changed, brokers changed, features changed.
         self.on_topic: list[Callable[[Topic], None]] = []
         self.on_brokers: list[Callable[[], None]] = []
         self.on_features: list[Callable[[], None]] = []
 
     def leads_nothing_before(self, epoch: int) -> None:
-        """What the metadata says of this broker's last life is not what it may do in this one: it leads when the
-        controller has acted on its registration.
+        """Lead no partition until the controller has processed the registration with this broker epoch: before that
+        the metadata describes this broker as it was before its restart.
         """
         self._epoch = epoch
         self._may_lead = self._replicas.is_admitted = False
 
     def permitted(self, topic: Topic) -> Topic:
-        """A topic with what this broker may do in it now."""
+        """The topic, without this broker as a leader while it may not lead."""
         if self._may_lead:
             return topic
         return replace(
@@ -52,7 +52,7 @@ class BrokerMetadataPublisher:
         )
 
     async def apply(self, change: Change) -> None:
-        """StorageError if this broker could not do its part of it; whatever else there was is done then."""
+        """Apply a change. StorageError if replicas of a topic cannot be opened; everything else is applied then."""
         problem: StorageError | None = None
         await self._apply_deletions(change)
         for topic in change.topics.values():
@@ -68,38 +68,38 @@ class BrokerMetadataPublisher:
             raise problem
 
     async def follow(self, change: Change) -> None:
-        """A change that is made whether this broker can do its part of it or not: that is tried again."""
+        """Apply a change that is committed already: replicas that cannot be opened now are retried (`try_again`)."""
         await self._apply_deletions(change)
         for topic in change.topics.values():
-            await self._prepare_or_owe(topic)
+            await self._prepare_or_note_failure(topic)
             self._apply_topic(topic)
         await self._apply_rest(change)
 
     @property
     def owes(self) -> bool:
-        """Whether a part of a change is still to be done here."""
-        return bool(self._owed)
+        """Whether there are topics whose replicas could not be opened yet."""
+        return bool(self._failed)
 
     async def try_again(self) -> None:
-        """Do what could not be done before, if it can be done now."""
-        for name in list(self._owed):
+        """Try again to open the replicas that could not be opened."""
+        for name in list(self._failed):
             topic = self._image.topic(name)
             if topic is not None:
-                await self._prepare_or_owe(topic)
+                await self._prepare_or_note_failure(topic)
                 for tell in self.on_topic:
                     tell(topic)
 
-    async def _prepare_or_owe(self, topic: Topic) -> None:
+    async def _prepare_or_note_failure(self, topic: Topic) -> None:
         try:
             await self._prepare(topic)
         except StorageError as error:
             log.error("topic %s: failed to apply metadata: %s; retrying", topic.name, error)
-            self._owed[topic.name] = None
+            self._failed[topic.name] = None
         else:
-            self._owed.pop(topic.name, None)
+            self._failed.pop(topic.name, None)
 
     async def _prepare(self, topic: Topic) -> None:
-        """Have the partitions follow."""
+        """Open the topic's new replicas on this broker, and change the others."""
         if self._replicas.holds(topic.name):
             await self._replicas.topic_changed(self.permitted(topic))
         else:
@@ -110,7 +110,7 @@ class BrokerMetadataPublisher:
             topic = self._image.topic(name)
             if topic is None or topic.topic_id != deletion.topic_id:
                 continue
-            self._owed.pop(name, None)
+            self._failed.pop(name, None)
             self._image.apply_topic_deleted(name)
             if self._replicas.holds(name):
                 await self._replicas.topic_deleted(topic, is_recorded=deletion.is_recorded)
@@ -122,7 +122,7 @@ class BrokerMetadataPublisher:
 
     async def _apply_rest(self, change: Change) -> None:
         if change.features is not None:
-            # The directory first: nothing is in it yet that only the new level knows.
+            # Before the image: data in a format of the new level must not be written under the old data version.
             await self._replicas.checkpoints.set_data_version(change.features.level(PENSTOCK_VERSION))
             self._image.apply_features(change.features)
             levels = sorted(change.features.levels.items())
@@ -148,7 +148,7 @@ class BrokerMetadataPublisher:
         self._may_lead = self._replicas.is_admitted = True
         for topic in self._image.topics():
             if any(state.leader == self._node_id for state in topic.partitions):
-                await self._prepare_or_owe(topic)
+                await self._prepare_or_note_failure(topic)
                 for tell in self.on_topic:
                     tell(topic)
 

@@ -1,4 +1,4 @@
-"""The directories in the data directory that are not of partitions that this broker holds: which to delete at start.
+"""Directories of partitions that this broker has no replica of: which of them are deleted at start.
 
 `partition.metadata` names the topic id of a directory. A broker deletes a directory only if
 
@@ -26,7 +26,7 @@ _TOLD_MAX = 20
 
 
 class Others(NamedTuple):
-    """Directories with segments that are not of partitions that this broker holds."""
+    """Directories with segments, of partitions that this broker has no replica of."""
 
     deleted: list[TopicPartition]  # to be deleted
     doomed: list[str]  # renamed to `…-delete` before this start, and still to be deleted
@@ -74,7 +74,7 @@ def _is_elsewhere(topic: Topic | None, index: int, node_id: int) -> bool:
 
 
 def tell_of_unknown(directories: list[str]) -> None:
-    """Warn of directories that are kept: their records may be needed, or the disk space that they take."""
+    """Warn of directories that are kept: the operator may need their records, or their disk space."""
     for name in directories[:_TOLD_MAX]:
         log.warning(
             "%s: the metadata do not know this partition; its directory stays as it is. Move it away if it is"

@@ -112,7 +112,7 @@ class Producing:
     def append(
         self, batches: Sequence[PartitionRecords], options: ProduceOptions
     ) -> list[AppendOutcome] | PendingAppends:
-        """Append batches; the outcome of each, in their order. Order among requests is kept by whoever calls."""
+        """Append batches; the outcome of each, in their order. The caller keeps the order among requests."""
         room = self._flusher.room() if self._flusher.is_full else None
         beginning = (
             None if options.transactional_id is None else self._beginning_transactions(batches, options)

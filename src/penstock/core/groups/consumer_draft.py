@@ -1,8 +1,8 @@
 """A group as it will be once the records of this decision have been replayed.
 
-A heartbeat may change a member, then the group's epoch, then the target, then what the member has; each step
-looks at what the steps before it came to. So records are replayed on a copy at once, by the code that will
-replay them for good. Most heartbeats change nothing, and nothing is copied for them.
+A heartbeat may change a member, then the group epoch, then the target assignment, then the member's current assignment,
+and each step depends on the results of the steps before it. So their records are replayed at once on a copy of the
+group, by the same code that replays them after the append. Most heartbeats change nothing, and copy nothing.
 """
 
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ R = TypeVar("R")
 
 
 class Draft:
-    """The group with all that was written so far; the group itself until something is."""
+    """The group with all records so far replayed on a copy; the group itself while there are none."""
 
     def __init__(self, group: ConsumerGroup) -> None:
         self.group = group
@@ -55,7 +55,7 @@ class Draft:
         self._bumped = True
 
     def become(self, written: Iterable[InternalRecord]) -> None:
-        """End as something else: these records stand for all that was written so far."""
+        """Replace all records so far by these, which turn the group into one of another kind."""
         self.records = list(written)
 
     def decision(self, response: R | Refusal) -> Decision[R]:

@@ -57,12 +57,12 @@ class ConsumerGroup:
         self.has_partition_metadata = False  # written by coordinators before Kafka 4.1
         self._owners = PartitionOwners()
         self._static: dict[str, str] = {}
-        # What is subscribed to, once each, and by how many members: most members of a group want the same.
+        # The distinct subscriptions, and how many members have each: most members of a group have the same.
         self._subscriptions: dict[frozenset[str], _Shared] = {}
         self._regexes_in_use: dict[str, int] = {}
 
     def copy(self) -> "ConsumerGroup":
-        """Another that can go its own way."""
+        """A copy that can be changed without changing this group."""
         copied = ConsumerGroup(self.group_id)
         copied.epoch = self.epoch
         copied.metadata_hash = self.metadata_hash
@@ -223,7 +223,7 @@ class ConsumerGroup:
             self._static[member.instance_id] = member.member_id
 
     def _subscribe(self, member: ConsumerMember) -> ConsumerMember:
-        """The member, with the same set of names in hand as others that subscribe to the same."""
+        """The member, sharing one set of topic names with the other members that have the same subscription."""
         shared = self._subscriptions.get(member.subscribed_names, _Shared(member.subscribed_names, 0))
         self._subscriptions[shared.names] = _Shared(shared.names, shared.members + 1)
         regex = member.subscribed_regex

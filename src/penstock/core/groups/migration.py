@@ -2,10 +2,9 @@
 
 `group.consumer.migration.policy` says which of the two are allowed.
 
-*Upgrade*: the first member that speaks the consumer protocol joins a classic group of consumers. The group
-becomes one of the consumer protocol: its generation is the epoch, the assignment its leader made is the target,
-and the classic members stay members, who go on with JoinGroup, SyncGroup and Heartbeat
-(`classic_members_of_consumer_groups`).
+*Upgrade*: the first member that speaks the consumer protocol joins a classic group of consumers. The group becomes a
+consumer group: its generation becomes the group epoch, its leader's last assignment the target assignment, and its
+classic members stay members that send JoinGroup, SyncGroup and Heartbeat (`classic_members_of_consumer_groups`).
 
 *Downgrade*: the last member that speaks the consumer protocol leaves, and classic members stay. The group becomes
 classic, with the epoch it had until then as generation, and its members are asked to join again.

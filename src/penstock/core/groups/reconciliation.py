@@ -1,4 +1,4 @@
-"""Reconciliation: one step of a member from its current to its target assignment, while other members go on.
+"""Reconciliation: one step of a member from its current to its target assignment, while other members keep consuming.
 
 A member first revokes the partitions that are not in its target, and acknowledges that by a heartbeat without them.
 Only then does it enter the target epoch, and it gets new partitions as soon as their owners have revoked them:

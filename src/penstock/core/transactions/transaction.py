@@ -47,19 +47,19 @@ class TransactionMetadata(NamedTuple):
     started_ms: int = NO_TIME
     # The producer id and epoch before the last change; a client that got no response may send the old ones again.
     previous_producer_id: int = NO_PRODUCER_ID
-    # Who has it once this transaction is over. While it is ongoing: who alone may end it (two-phase commit).
+    # The identity after this transaction; while it is ongoing, the one that alone may end it (two-phase commit).
     next_producer_id: int = NO_PRODUCER_ID
     next_producer_epoch: int = NO_EPOCH
     client_version: int = 0
 
     @property
     def identity(self) -> ProducerIdAndEpoch:
-        """Under which the open transaction, or the last one, was written."""
+        """The producer id and epoch of the open transaction, or of the last one."""
         return ProducerIdAndEpoch(self.producer_id, self.producer_epoch)
 
     @property
     def holder(self) -> ProducerIdAndEpoch:
-        """Who may go on with the transaction, or end it."""
+        """The producer id and epoch that may continue the transaction, or end it."""
         return (
             ProducerIdAndEpoch(self.next_producer_id, self.next_producer_epoch)
             if self.is_kept

@@ -98,7 +98,7 @@ class Coordinator(Generic[S]):
         found = self._image.topic(self._topic.name)
         if found is not None:
             return found
-        # Clients of a new cluster all come at once: one task creates the topic, whichever of them disconnect.
+        # The clients of a new cluster all connect at once: they share one task, which outlives their connections.
         if self._creation is None or self._creation.done():
             self._creation = self._world.loop.create_task(
                 create(self._topic, self._image, self._creator), name=f"create {self._topic.name}"
@@ -139,8 +139,8 @@ class Coordinator(Generic[S]):
     def ask_at_once(
         self, key: str, request: Callable[[S, int], Answer[R]]
     ) -> "R | Refusal | Awaitable[R | Refusal]":
-        """As `ask`, without a coroutine where the response is there at once; `AnswerAfterLoading` if the shard has to
-        be loaded first."""
+        """As `ask`, but returns a response that is available at once without a coroutine; `AnswerAfterLoading` if the
+        shard has to be loaded first."""
         index = self.index_for(key)
         if index is None:
             return NOT_COORDINATOR

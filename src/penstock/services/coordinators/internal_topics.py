@@ -27,7 +27,7 @@ class TopicCreator(Protocol):
 
 
 class InternalTopic(NamedTuple):
-    """An internal topic as it is to be created."""
+    """What an internal topic is created with."""
 
     name: str
     partition_count: int
@@ -74,7 +74,7 @@ def replicas_wanted(settings: Settings) -> dict[str, int]:
 
 async def create(wanted: InternalTopic, image: MetadataImage, creator: TopicCreator) -> Topic | Refusal:
     """Create the topic, unless it exists; a refusal until it is in this broker's metadata image."""
-    # All registered brokers count: one that is down now gets its replica all the same.
+    # All registered brokers count: one that is down now gets its replica too.
     replicas = max(1, min(wanted.replication_factor, len(image.brokers)))
     created = await creator.create_topic(
         TopicSpec(wanted.name, wanted.partition_count, replicas, configs=wanted.configs)

@@ -42,7 +42,7 @@ _Uncommitted: TypeAlias = "tuple[Decision[Any], asyncio.Future[Any]]"
 
 NOT_COORDINATOR: Final = Refusal(ErrorCode.NOT_COORDINATOR)
 
-# Errors of an append, as the coordinator's client is told; after any other error the shard is unloaded.
+# Errors of an append, and the errors that the client gets for them; after any other error the shard is unloaded.
 _APPEND_ERRORS: Final = {
     ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -84,7 +84,7 @@ class LoadedShard(Generic[S]):
         self._slice_ms = slice_ms
         self._on_effect = on_effect
         self._on_unloaded = on_unloaded
-        self._unanswered: dict[asyncio.Future[Any], None] = {}  # at the latest by `unload`
+        self._unanswered: dict[asyncio.Future[Any], None] = {}  # `unload` answers those that are left
         self._pending: dict[Pending[Any], asyncio.Future[Any]] = {}
         self._uncommitted: list[_Uncommitted] = []  # answered once the current batch is committed
         self._tasks = Tasks(world.loop)
@@ -121,7 +121,7 @@ class LoadedShard(Generic[S]):
             outcome = self.carry_out(answer)
             self._schedule_expiry()
         except Exception:
-            self.unload()  # state that is not durable may be half changed; the log is right
+            self.unload()  # the state that is not durable may be inconsistent; the log is not
             raise
         return outcome
 

@@ -105,8 +105,8 @@ async def load(
 
 
 def _behind_damage(partition: Replica, offset: int) -> int | None:
-    """The offset behind damaged batches that no other replica can mend: their records are lost, the rest is not.
-    None if there are other replicas, since the log is going to be mended; and for damage that a crash left.
+    """The offset after damaged batches, if this is the only replica: their records are lost, the load continues there.
+    None if other replicas exist, since the log will be repaired from them; and for damage that a crash left.
     """
     damage = partition.log.damage_at(offset)
     if damage is None or not damage.was_trusted or partition.is_replicated:

@@ -1,7 +1,7 @@
-"""From decisions to batches in the log of a partition of an internal topic.
+"""Appends the records of decisions, as batches, to the log of a partition of an internal topic.
 
-A decision that is alone in its turn of the loop is appended at once. A shard that decides more often accumulates the
-records of a turn and appends them as one batch at its end: an append costs more than a decision. That goes on until a
+A decision that is alone in its turn of the loop is appended at once. After a turn with several decisions, the records
+of each turn are accumulated and appended as one batch at its end, since an append costs more than a decision, until a
 turn has one decision only. With `group.coordinator.append.linger.ms`, all records are accumulated for that long.
 
 The records of the current batch have their offsets already, since no other code writes to the partition; except
@@ -53,7 +53,7 @@ class ShardWriter:
         self._decisions = 0  # of this turn, or since the linger time began
         self._batch: list[_Encoded] = []
         self._batch_bytes = 0
-        self._batch_base_offset = 0  # the offset of the first of them
+        self._batch_base_offset = 0
 
     @property
     def has_batch(self) -> bool:

@@ -6,10 +6,10 @@ from penstock.world import World
 
 
 class SteadyClock:
-    """Wall-clock milliseconds that never jump: the wall's at the start, and from then on the monotonic clock's.
+    """Wall-clock milliseconds that never jump: the wall clock at the start, plus the monotonic time since then.
 
-    What begins now begins when this millisecond is over, and what is due is due when all of its last millisecond is:
-    so no deadline passes a fraction of a millisecond early.
+    The start of a timeout is rounded up (`now_ms`), the time that is compared with deadlines down (`passed_ms`): so no
+    timeout ends a fraction of a millisecond early.
     """
 
     def __init__(self, world: World) -> None:
@@ -18,11 +18,11 @@ class SteadyClock:
         self._since_s = world.loop.time()
 
     def now_ms(self) -> int:
-        """For what begins now; deadlines are counted from here."""
+        """The time from which a timeout that starts now is counted: rounded up."""
         return self._wall_ms + math.ceil((self._loop.time() - self._since_s) * 1000)
 
     def passed_ms(self) -> int:
-        """For what is due: every deadline up to here has passed."""
+        """The time up to which every deadline has passed: rounded down."""
         return self._wall_ms + int((self._loop.time() - self._since_s) * 1000)
 
     def seconds_until(self, due_ms: int) -> float:

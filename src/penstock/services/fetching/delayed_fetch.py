@@ -19,7 +19,7 @@ Result = TypeVar("Result")
 class DelayedFetch(ABC, Generic[Result]):
     """A fetch that is not complete yet; await it, once, for its result.
 
-    A subclass says what is read, how far, and where it waits.
+    Subclasses define which partitions are read, up to which offset, and whose appends the fetch waits for.
     """
 
     __slots__ = ("_is_released", "_limits", "_loop", "_room", "_waiting", "reads")
@@ -34,7 +34,7 @@ class DelayedFetch(ABC, Generic[Result]):
         self._waiting: FetchWait | None = None
         self.reads: list[PartitionRead] = []
 
-    # What a subclass says.
+    # Overridden by subclasses.
 
     @abstractmethod
     def _look(self) -> list[PartitionRead]:
@@ -76,7 +76,7 @@ class DelayedFetch(ABC, Generic[Result]):
         room, found_any = self._room, False
         self.reads = reads
         for read in reads:
-            if read.must_be_told:
+            if read.completes_fetch:
                 continue
             read.max_bytes = max(0, min(read.target.max_bytes, room))
             read.comes_first = not found_any
@@ -85,7 +85,7 @@ class DelayedFetch(ABC, Generic[Result]):
                 continue  # its turn comes with a later fetch
             read.read_cached()
             if read.records is None:
-                room -= read.max_bytes  # as much may come
+                room -= read.max_bytes  # an upper bound: `read_cold` follows
                 found_any = True
             elif read.records:
                 room -= len(read.records)
@@ -97,7 +97,7 @@ class DelayedFetch(ABC, Generic[Result]):
             return True
         size = 0
         for read in self.reads:
-            if read.must_be_told:
+            if read.completes_fetch:
                 return True
             size += len(read.records or b"")
         return size >= min(limits.min_bytes, limits.max_bytes)
@@ -108,7 +108,7 @@ class DelayedFetch(ABC, Generic[Result]):
         return self._run().__await__()
 
     def release(self) -> None:
-        """Wait no longer: complete with what there is."""
+        """End the wait: complete the fetch with the records it has."""
         self._is_released = True
         if self._waiting is not None:
             self._waiting.end()
@@ -130,7 +130,9 @@ class DelayedFetch(ABC, Generic[Result]):
     async def _wait_for_more(self, left_ms: float) -> bool:
         """True if there is nothing more to wait for."""
         if self._has_more_partitions or any(self._is_outdated(read) for read in self.reads):
-            return False  # it came between reading and now, when the fetch did not wait for it yet
+            return (
+                False  # something arrived after the read, before the fetch was among the waiters: read again
+            )
         present = sum(len(read.records or b"") for read in self.reads)
         waiting = self._waiting = FetchWait(
             self._loop, missing_bytes=self._limits.min_bytes - present, max_wait_ms=left_ms
@@ -152,6 +154,6 @@ class DelayedFetch(ABC, Generic[Result]):
     def _ended_waiting(self, waiting: FetchWait) -> None: ...
 
     def _is_outdated(self, read: PartitionRead) -> bool:
-        """Whether something happened to the partition since it was read."""
-        assert read.partition is not None  # else there was an error to tell, and no waiting
+        """Whether the partition's log has failed, or can be read further than when it was read."""
+        assert read.partition is not None  # an error completes the fetch without a wait
         return read.partition.log.failed is not None or self._limit_offset(read) != read.upto_offset

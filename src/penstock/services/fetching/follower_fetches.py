@@ -1,8 +1,8 @@
 """Followers' fetches: a follower says how far it is, and reads up to the leader's log end offset.
 
-Where a follower fetches says which offsets its log has; that is noted once per request, by a call of its own, before
-anything is read: the response tells what follows from it. A follower is told within milliseconds when the high
-watermark moves. Its next request releases a delayed fetch; it sends one when it has something new to ask.
+The fetch offset says which offsets the follower's log has. It is noted once per request, by a call of its own, before
+anything is read, since it may advance the high watermark that the response carries. When the high watermark advances,
+followers get it within milliseconds. A follower whose partitions change meanwhile releases its delayed fetch.
 
 A follower's session has all partitions that follow one leader. Those at which nothing happens are idle: a fetch skips
 them (`idle_partitions`).
@@ -29,8 +29,8 @@ class FollowerIdentity(NamedTuple):
     """The broker that fetches as a follower."""
 
     node_id: int
-    broker_epoch: int = NO_BROKER_EPOCH  # as it says
-    registered_epoch: int = NO_BROKER_EPOCH  # as the metadata has it
+    broker_epoch: int = NO_BROKER_EPOCH  # in the request
+    registered_epoch: int = NO_BROKER_EPOCH  # in the metadata
 
 
 class FollowerAnswer(NamedTuple):
@@ -83,7 +83,7 @@ class FollowerFetch(DelayedFetch[FollowerAnswer]):
         self._idle = self._idle_partitions()
 
     def _idle_partitions(self) -> IdlePartitions | None:
-        """The idle partitions of the session. It looks at all again after a while, and after the follower's restart."""
+        """The session's idle partitions; all become active at times, and after the follower's restart."""
         session = self._session
         if not isinstance(session, IncrementalFetch):
             return None
@@ -105,7 +105,7 @@ class FollowerFetch(DelayedFetch[FollowerAnswer]):
         """Tell the leaders of the partitions how far this follower is."""
         for read in reads:
             leader = None if read.partition is None else read.partition.leader
-            if leader is not None and not read.must_be_told:
+            if leader is not None and not read.completes_fetch:
                 leader.note_follower(
                     self._follower.node_id,
                     offset=read.target.fetch_offset,
@@ -120,19 +120,19 @@ class FollowerFetch(DelayedFetch[FollowerAnswer]):
                 self._service.throttle.count(len(read.records))
         answer = self._session.finish({read.key: read.outcome() for read in self.reads})
         if answer.error is ErrorCode.NONE:
-            self._skip_idle(answer.included)
+            self._mark_idle(answer.included)
         return FollowerAnswer(answer, self.reads)
 
-    def _skip_idle(self, included: list[PartitionKey]) -> None:
-        """Skip from now on the partitions of which the follower has everything, and was told nothing."""
+    def _mark_idle(self, included: list[PartitionKey]) -> None:
+        """Mark as idle the partitions that the follower is caught up with and that are not in the response."""
         idle, session = self._idle, self._session
         if idle is None:
             return
         assert isinstance(session, IncrementalFetch)
-        told = frozenset(included)
+        sent = frozenset(included)
         for read in self.reads:
             partition = read.partition
-            if partition is None or read.key in told:
+            if partition is None or read.key in sent:
                 continue
             leader = partition.leader
             if leader is not None and leader.has_everything(

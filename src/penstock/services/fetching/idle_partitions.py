@@ -1,9 +1,9 @@
 """Idle partitions of a follower's fetch session: a fetch skips them until something happens there.
 
-A follower fetches twice a second. To look at a thousand idle partitions each time would be most of what an idle broker
-does; with one busy partition among them it would be done for every batch. So a partition of which a follower has
-everything, and has been told everything, is idle: a sentinel among the partition's delayed fetches notices the next
-append, high watermark or change of role, and has the session look at the partition again.
+A follower fetches twice a second. To read a thousand idle partitions each time would be most of the CPU time of an idle
+broker; with one busy partition among them it would be done for every batch. So a partition is idle if the follower has
+all of its records, and its current offsets: a sentinel among the partition's delayed fetches is notified of the next
+append, high watermark advance or role change, and makes the partition active again.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from penstock.core.fetch_sessions import PartitionKey
 from penstock.services.purgatory import FetchWait
 from penstock.services.replicas.replica import Replica
 
-# Everything is looked at this often all the same: not all that a follower is told of comes with a signal (retention).
+# All partitions are read at least this often: some changes that responses carry are not signalled (retention).
 LOOK_AT_ALL_S: Final = 10.0
 
 
@@ -32,7 +32,7 @@ class IdlePartitions:
         self.waiting: FetchWait | None = None  # the session's delayed fetch
 
     def asks(self, who: object, now_s: float) -> bool:
-        """Note that the follower fetches, under its broker epoch; False if every partition has to be looked at."""
+        """Note a fetch of the follower, with its broker epoch; False if it has to read every partition."""
         self._asked_ms = int(now_s * 1000)
         if who == self._who and now_s - self._looked_at_all_s < LOOK_AT_ALL_S:
             return True
@@ -47,7 +47,7 @@ class IdlePartitions:
             partition.follower_fetches.add(sentinel)
 
     def happened(self, sentinel: "_Sentinel") -> FetchWait | None:
-        """Have the session look at a partition again; the delayed fetch that has to be told, if there is one."""
+        """Mark a partition as active again; the session's delayed fetch to notify, if there is one."""
         sentinel.leave()
         if self._sentinels.get(sentinel.key) is sentinel:
             del self._sentinels[sentinel.key]
@@ -59,7 +59,7 @@ class IdlePartitions:
         return self.waiting
 
     def recheck(self, sentinel: "_Sentinel") -> None:
-        """Have the follower's next fetch look at a partition; its sentinel stays until then."""
+        """Have the follower's next fetch read a partition; its sentinel stays until then."""
         self._wake(sentinel.key)
 
     def end(self) -> None:

@@ -65,7 +65,7 @@ class PartitionRead:
         self.known_high_watermark: int | None = None  # by a follower
 
     @property
-    def must_be_told(self) -> bool:
+    def completes_fetch(self) -> bool:
         """Whether the fetch completes at once, however little there is to read."""
         return self.error is not ErrorCode.NONE or self.diverging is not None or self.preferred_replica >= 0
 
@@ -76,7 +76,7 @@ class PartitionRead:
         return known is not None and self.partition is not None and known != self.partition.high_watermark
 
     def outcome(self) -> PartitionOutcome:
-        """What a fetch session has to know of it."""
+        """The outcome for the fetch session, which decides whether the response has the partition."""
         notice = self.diverging is not None or self.preferred_replica >= 0
         return PartitionOutcome(
             self.high_watermark, self.log_start_offset, len(self.records or b""), self.error, notice
@@ -101,7 +101,7 @@ class PartitionRead:
         )
 
     def read_cached(self) -> None:
-        """Read as far as no device has to be waited for."""
+        """Read what the page cache has."""
         assert self.partition is not None
         try:
             self.records = self.partition.read_cached(

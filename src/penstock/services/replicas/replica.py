@@ -238,7 +238,7 @@ class Replica:
             if header.producer_id > NO_PRODUCER:
                 self.producers.rejected_sequences.note(header, reason, now_ms=now_ms)
 
-    # What replication is told.
+    # Notifications to replication.
 
     def report_caught_up(self) -> None:
         """A follower may join the ISR."""

@@ -1,12 +1,12 @@
-"""Transactions beyond their coordinator: what happens in the partitions they write to.
+"""Transactions outside the coordinator: transaction markers, and verification before the first batch is appended.
 
-    markers              writes the end of a transaction to one partition that this broker leads
-    remote_markers       has other brokers write it to partitions that they lead
-    marker_writer        MarkerWriter: once an outcome is certain, markers to every partition, then COMPLETE
+    markers              appends a transaction marker to one partition that this broker leads
+    remote_markers       sends WriteTxnMarkers to the leaders of other partitions
+    marker_writer        MarkerWriter: writes the markers of a prepared transaction, then completes the transaction
     verifying            asks the coordinator before the first batch of a transaction is appended
-    remote_coordinators  asks a coordinator on another broker
-    outboxes             requests to other brokers, gathered into few
+    remote_coordinators  sends AddPartitionsToTxn to a coordinator on another broker
+    outboxes             collects items for other brokers into few requests
 
-What the coordinator decides is in `core.transactions`, the state of a partition's producers in `core.producer_state`;
-requests to other brokers are made in `cluster.peer_requests`.
+The coordinator's decisions are in `core.transactions`, the producer state of a partition is in `core.producer_state`,
+and requests to other brokers are encoded in `cluster.peer_requests`.
 """

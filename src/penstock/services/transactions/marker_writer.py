@@ -1,11 +1,11 @@
-"""From a certain outcome to its end: markers to every partition of a transaction, then COMPLETE in the log.
+"""Completes prepared transactions: writes a marker to each of their partitions, then COMPLETE to the coordinator's log.
 
-Partitions that this broker leads get theirs at once; for the others, the brokers that lead them are asked
-(`remote_markers`). A partition that cannot take its marker now is tried again, without an end, wherever its leader is
-by then: until then the transaction stays prepared and readers of committed records wait. Only a partition that is gone
-needs none, and one that has seen a newer epoch of the producer has it already. Gone is what this broker's metadata do
-not have: all brokers see changes in the same order, so no coordinator has heard less than the one before it. If this
-broker is no longer the coordinator, the next one begins again from its log.
+The marker is appended directly where this broker leads the partition, else sent to the leader (`remote_markers`). A
+failed marker is retried without a limit, with the leader of the time; until it succeeds, the transaction stays prepared
+and the partition's last stable offset does not advance. No marker is written to a partition that was deleted, or that
+has a newer epoch of the producer, since it has the marker then. A partition counts as deleted if this broker's metadata
+image does not have it: all brokers apply metadata changes in the same order, so a new coordinator has applied at least
+the changes that its predecessor had. If another broker becomes the coordinator, it starts again from the log.
 """
 
 import asyncio
@@ -36,18 +36,18 @@ _RETRY_S_MAX: Final = 0.5
 
 _PARTITIONS_AT_ONCE_MAX: Final = 10
 
-# What came of a marker in each partition, or a future for it.
+# The result of writing the marker to each partition, or a future for it.
 Outcomes: TypeAlias = "list[tuple[TopicPartition, ErrorCode | asyncio.Future[ErrorCode]]]"
 
-# The partition has this marker, or a later one, already.
-_NOTHING_TO_DO: Final = (ErrorCode.NONE, ErrorCode.INVALID_PRODUCER_EPOCH)
+# The partition has this marker, or a later one.
+_WRITTEN: Final = (ErrorCode.NONE, ErrorCode.INVALID_PRODUCER_EPOCH)
 
-# The partition is led by another broker, or gone.
-_NOT_HERE: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+# Another broker leads the partition, or it was deleted.
+_NOT_LED_HERE: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 class MarkerWriter:
-    """Ends every prepared transaction it is told of, each once however often it is told."""
+    """Completes every prepared transaction that is passed to `begin`; repeated calls for one have no effect."""
 
     def __init__(
         self,
@@ -72,12 +72,12 @@ class MarkerWriter:
         self._stopped = False
 
     def begin(self, prepared: TransactionMetadata) -> None:
-        """The transaction's outcome is certain."""
+        """Start to complete a transaction: its PREPARE record is committed."""
         key = prepared.transactional_id, prepared.identity
         if key in self._under_way or self._stopped:
             return
         self._under_way[key] = self._world.loop.create_future()
-        # Not within the decision that made it certain, and not before those of the same turn.
+        # In the next turn of the loop: the coordinator is still carrying out the decision, and maybe others after it.
         self._world.loop.call_soon(self._end, prepared)
 
     def _end(self, prepared: TransactionMetadata) -> None:
@@ -99,12 +99,12 @@ class MarkerWriter:
         task.add_done_callback(lambda done: self._done(prepared, done))
 
     def _ends_at_once(self, prepared: TransactionMetadata, marker: Marker, outcomes: Outcomes) -> bool:
-        """Most transactions are small and their partitions at hand: they are over before a task would have begun."""
+        """Try to complete without a task, which most transactions can: they have few partitions, all led here."""
         if len(prepared.partitions) > _PARTITIONS_AT_ONCE_MAX:
             return False
         for where in sorted(prepared.partitions):
             outcomes.append((where, self._append(marker, where, prepared.client_version)))
-        if any(outcome not in _NOTHING_TO_DO for _, outcome in outcomes):
+        if any(outcome not in _WRITTEN for _, outcome in outcomes):
             return False
         return not isinstance(self._complete(prepared), AnswerAfterLoading)
 
@@ -122,7 +122,7 @@ class MarkerWriter:
         self._under_way.pop((prepared.transactional_id, prepared.identity)).set_result(None)
 
     async def ended(self, transactional_id: str, *, timeout_s: float) -> None:
-        """Wait until the id's last transaction is over, or for some time."""
+        """Return when the last transaction of the transactional id is complete, or at the timeout."""
         under_way = self._under_way.items()
         over = next((future for (name, _), future in under_way if name == transactional_id), None)
         if over is not None:
@@ -135,13 +135,13 @@ class MarkerWriter:
                 timeout.cancel()
 
     def coordinator_moved(self) -> None:
-        """Leave to others what this broker does not coordinate any more, or under a later leader epoch."""
+        """Cancel the transactions whose coordinator moved to another broker, or has a later leader epoch here."""
         for task, (prepared, marker) in self._tasks.items():
             if self._coordinator.leader_epoch_for(prepared.transactional_id) != marker.coordinator_epoch:
                 task.cancel()
 
     async def stop(self) -> None:
-        """End nothing more: what is prepared stays so, and is ended after the next start."""
+        """Complete no more transactions: prepared ones stay prepared, and are completed after the next start."""
         self._stopped = True
         await cancel_and_wait(*self._tasks)
 
@@ -158,7 +158,7 @@ class MarkerWriter:
         )
 
     def _marker(self, prepared: TransactionMetadata) -> Marker | None:
-        """What ends the transaction in a partition; None if this broker is not its coordinator any more."""
+        """The transaction's marker; None if this broker is no longer its coordinator."""
         coordinator_epoch = self._coordinator.leader_epoch_for(prepared.transactional_id)
         if coordinator_epoch is None:
             return None
@@ -170,7 +170,10 @@ class MarkerWriter:
     async def _write_everywhere(
         self, prepared: TransactionMetadata, marker: Marker, outcomes: Outcomes
     ) -> bool:
-        """False if this broker turned out not to be the coordinator any more. `outcomes` are of a first attempt."""
+        """Write the marker to all partitions, with retries; `outcomes` are those of a first attempt.
+
+        False if a partition's leader has fenced this coordinator.
+        """
         pacer = Pacer(self._world.loop, slice_ms=self._slice_ms)
         missing = sorted(prepared.partitions)
         delay_s = _RETRY_S_MIN
@@ -184,7 +187,7 @@ class MarkerWriter:
                 code = outcome if isinstance(outcome, ErrorCode) else await outcome
                 if code is ErrorCode.TRANSACTION_COORDINATOR_FENCED:
                     return False
-                if code not in _NOTHING_TO_DO:
+                if code not in _WRITTEN:
                     failed.append(where)
             missing, outcomes = failed, []
             if missing:
@@ -203,7 +206,7 @@ class MarkerWriter:
         self, marker: Marker, where: TopicPartition, version: int
     ) -> "ErrorCode | asyncio.Future[ErrorCode]":
         outcome = self._markers.append(marker, where, version=version, timeout_ms=_WRITE_TIMEOUT_MS)
-        return self._append_elsewhere(marker, where, version) if outcome in _NOT_HERE else outcome
+        return self._append_elsewhere(marker, where, version) if outcome in _NOT_LED_HERE else outcome
 
     def _append_elsewhere(
         self, marker: Marker, where: TopicPartition, version: int
@@ -211,12 +214,13 @@ class MarkerWriter:
         state = self._state(where)
         if state is None:
             return ErrorCode.NONE
-        if state.leader in (NO_LEADER, self._node_id):  # nobody yet; or it comes here, or goes, just now
+        # If the metadata names this broker, its replica is just becoming the leader, or has just ceased to be.
+        if state.leader in (NO_LEADER, self._node_id):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return self._remote_markers.write(state.leader, RemoteMarker(marker, where, version))
 
     def _state(self, where: TopicPartition) -> PartitionState | None:
-        """The partition as the metadata have it; None if it is gone."""
+        """The partition's state in the metadata image; None if it was deleted."""
         topic = self._image.topic(where.topic)
         if topic is None or where.partition >= len(topic.partitions):
             return None

@@ -1,4 +1,4 @@
-"""The end of a transaction in one partition that this broker leads."""
+"""Appends transaction markers to partitions that this broker leads."""
 
 import asyncio
 
@@ -13,7 +13,7 @@ from penstock.world import World
 
 
 class Markers:
-    """Writes markers to partitions, and tells the groups' coordinator of those that end commits of offsets."""
+    """Appends markers; those in `__consumer_offsets` are passed on to the group coordinator."""
 
     def __init__(self, world: World, replicas: ReplicaManager, groups: Coordinator[GroupShard]) -> None:
         self._world = world
@@ -23,7 +23,7 @@ class Markers:
     def append(
         self, marker: Marker, where: TopicPartition, *, version: int, timeout_ms: int
     ) -> "ErrorCode | asyncio.Future[ErrorCode]":
-        """What came of it, or a future for that: NONE once the marker is safe."""
+        """NONE once the high watermark has passed the marker, or why it has not; or a future for that."""
         leader = self._replicas.find_leader(*where)
         if isinstance(leader, ErrorCode):
             return leader

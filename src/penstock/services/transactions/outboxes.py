@@ -1,7 +1,7 @@
-"""Questions to other brokers, gathered: what comes together for a broker goes there in one request.
+"""Collects items (markers, verifications) for other brokers: the items for one broker share a request.
 
-As in Kafka, one request has many partitions and transactions. How many items it has is bounded, and how many requests
-are under way to a broker: what comes meanwhile waits, and goes together when there is room.
+As in Kafka, one request has many partitions and transactions. The number of items per request is bounded, and so is the
+number of in-flight requests per broker: while that many are in flight, items wait, and share the next request.
 """
 
 import asyncio
@@ -19,28 +19,28 @@ log = logging.getLogger("penstock.transactions")
 Item = TypeVar("Item")
 Reply = TypeVar("Reply")
 
-# Asks a broker about items; the answer to each, in their order. A ClientError if there is none.
+# Sends a request with these items to a broker and returns the answer to each, in order; raises ClientError on failure.
 Ask: TypeAlias = Callable[[int, Sequence[Item]], Awaitable[Sequence[Reply]]]
 
 
 class _Waiting(NamedTuple, Generic[Item, Reply]):
-    """An item, and whoever waits for its answer."""
+    """An item, and the future for its answer."""
 
     item: Item
     answer: "asyncio.Future[Reply]"
 
 
 class _Outbox(Generic[Item, Reply]):
-    """What is to be asked of one broker."""
+    """The items that wait for a request to one broker."""
 
     def __init__(self) -> None:
         self.waiting: list[_Waiting[Item, Reply]] = []
         self.is_scheduled = False
-        self.requests = 0  # under way
+        self.requests = 0  # in flight
 
 
 class Outboxes(Generic[Item, Reply]):
-    """An outbox for each broker. Items with the same key never share a request: answers are told apart by it."""
+    """An outbox per broker. Items with the same key never share a request: answers are matched to items by key."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class Outboxes(Generic[Item, Reply]):
         self._loop = world.loop
         self._ask = ask
         self._key = key
-        self._unanswered = unanswered  # what is answered where the broker is not to be had
+        self._unanswered = unanswered  # the answer to every item of a request that failed
         self._items_max = items_max
         self._requests_max = requests_max
         self._by_node: dict[int, _Outbox[Item, Reply]] = {}
@@ -63,7 +63,7 @@ class Outboxes(Generic[Item, Reply]):
         self._stopped = False
 
     def put(self, node_id: int, item: Item) -> "asyncio.Future[Reply]":
-        """A future for the broker's answer."""
+        """Queue an item for a broker; a future for its answer."""
         answer: asyncio.Future[Reply] = self._loop.create_future()
         if self._stopped:
             answer.set_result(self._unanswered)
@@ -93,7 +93,7 @@ class Outboxes(Generic[Item, Reply]):
         left = []
         for waiting in outbox.waiting:
             if waiting.answer.done():
-                continue  # whoever asked has gone
+                continue  # the caller was cancelled
             if len(together) == self._items_max or self._key(waiting.item) in together:
                 left.append(waiting)
             else:
@@ -120,7 +120,7 @@ class Outboxes(Generic[Item, Reply]):
         self._send_all(node_id, outbox)
 
     async def stop(self) -> None:
-        """Ask no more; who waits gets no answer."""
+        """Send no more requests, and answer all items that wait with `unanswered`."""
         self._stopped = True
         for outbox in self._by_node.values():
             for waiting in outbox.waiting:

@@ -1,4 +1,4 @@
-"""Asking a transaction coordinator on another broker to add partitions to a transaction, or to verify them."""
+"""Asks a transaction coordinator on another broker to add partitions to a transaction, or to verify them."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -14,7 +14,7 @@ _REQUESTS_MAX: Final = 5
 
 
 class RemoteCoordinators:
-    """Asks the brokers that look after transactional ids."""
+    """Sends AddPartitionsToTxn to the transaction coordinators on other brokers."""
 
     def __init__(self, world: World, peers: Peers) -> None:
         self._peers = peers
@@ -28,7 +28,7 @@ class RemoteCoordinators:
         )
 
     async def ask(self, coordinator: int, question: Question) -> Codes:
-        """COORDINATOR_NOT_AVAILABLE where there is no answer, so that it is asked again."""
+        """The coordinator's error codes; COORDINATOR_NOT_AVAILABLE, which is retried, if the request failed."""
         codes = await self._outboxes.put(coordinator, question)
         return codes or question.all(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 

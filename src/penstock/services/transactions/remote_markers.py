@@ -1,4 +1,4 @@
-"""The end of transactions in partitions that other brokers lead: WriteTxnMarkers to their leaders."""
+"""Sends transaction markers to the leaders of partitions on other brokers (WriteTxnMarkers)."""
 
 import asyncio
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ _REQUESTS_MAX: Final = 5
 
 
 class RemoteMarkers:
-    """Has markers written by the leaders of their partitions."""
+    """Sends WriteTxnMarkers to other brokers."""
 
     def __init__(self, world: World, peers: Peers) -> None:
         self._peers = peers

@@ -1,4 +1,4 @@
-"""The services of transactions, as handlers find them."""
+"""Transactions: the services that request handlers use for transactions."""
 
 from penstock.cluster.handshake import PeerCredentials
 from penstock.cluster.metadata import MetadataImage
@@ -17,7 +17,7 @@ from penstock.world import World
 
 
 class Transactions:
-    """Producer ids, markers in partitions, their writer, and who asks the coordinator for partitions."""
+    """Producer ids, transaction markers, the marker writer, and the verifier."""
 
     def __init__(
         self,
@@ -32,11 +32,12 @@ class Transactions:
         node_id: int,
         slice_ms: float,
     ) -> None:
-        # Two connections to each other broker: questions do not wait behind markers, which wait for their replicas.
+        # Two connections to each other broker: WriteTxnMarkers is answered once the markers are replicated, and
+        # AddPartitionsToTxn must not wait behind it.
         self._peers = Peers(world, image, credentials), Peers(world, image, credentials)
-        questioned, marked = self._peers
-        self._remote_coordinators = RemoteCoordinators(world, questioned)
-        self._remote_markers = RemoteMarkers(world, marked)
+        coordinator_peers, marker_peers = self._peers
+        self._remote_coordinators = RemoteCoordinators(world, coordinator_peers)
+        self._remote_markers = RemoteMarkers(world, marker_peers)
         self.producer_ids = producer_ids
         self.markers = Markers(world, replicas, groups)
         self.marker_writer = MarkerWriter(
@@ -55,7 +56,7 @@ class Transactions:
         coordinator.on_leadership_changed = self.marker_writer.coordinator_moved
 
     def brokers_changed(self) -> None:
-        """Whoever waits for a broker that is not there any more looks for the next leader, or coordinator."""
+        """Fail requests to brokers that are fenced or restarted; the new leader or coordinator is asked instead."""
         for peers in self._peers:
             peers.brokers_changed()
 

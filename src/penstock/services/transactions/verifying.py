@@ -1,15 +1,15 @@
-"""Asking the coordinator before the first batch of a transaction is taken into a partition.
+"""Asks the transaction coordinator before the first batch of a transaction is appended to a partition.
 
-Clients of version 2 never say which partitions they write to: the partition's leader adds it for them. What older
-clients should have added before is verified; that keeps a batch that comes late, after its transaction has ended, from
-opening a transaction that nobody will ever end. The coordinator's errors become such that producers know what to do:
-to try again where that helps, and to abort where it does not.
+Clients of transaction version 2 do not send AddPartitionsToTxn: the partition's leader adds the partition for them. For
+older clients the leader verifies that they have added it (KIP-890): a batch that arrives late, after its transaction
+has ended, would otherwise open a transaction that is never ended. The coordinator's errors are mapped to errors of
+Produce that make the producer retry, or abort the transaction.
 
-The coordinator may be on another broker (`remote_coordinators`); one that cannot be asked now is as one that is not
-there yet.
+The coordinator may be on another broker (`remote_coordinators`). If it cannot be reached, the error is that of a
+coordinator that is not available yet.
 
-A marker that comes to the partition while the coordinator is asked may be of the transaction before, or of the very
-one that was asked about: then the question is asked again.
+A marker that is written to the partition during the request may be of the previous transaction, or of the one that is
+being verified: then the coordinator is asked again.
 """
 
 from collections.abc import Sequence
@@ -28,13 +28,13 @@ from penstock.services.transactions.marker_writer import MarkerWriter
 from penstock.services.transactions.remote_coordinators import RemoteCoordinators
 from penstock.world import World
 
-# How long a client that begins its next transaction waits here for the last one's markers, before it is sent away.
+# How long a client's next transaction waits for the markers of its last one, before CONCURRENT_TRANSACTIONS.
 _ENDING_TIMEOUT_S: Final = 1.0
 
-# The same where the coordinator is on another broker, and nobody here hears when they are written.
+# The same if the coordinator is on another broker: this one is not notified of the markers, so it polls.
 _ENDING_DELAYS_S: Final = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32)
 
-_TRY_AGAIN: Final = (
+_RETRIABLE: Final = (
     ErrorCode.CONCURRENT_TRANSACTIONS,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -43,12 +43,12 @@ _TRY_AGAIN: Final = (
 
 _ATTEMPTS: Final = 5
 
-# By partition: what a batch needs to begin a transaction there, or why it may not.
+# By partition: the verification with which a batch may begin a transaction there, or the error why it may not.
 Verified: TypeAlias = dict[Replica, Verification | ErrorCode]
 
 
 class Beginning(NamedTuple):
-    """A batch that would be the first of its producer's transaction in a partition."""
+    """A batch that would be the first of its transaction in a partition."""
 
     partition: Replica
     sequence: int
@@ -59,7 +59,7 @@ class Beginning(NamedTuple):
 
 
 class Verifier:
-    """Asks about transactions on behalf of partitions, and of the groups' coordinator."""
+    """Adds and verifies partitions of transactions, for partition leaders and for the group coordinator."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class Verifier:
         *,
         adds: bool,
     ) -> Verified:
-        """Add the partitions (`adds`: the client is of version 2), or verify that the client did."""
+        """Add the partitions (`adds`: the client has transaction version 2), or verify that the client did."""
         for _ in range(_ATTEMPTS):
             taken = {batch.partition: _take(batch, identity, bumps_epochs=adds) for batch in beginning}
             where = frozenset(batch.where for batch in beginning)
@@ -96,20 +96,20 @@ class Verifier:
             for batch in beginning:
                 code, verification = codes[batch.where], taken[batch.partition]
                 verified[batch.partition] = verification if code is ErrorCode.NONE else code
-                if code is not ErrorCode.NONE and code not in _TRY_AGAIN:
+                if code is not ErrorCode.NONE and code not in _RETRIABLE:
                     batch.partition.producers.verifications.release(identity.producer_id, verification)
-            if all(_counts(batch, identity, verified[batch.partition]) for batch in beginning):
+            if all(_is_current(batch, identity, verified[batch.partition]) for batch in beginning):
                 break
         return verified
 
     async def add(
         self, transactional_id: str, identity: ProducerIdAndEpoch, partitions: frozenset[TopicPartition]
     ) -> ErrorCode:
-        """Make partitions part of the transaction of a version 2 client; NONE if they are."""
+        """Add partitions to the transaction of a client with transaction version 2; NONE if they are added."""
         request = AddPartitions(transactional_id, identity, partitions, VERSION_2)
         code = await self._add_here(request)
         if code is ErrorCode.CONCURRENT_TRANSACTIONS:
-            # The client's last transaction is over for it, and its markers are just being written.
+            # The client has the response to its last EndTxn; the markers are still being written.
             await self._marker_writer.ended(transactional_id, timeout_s=_ENDING_TIMEOUT_S)
             return await self._add_here(request)
         if code is ErrorCode.NOT_COORDINATOR:
@@ -135,14 +135,15 @@ class Verifier:
 
     async def _ask_elsewhere(self, question: Question) -> Codes:
         leader = self._coordinator.leader_for(question.transactional_id)
-        if leader is None or leader == self._node_id:  # nobody yet; or it comes here, or goes, just now
+        # If the metadata names this broker, its coordinator is just taking the partition over, or giving it up.
+        if leader is None or leader == self._node_id:
             return question.all(ErrorCode.NOT_COORDINATOR)
         return await self._remote.ask(leader, question)
 
     async def verify(
         self, transactional_id: str, identity: ProducerIdAndEpoch, partitions: frozenset[TopicPartition]
     ) -> dict[TopicPartition, ErrorCode]:
-        """Which partitions an older client has added: NONE, TRANSACTION_ABORTABLE, or why nobody knows."""
+        """By partition: NONE if the client has added it, TRANSACTION_ABORTABLE if not, or the coordinator's error."""
         answer = await self._coordinator.ask(
             transactional_id, lambda shard, _: shard.verify(transactional_id, identity, partitions)
         )
@@ -160,8 +161,8 @@ def _take(batch: Beginning, identity: ProducerIdAndEpoch, *, bumps_epochs: bool)
     return verifications.begin(producer_id, epoch=epoch, sequence=batch.sequence, bumps_epochs=bumps_epochs)
 
 
-def _counts(batch: Beginning, identity: ProducerIdAndEpoch, answer: Verification | ErrorCode) -> bool:
-    """Whether nothing has happened to the partition that makes the coordinator's answer an old one."""
+def _is_current(batch: Beginning, identity: ProducerIdAndEpoch, answer: Verification | ErrorCode) -> bool:
+    """Whether the coordinator's answer still holds: no marker has ended the verification meanwhile."""
     producers = batch.partition.producers
     if isinstance(answer, ErrorCode) or producers.is_in_transaction(*identity):
         return True
@@ -169,9 +170,9 @@ def _counts(batch: Beginning, identity: ProducerIdAndEpoch, answer: Verification
 
 
 def produce_refusal(code: ErrorCode, *, knows_abortable: bool) -> Refusal:
-    """The coordinator's error as a produce request tells it."""
-    if code in _TRY_AGAIN:
-        # Older clients do not expect the others; this one they try again, without asking for metadata first.
+    """The coordinator's error as an error of Produce."""
+    if code in _RETRIABLE:
+        # Older producers do not expect a coordinator's errors. This one they retry without a metadata refresh.
         reason = f"the transaction could not be verified yet: {code.name}"
         return Refusal(ErrorCode.NOT_ENOUGH_REPLICAS, reason)
     if code is ErrorCode.PRODUCER_FENCED:

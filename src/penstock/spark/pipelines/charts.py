@@ -165,7 +165,7 @@ def line_chart(
             f'<line x1="{_LEFT}" x2="{WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}" stroke="var(--bad)" '
             f'stroke-dasharray="4 3"><title>{escape(unit.show(limit))}</title></line>'
         )
-    body += _pointed_at(_thinned(points, _PLACES_MAX), frame, unit, end_s)
+    body += _tooltips(_thinned(points, _PLACES_MAX), frame, unit, end_s)
     told = f"{title}: at most {unit.show(highest)}, last {unit.show(points[-1][1])}"
     return _figure(title, _svg(told, _HEIGHT, body))
 
@@ -196,8 +196,8 @@ def span_chart(title: str, spans: Sequence[Span], *, frame: Frame) -> str:
 
 
 def graph(title: str, edges: Sequence[Edge]) -> str:
-    """Callers above those they call, in layers by the distance from those that are not called. What is told of a call
-    stands in the box of the one that is called: an arrow has no room for it."""
+    """A call graph: callers above their callees, in layers by the distance from the functions without a caller. The
+    labels of calls are in the callee's box, because arrows have no room for them."""
     if not edges:
         return _empty(title)
     incoming: dict[str, list[Edge]] = {}
@@ -216,7 +216,7 @@ def graph(title: str, edges: Sequence[Edge]) -> str:
             'fill="var(--panel)" stroke="var(--line)"/>'
             f'<text class="name" x="{box.x + 7:.1f}" y="{box.y + 16:.1f}" font-weight="600">{escape(name)}</text>'
         )
-        for number, told in enumerate(_told_in(name, incoming)):
+        for number, told in enumerate(_call_labels(name, incoming)):
             kind = ' class="bad"' if told.bad else ""
             y = box.y + 31 + number * _LINE_HEIGHT
             body.append(f'<text{kind} x="{box.x + 7:.1f}" y="{y:.1f}">{escape(told.text)}</text>')
@@ -248,7 +248,7 @@ class _Told(NamedTuple):
     bad: bool
 
 
-def _told_in(name: str, incoming: Mapping[str, Sequence[Edge]]) -> list[_Told]:
+def _call_labels(name: str, incoming: Mapping[str, Sequence[Edge]]) -> list[_Told]:
     """The lines in a callee's box: each caller's name and label; a single caller is not named."""
     lines = []
     calls = incoming.get(name, [])
@@ -267,7 +267,7 @@ def _places(edges: Sequence[Edge], incoming: Mapping[str, Sequence[Edge]]) -> tu
     for layer in _layers(edges):
         for at in range(0, len(layer), in_a_row):
             row = layer[at : at + in_a_row]
-            heights = [24 + _LINE_HEIGHT * len(_told_in(name, incoming)) for name in row]
+            heights = [24 + _LINE_HEIGHT * len(_call_labels(name, incoming)) for name in row]
             free = WIDTH - len(row) * _BOX_WIDTH
             gap = free / (len(row) + 1) if len(row) < in_a_row else _BOX_GAP
             x = gap if len(row) < in_a_row else 0.0
@@ -300,7 +300,7 @@ def _arrow(edge: Edge, places: Mapping[str, _Box], heaviest: float) -> str:
 
 
 def _layers(edges: Sequence[Edge]) -> list[list[str]]:
-    """Names by the longest way to them; a circle is cut where the way would grow longer than there are names."""
+    """Names by the length of the longest call path to them; a cycle is cut at as many steps as there are names."""
     names = list(dict.fromkeys(name for each in edges for name in (each.caller, each.callee)))
     depth = dict.fromkeys(names, 0)
     for _ in names:
@@ -350,7 +350,7 @@ def _time_axis(frame: Frame, y: float, *, left: int = _LEFT) -> list[str]:
     return marks
 
 
-def _pointed_at(points: Sequence[tuple[float, float]], frame: Frame, unit: Unit, end_s: float) -> list[str]:
+def _tooltips(points: Sequence[tuple[float, float]], frame: Frame, unit: Unit, end_s: float) -> list[str]:
     """A tooltip for each point, with its time and value."""
     places = [_x(second, end_s) for second, _ in points]
     edges = [

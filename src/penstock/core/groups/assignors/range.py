@@ -1,9 +1,9 @@
 """The range assignor: of each topic, each subscriber gets a run of neighbouring partitions.
 
-Members stand in a fixed order (those with an instance id first, by that id; then the others by member id), so
-that topics of the same size with the same subscribers are cut at the same places: who has partition 3 of one
-has partition 3 of the other. Where the partitions cannot be shared out evenly, the first members get one more.
-What members had before plays no part.
+Members are sorted (static members first, by instance id; then the others, by member id), so that topics of the same
+size with the same subscribers are co-partitioned: the member with partition 3 of one topic has partition 3 of the
+other. If the partitions cannot be divided evenly, the first members get one more each. The previous assignment is not
+considered.
 """
 
 from collections.abc import Generator, Mapping, Sequence

@@ -25,7 +25,7 @@ INSTRUCTIONS_MAX: Final = 5_000
 TRANSITIONS_REMEMBERED: Final = 4_096
 # In all transitions that are remembered together: some megabytes.
 INSTRUCTIONS_REMEMBERED: Final = 100_000
-# Instructions looked at between two yields: about a millisecond's worth.
+# Instructions visited between two yields: about 1 ms.
 _INSTRUCTIONS_IN_ONE_GO: Final = 1_000
 
 
@@ -155,7 +155,7 @@ class _Assembler:
         return len(self.instructions) - 1
 
     def add(self, node: Node, following: int) -> int:
-        """Put the instructions of `node`, which go on to `following`; where they begin."""
+        """Add the instructions of `node`, which continue at `following`; returns the first one."""
         if isinstance(node, Character):
             return self.put(_Take(node.choices, following))
         if isinstance(node, Assertion):
