@@ -231,7 +231,7 @@ def test_for_a_client_a_private_api_does_not_exist(
     clients: Callable[[], RawClient], broker: EmbeddedBroker, request_: Any, response: type[Any]
 ) -> None:
     body = b"".join(encode(request_, 0))
-    for key in (request_.API_KEY, 9999):  # the second is nobody's
+    for key in (request_.API_KEY, 9999):  # the second does not exist
         for version in (0, 1):
             client = clients()
             header = RequestHeader(key, version, 1, "__penstock-broker-1")

@@ -63,7 +63,7 @@ def test_in_version_0_an_empty_list_asks_for_all_topics(client: RawClient, topic
 
 def test_asking_for_an_unknown_topic_creates_it(client: RawClient, topic: str):
     (found,) = ask(client, topic).topics
-    # Either it is there at once, or the client is told to ask again.
+    # Either it is there at once, or the error is retriable.
     assert found.error_code in (0, ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     assert exists(client, topic)
 

@@ -66,7 +66,7 @@ def heartbeat_code(client: RawClient) -> int:
 
 
 def begin_rebalance(client: RawClient, group: str) -> None:
-    """Somebody else joins, and waits for the others."""
+    """Another member joins, and waits for the others."""
     first = client.ask(joining(group), 9)
     client.send(joining(group, first.member_id), 9)
 

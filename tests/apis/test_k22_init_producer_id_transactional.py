@@ -51,7 +51,7 @@ def test_a_timeout_out_of_bounds_is_refused(producer: TransactionalProducer, tim
     refused = producer.initialize(timeout_ms=timeout_ms)
     assert refused.error_code == ErrorCode.INVALID_TRANSACTION_TIMEOUT
     assert (refused.producer_id, refused.producer_epoch) == (-1, -1)
-    assert producer.describe().producer_epoch == producer.epoch, "nobody was fenced"
+    assert producer.describe().producer_epoch == producer.epoch, "the producer was not fenced"
 
 
 @pytest.mark.parametrize("half", [{"producer_id": 5}, {"producer_epoch": 0}])
@@ -103,7 +103,7 @@ def test_a_prepared_transaction_is_committed_with_its_producer_id_and_epoch(
     with RawClient(two_phase_broker.bootstrap_servers) as worker_connection:
         worker = TransactionalProducer(worker_connection, **TWO_PHASE)
         worker.send(topic, b"prepared")
-    worker.client = two_phase_client  # the driver, which was told id and epoch
+    worker.client = two_phase_client  # the driver, which got producer id and epoch
     worker.finish(commit=True)
     assert read_committed(two_phase_client, topic) == [b"prepared"]
 

@@ -187,7 +187,7 @@ def test_raising_penstock_version_keeps_older_versions_from_opening_the_data(tmp
         with EmbeddedBroker(data_dir=tmp_path, settings=old) as broker:
             pass
     with EmbeddedBroker(data_dir=tmp_path) as broker, RawClient(broker.bootstrap_servers) as client:
-        assert finalised(client) == (1, {**NEWEST, PENSTOCK_VERSION: 1}), "nobody raised it"
+        assert finalised(client) == (1, {**NEWEST, PENSTOCK_VERSION: 1}), "a restart does not raise it"
         assert update(client, (PENSTOCK_VERSION, 2, UPGRADE)).error_code == 0
     with pytest.raises(UserError, match=r"written by a newer version: penstock\.version 2 .* is needed"):
         EmbeddedBroker(data_dir=tmp_path, settings=old).start()

@@ -68,7 +68,7 @@ class Recorder:
 
 
 class Rules(Recorder):
-    """An authorizer that allows what it is told."""
+    """An authorizer that allows the accesses it was given, and no other."""
 
     def __init__(self, *allowed: Access) -> None:
         super().__init__(answer=False)

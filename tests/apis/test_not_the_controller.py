@@ -88,7 +88,7 @@ def client() -> Iterator[RawClient]:
     ):
         patched.setattr(
             import_module("penstock.apis.forwarding"), "FORWARDING_TIMEOUT_S", 0.0
-        )  # nobody will ever be elected
+        )  # no controller will be elected
         client.create_topic("t")
         broker.broker.services.cluster.controller.resign()
         yield client

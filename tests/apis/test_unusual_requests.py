@@ -95,7 +95,7 @@ class Asking:
 
 @pytest.fixture
 def ask(broker: EmbeddedBroker, caplog: pytest.LogCaptureFixture) -> Iterator[Asking]:
-    """Whoever uses it wants every request answered, and no handler to fail."""
+    """Sends requests; afterwards every one must have been answered and no handler have failed."""
     asking = Asking(broker)
     with caplog.at_level(logging.WARNING):
         yield asking

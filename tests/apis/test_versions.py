@@ -140,7 +140,7 @@ KAFKA = {
 }
 # Private: the handshake, and what brokers ask each other after it.
 PRIVATE = {10000: (0, 0), 10001: (0, 0), 10002: (0, 0), 10003: (0, 0)}
-# What brokers ask each other, which clients are not told of; Kafka's controllers answer these versions and newer ones.
+# APIs between brokers, not advertised to clients; Kafka's controllers answer these versions and newer ones.
 BETWEEN_BROKERS = {56: (2, 3), 63: (0, 1), 67: (0, 0)}
 EVERYTHING = KAFKA | BETWEEN_BROKERS
 
@@ -210,7 +210,7 @@ REQUESTS: list[Any] = [
 ]
 ONLY_WITH_A_SETTING = {(22, 6)}
 # The APIs whose request says nothing unless it names a group, a transactional id or a broker: refused, and so answered.
-NAMES_SOMEBODY = {9, 11, 12, 13, 14, 24, 25, 26, 28, 47, 56, 63, 67, 68}
+NEEDS_A_NAME = {9, 11, 12, 13, 14, 24, 25, 26, 28, 47, 56, 63, 67, 68}
 # What is refused whatever it says: there is no authentication, no authorizer and no Raft quorum.
 NEVER_DONE = {17, 29, 36, 38, 39, 40, 41, 55}
 EVERY_VERSION = [
@@ -244,7 +244,7 @@ def test_private_apis_are_not_advertised_to_clients(client: RawClient):
 def test_every_version_is_answered(client: RawClient, request_: Any, version: int):
     answer = client.ask(request_, version)
     refused = getattr(answer, "error_code", 0)
-    assert refused == 0 or request_.API_KEY in NAMES_SOMEBODY | NEVER_DONE
+    assert refused == 0 or request_.API_KEY in NEEDS_A_NAME | NEVER_DONE
 
 
 @pytest.mark.parametrize("api_key", [key for key in EVERYTHING if key != 18])

@@ -73,7 +73,7 @@ def test_a_protocol_that_is_not_spoken_is_refused(pair):
         bound_listeners(["PLAINTEXT://h:1"], [pair])
 
 
-def test_what_is_bound_is_advertised_unless_told_otherwise():
+def test_bound_listeners_are_advertised_by_default():
     bound = bound_listeners(["PLAINTEXT://localhost:9092"], PLAIN)
     assert advertised_listeners([], bound) == bound
     assert advertised_listeners(["PLAINTEXT://broker.example:19092"], bound) == (
@@ -82,7 +82,7 @@ def test_what_is_bound_is_advertised_unless_told_otherwise():
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "[::]", ""])
-def test_an_address_nobody_can_connect_to_is_not_advertised(host):
+def test_an_address_that_no_client_can_connect_to_is_not_advertised(host):
     bound = bound_listeners([f"PLAINTEXT://{host}:9092"], PLAIN)
     with pytest.raises(SettingError, match="no client can connect to"):
         advertised_listeners([], bound)

@@ -3,7 +3,7 @@ import pickle
 from penstock.base.secret import Secret
 
 
-def test_a_secret_is_shown_to_nobody_who_does_not_ask() -> None:
+def test_a_secret_is_shown_only_by_reveal() -> None:
     secret = Secret("open sesame")
     assert secret.reveal() == "open sesame"
     for shown in (repr(secret), str(secret), f"{secret}", f"{[secret]}", "%s" % secret):  # noqa: UP031

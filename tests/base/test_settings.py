@@ -29,7 +29,7 @@ COLOURS = words("colours", ("red",), "Which ones.", allowed=EachOneOf(("red", "g
 SHARE = double("share", 0.5, "How much.", allowed=Between(0, 1))
 EAGER = boolean("eager", False, "Whether to hurry.")
 MOOD = text("mood", "calm", "How it feels.", allowed=OneOf(("calm", "cross")))
-WEIGHT = optional_integer("weight", "Nobody knows by itself.")
+WEIGHT = optional_integer("weight", "How heavy it is.")
 DISTANCE = long("distance", 0, "How far.")
 PIN = Setting("pin", SettingKind.PASSWORD, "", "A secret.")
 WINGS = boolean("wings", False, "Whether it flies.", refused="pigs do not fly")
@@ -154,7 +154,7 @@ def test_a_name_can_be_declared_only_once():
 def test_of_several_values_the_strongest_source_decides_and_within_one_the_latest():
     given = group_by_name(
         [
-            EVERYTHING.give("mood", "cross", source=Source.DYNAMIC_BROKER, origin="somebody"),
+            EVERYTHING.give("mood", "cross", source=Source.DYNAMIC_BROKER, origin="a request"),
             EVERYTHING.give("mood", "calm", source=Source.STATIC_BROKER, origin="a file"),
             EVERYTHING.give("patience.ms", "1", source=Source.STATIC_BROKER, origin="a file"),
             EVERYTHING.give("patience.ms", "2", source=Source.STATIC_BROKER, origin="--set"),
@@ -164,7 +164,7 @@ def test_of_several_values_the_strongest_source_decides_and_within_one_the_lates
     assert (settings[MOOD], settings.source(MOOD), settings.origin(MOOD)) == (
         "cross",
         Source.DYNAMIC_BROKER,
-        "somebody",
+        "a request",
     )
     assert (settings[PATIENCE_MS], settings.origin(PATIENCE_MS)) == (2, "--set")
     assert (settings[WEIGHT], settings.source(WEIGHT), settings.origin(WEIGHT)) == (

@@ -39,7 +39,7 @@ async def connect(broker: ScriptedBroker, sasl: Sasl = PLAIN) -> Connection:
 
 
 class Script:
-    """Shakes hands, takes every proof and says what it was told to; the proofs it saw are kept."""
+    """Accepts every SaslHandshake, answers SaslAuthenticate as configured and keeps the tokens it got."""
 
     def __init__(self, **answer: Any) -> None:
         self.answer = answer
@@ -92,7 +92,7 @@ def test_requests_wait_while_a_proof_is_renewed_and_go_on_afterwards() -> None:
                 await asyncio.gather(*asking)
             assert broker.connection_count == 1
             connection.close()
-        # Between a handshake and its proof nobody else has said a word.
+        # No other request is sent between SaslHandshake and SaslAuthenticate.
         said = " ".join(script.asked)
         assert said.count("SaslHandshake") == said.count("SaslHandshake SaslAuthenticate")
 
@@ -177,7 +177,7 @@ def test_what_a_broker_does_not_take_is_said_without_the_secret(
     run(story())
 
 
-def test_a_broker_that_knows_no_sasl_is_told_from_one_that_is_too_old_for_ours() -> None:
+def test_a_broker_without_sasl_and_one_that_is_too_old_for_it_fail_with_different_errors() -> None:
     async def story() -> None:
         async with ScriptedBroker(Script(), versions={18: (0, 4)}) as none:
             with pytest.raises(AuthenticationError, match="does not do SASL"):

@@ -62,7 +62,7 @@ def kinds(broker: ScriptedBroker) -> list[type[Message]]:
     return [type(request) for _, request in broker.asked]
 
 
-def test_the_first_contact_fails_at_once_where_nobody_listens() -> None:
+def test_a_refused_first_connection_fails_at_once() -> None:
     async def story() -> None:
         async with ScriptedBroker(lambda _header, _request: HANG_UP) as gone:
             client = new_client(gone, patience_ms=60_000)
@@ -344,7 +344,7 @@ def test_a_fetcher_gives_up_on_a_topic_that_was_deleted() -> None:
     run(story())
 
 
-def test_closing_a_client_fails_whoever_still_waits() -> None:
+def test_closing_a_client_fails_its_pending_requests() -> None:
     async def story() -> None:
         async with ScriptedBroker(lambda _header, _request: None) as broker:
             client = new_client(broker)
@@ -358,7 +358,7 @@ def test_closing_a_client_fails_whoever_still_waits() -> None:
     run(story())
 
 
-def test_a_connection_that_fails_when_nobody_waits_for_it_any_more_is_nobodys_problem() -> None:
+def test_a_failed_connection_attempt_that_no_task_awaits_is_not_logged_as_an_unhandled_exception() -> None:
     async def story() -> None:
         problems: list[dict[str, Any]] = []
         asyncio.get_running_loop().set_exception_handler(lambda _, context: problems.append(context))

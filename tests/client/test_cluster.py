@@ -54,7 +54,7 @@ def test_an_error_answer_that_names_a_newer_leader_is_believed_and_an_older_one_
     cluster = ClusterMetadata()
     cluster.learn(answer(leader=1, epoch=5))
     assert not cluster.learn_leader("t", 0, leader=2, leader_epoch=5)
-    assert not cluster.learn_leader("t", 0, leader=7, leader_epoch=6), "nobody knows where 7 is"
+    assert not cluster.learn_leader("t", 0, leader=7, leader_epoch=6), "broker 7 has no known address"
     assert cluster.learn_leader("t", 0, leader=2, leader_epoch=6)
     assert cluster.leader("t", 0) == 2
 

@@ -168,7 +168,7 @@ def test_an_api_that_the_broker_lacks_and_a_field_its_version_lacks_are_said_bef
     run(story())
 
 
-def test_nobody_listening_is_said_with_the_address() -> None:
+def test_a_refused_connection_is_reported_with_the_address() -> None:
     async def story() -> None:
         with pytest.raises(UnreachableError, match=r"cannot reach 127\.0\.0\.1:1: connection refused"):
             await open_connection(

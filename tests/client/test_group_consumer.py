@@ -136,7 +136,7 @@ def test_a_member_that_comes_back_reads_on(
     run(blocking, story)
 
 
-def test_a_position_that_was_deleted_is_set_anew(blocking: BlockingClient, topic: str) -> None:
+def test_a_position_below_the_log_start_offset_is_reset(blocking: BlockingClient, topic: str) -> None:
     async def story(client: Client) -> None:
         await create_topics(client, [NewTopic(topic, 4, 1)])
         await fill(client, topic, range(40))

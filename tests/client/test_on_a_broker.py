@@ -89,7 +89,7 @@ def test_configs_are_read_changed_and_reset(blocking: BlockingClient, topic: str
         return {config.name: config.value for config in configs if config.is_own}
 
     def becomes(expected: dict[str, str]) -> bool:
-        # Apache Kafka's brokers hear of a change a little after the controller has answered.
+        # Apache Kafka's brokers apply a change a little after the controller has answered.
         return any(own() == expected for _ in range(200))
 
     create(blocking, topic, retention_ms="60000")

@@ -101,7 +101,7 @@ def test_a_server_that_knows_the_password_is_convinced_and_convinces(
     assert exchange.answer(signature) is None
 
 
-def test_another_password_convinces_nobody() -> None:
+def test_a_wrong_password_is_rejected_by_the_server() -> None:
     server = Server("sha512", "pencil")
     exchange = scram("sha512", password="pencils")
     final = exchange.answer(server.challenge(exchange.first()))

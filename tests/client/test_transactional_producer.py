@@ -59,7 +59,7 @@ def test_only_committed_transactions_are_seen(
             await (producer.commit() if number % 2 else producer.abort())
         assert (producer.producer_epoch > epoch) is own_epochs
         producer.begin()
-        await producer.commit()  # nothing in it: nobody is asked
+        await producer.commit()  # an empty transaction: no EndTxn is sent
         assert await read_committed(client, topic, upto=12) == [b"1", b"3", b"5"]
         assert await committed_offsets(client, topic, stable=True) == {
             TopicPartition(topic, 0): GroupOffset(5)
@@ -136,7 +136,7 @@ def test_after_an_unknown_outcome_the_next_transaction_is_not_taken_for_this_one
     blocking.run(story(blocking.client))
 
 
-def test_batches_of_aborted_transactions_are_told_from_the_rest() -> None:
+def test_only_batches_of_aborted_transactions_are_recognised_as_aborted() -> None:
     def batch(offset: int, producer_id: int, *, transactional: bool = True) -> bytes:
         return build_batch(
             [Record(offset, 0, None, b"v")],

@@ -12,36 +12,36 @@ def image_of(*node_ids: int, fenced: tuple[int, ...] = ()) -> MetadataImage:
     return image
 
 
-def told(broker_view: BrokerView, image: MetadataImage, *, now: float) -> list[int]:
+def addressed(broker_view: BrokerView, image: MetadataImage, *, now: float) -> list[int]:
     return [address.node_id for address in broker_view.addresses(image, LISTENER, now=now)]
 
 
-def test_a_broker_that_left_is_told_of_for_a_while():
+def test_the_address_of_a_fenced_broker_is_kept_for_a_while():
     broker_view = BrokerView()
     broker_view.brokers_changed(image_of(1, 2, 3), now=100)
     image = image_of(1, 2, 3, fenced=(2,))
     broker_view.brokers_changed(image, now=200)
 
-    assert told(broker_view, image, now=201) == [1, 2, 3]
-    assert told(broker_view, image, now=206) == [1, 3]
+    assert addressed(broker_view, image, now=201) == [1, 2, 3]
+    assert addressed(broker_view, image, now=206) == [1, 3]
 
 
-def test_a_broker_that_comes_back_and_leaves_again_is_told_of_from_then():
+def test_the_address_of_a_broker_fenced_twice_is_kept_from_the_second_time_on():
     broker_view = BrokerView()
     there, away = image_of(1, 2), image_of(1, 2, fenced=(2,))
     for now, image in ((0, there), (10, away), (12, there), (20, away)):
         broker_view.brokers_changed(image, now=now)
 
-    assert told(broker_view, away, now=24) == [1, 2]
-    assert told(broker_view, away, now=26) == [1]
+    assert addressed(broker_view, away, now=24) == [1, 2]
+    assert addressed(broker_view, away, now=26) == [1]
 
 
-def test_a_broker_that_was_never_there_is_not_told_of():
+def test_the_address_of_a_broker_that_was_never_unfenced_is_left_out():
     image = image_of(1, 2, fenced=(2,))
     broker_view = BrokerView()
     broker_view.brokers_changed(image, now=0)
 
-    assert told(broker_view, image, now=0) == [1]
+    assert addressed(broker_view, image, now=0) == [1]
 
 
 def test_a_broker_seems_dead_until_it_answers_or_the_metadata_say_so_or_it_is_doubted_for_too_long():

@@ -30,7 +30,7 @@ def test_what_a_leader_elsewhere_takes_and_sends_is_learned_from_it() -> None:
     run(main)
 
 
-def test_rates_come_close_to_what_is_measured_and_ignore_what_shrinks_or_is_told_by_another() -> None:
+def test_rates_converge_and_ignore_totals_that_shrink_or_come_from_a_new_leader() -> None:
     rates = Rates()
     for total in range(0, 50_000, 1_000):
         rates.measured({WHERE: total}, {WHERE: 1}, passed_s=10)

@@ -1,4 +1,4 @@
-"""Fetch sessions: what a client need not repeat, what it is not told twice, and who loses its session."""
+"""Fetch sessions: what requests and responses leave out, and which session is evicted."""
 
 import pytest
 from hypothesis import given, settings
@@ -94,7 +94,7 @@ def test_news_are_mentioned(news):
     assert broker.fetch(session, 1, {B: news}).included == [B]
 
 
-def test_offsets_once_told_are_not_news():
+def test_unchanged_offsets_are_sent_once():
     broker = Broker()
     session = broker.open(A)
     moved = PartitionOutcome(high_watermark=12, log_start_offset=3)
@@ -109,7 +109,7 @@ def test_a_partition_added_later_is_mentioned_once():
     assert broker.fetch(session, 2, {}).included == []
 
 
-def test_an_error_is_repeated_and_its_end_is_told():
+def test_a_partition_is_included_while_it_has_an_error_and_once_more_when_it_has_none():
     broker = Broker()
     session = broker.open(A)
     failed = QUIET._replace(error=ErrorCode.UNKNOWN_TOPIC_ID)
@@ -141,7 +141,7 @@ def test_under_max_bytes_every_busy_partition_gets_its_turn():
     assert served == keys + keys
 
 
-def test_a_session_nobody_opened_is_not_found():
+def test_an_unknown_session_id_is_not_found():
     assert Broker().begin(5, 1, A) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
@@ -236,7 +236,7 @@ def test_a_follower_takes_a_consumers_slot_and_never_the_other_way_round():
     assert broker.open(A, B) == 0
 
 
-def test_with_no_slots_everybody_is_served_without_a_session():
+def test_with_no_slots_no_session_is_opened():
     assert Broker(slots=0).open(A) == 0
 
 
@@ -249,7 +249,7 @@ def test_partitions_of_all_sessions_together_are_bounded():
     assert (len(broker.sessions), broker.sessions.partition_count) == (0, 0)
 
 
-# A client that applies what it is told must know, at any time, what a client without a session would be told.
+# A client that applies incremental responses must know, at any time, what full responses would contain.
 
 KEYS = [("t", number) for number in range(4)]
 CHANGES = st.lists(
@@ -297,7 +297,7 @@ def test_what_a_session_leaves_out_the_client_already_knows(changes):
                 ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
             )
         elif change == "fetch" and mine:
-            # Forgotten and wanted again in between, a partition never left the session: what was told still holds.
+            # Forgotten and added again in between, a partition never left the session: earlier responses hold.
             known = {key: outcome for key, outcome in known.items() if key not in dropped}
             fetch = broker.begin(
                 session, epoch, pending if session else dict(mine), forgotten=sorted(dropped)
@@ -350,7 +350,7 @@ def test_partitions_that_rest_are_not_looked_at_until_they_are_woken_or_asked_fo
 
 
 @pytest.mark.parametrize("way", ["closed", "evicted", "empty"])
-def test_who_watches_over_resting_partitions_hears_of_the_end_of_the_session(way):
+def test_the_end_of_a_session_ends_the_watch_over_its_idle_partitions(way):
     broker = Broker(slots=1)
     session = broker.open(A)
     watch = broker.begin(session, 1).idle_watch = Watch()

@@ -1,4 +1,4 @@
-"""A fetch of a session that goes on without it, on another connection, is told so when it ends."""
+"""A fetch that a later one of its session overtook, on another connection, fails when it ends."""
 
 from penstock.base.errors import ErrorCode
 from penstock.core.fetch_sessions import FetchSessions, FetchTarget, IncrementalFetch, PartitionOutcome

@@ -119,7 +119,7 @@ def test_the_first_batch_of_a_transaction_uses_the_verification_up(partition: Pa
     assert len(verifications) == 0
 
 
-def test_a_new_epoch_asks_anew(partition: Partition):
+def test_a_new_producer_epoch_is_verified_again(partition: Partition):
     verifications = partition.states.verifications
     asked = verifications.begin(7, epoch=0, sequence=0, bumps_epochs=False)
     newer = verifications.begin(7, epoch=1, sequence=0, bumps_epochs=False)
@@ -136,7 +136,7 @@ def test_a_batch_does_not_overtake_an_earlier_one_that_is_still_being_verified(p
     assert states.check(header(0, sequence=2), now_ms=0) is NONE
 
 
-def test_a_producer_of_version_2_that_nobody_knows_begins_with_sequence_0(partition: Partition):
+def test_an_unknown_producer_of_transaction_version_2_begins_with_sequence_0(partition: Partition):
     states = partition.states
     states.verifications.begin(7, epoch=0, sequence=5, bumps_epochs=True)
     assert states.check(header(0, sequence=5), now_ms=0) is OUT_OF_ORDER

@@ -61,7 +61,7 @@ def propose(
 # The high watermark.
 
 
-def test_a_leader_alone_waits_for_nobody() -> None:
+def test_with_the_leader_alone_in_the_isr_the_high_watermark_is_its_log_end_offset() -> None:
     leadership = leading(1)
     assert leadership.alone
     assert leadership.high_watermark(7) == 7
@@ -69,7 +69,7 @@ def test_a_leader_alone_waits_for_nobody() -> None:
 
 def test_the_high_watermark_is_that_of_the_slowest_in_sync_follower() -> None:
     leadership = leading(1, 2, 3)
-    assert leadership.high_watermark(7) == UNKNOWN  # nobody has fetched yet
+    assert leadership.high_watermark(7) == UNKNOWN  # no follower has fetched yet
     fetched(leadership, 2, 5, end=7)
     assert leadership.high_watermark(7) == UNKNOWN
     fetched(leadership, 3, 4, end=7)
@@ -189,7 +189,7 @@ def test_the_last_member_gives_up_when_another_one_has_joined() -> None:
     assert proposal.isr == (2,)
 
 
-def test_somebody_who_never_fetched_does_not_join() -> None:
+def test_a_replica_that_never_fetched_does_not_join_the_isr() -> None:
     assert propose(leading(1), end=0) is None
 
 
@@ -365,7 +365,7 @@ def by_majority(state: State, *, start_offset: int = 0) -> Leadership:
     return Leadership(state, node_id=NODE, start_offset=start_offset, now_ms=0, counts_majority=True)
 
 
-def test_what_a_majority_has_is_safe_whoever_is_in_sync() -> None:
+def test_the_high_watermark_is_what_a_majority_has_whatever_the_isr() -> None:
     leadership = by_majority(State((1,)))
     assert leadership.high_watermark(7) == UNKNOWN
     fetched(leadership, 3, 5, end=7)
@@ -418,7 +418,7 @@ def test_while_a_step_is_under_way_the_majority_after_it_counts_too() -> None:
     assert leadership.high_watermark(9) == 8
 
 
-def test_nobody_is_dropped_before_a_majority_of_those_who_stay_has_what_is_safe() -> None:
+def test_no_replica_is_removed_before_a_majority_of_the_remaining_ones_reaches_the_high_watermark() -> None:
     state = State((1, 2, 3), replicas=(1, 2, 3), removing=(3,))
     leadership = by_majority(state)
     fetched(leadership, 3, 7, end=7)
@@ -426,7 +426,7 @@ def test_nobody_is_dropped_before_a_majority_of_those_who_stay_has_what_is_safe(
     assert leadership.high_watermark(7) == 7
     assert propose(leadership, end=7, high_watermark=7) is None
     fetched(leadership, 2, 7, end=7)
-    assert leadership.may_join(2, high_watermark=7), "it is told by a fetch that the step can be asked for"
+    assert leadership.may_join(2, high_watermark=7), "this fetch makes the leader propose the step"
     assert propose(leadership, end=7, high_watermark=7) is not None
 
 

@@ -52,7 +52,7 @@ def test_a_producer_cannot_claim_the_brokers_clock(rule):
     assert refusal.code is ErrorCode.INVALID_TIMESTAMP
 
 
-def test_a_client_with_another_leader_epoch_in_mind_is_told_which_is_older():
+def test_an_older_leader_epoch_is_fenced_and_a_newer_one_is_unknown():
     assert epoch_error(-1, leader_epoch=5) is ErrorCode.NONE
     assert epoch_error(5, leader_epoch=5) is ErrorCode.NONE
     assert epoch_error(4, leader_epoch=5) is ErrorCode.FENCED_LEADER_EPOCH

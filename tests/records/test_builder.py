@@ -12,7 +12,7 @@ from tests.records.samples import NOW_MS, THREE_RECORDS, a_batch
 LIMIT = 1_000_000
 
 
-def test_the_header_is_told_by_the_records():
+def test_the_header_follows_from_the_records():
     records = [Record(10, 500, None, b"a"), Record(11, 900, None, b"b"), Record(14, 100, None, b"c")]
     header = read_header(build_batch(records, base_offset=10))
     assert (header.base_offset, header.last_offset_delta, header.record_count) == (10, 4, 3)

@@ -144,7 +144,7 @@ def test_the_limit_is_exact(codec):
 
 
 @pytest.mark.parametrize("codec", COMPRESSING)
-def test_damage_is_told_from_size(codec):
+def test_damaged_data_is_corrupt_not_too_large(codec):
     compressed = compress(codec, TEXT)
     half = compressed[: len(compressed) // 2]
     for damaged in (compressed[:-1], half, b"", bytes(40), compressed + b"xxxxxx"):

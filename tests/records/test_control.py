@@ -32,7 +32,7 @@ def test_a_marker_is_a_control_batch_of_its_producer_without_a_sequence_number()
     assert record.value == bytes.fromhex("0000 00000005")
 
 
-def test_nobody_may_produce_one() -> None:
+def test_a_marker_in_a_produce_request_is_refused() -> None:
     assert not hasattr(check_produced(build_marker(MARKER, timestamp=1), size_max=1000), "crc")
 
 

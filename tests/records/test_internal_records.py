@@ -161,7 +161,7 @@ def test_the_oldest_form_of_an_offset_is_read() -> None:
 
 
 @pytest.mark.parametrize("type_", [9, 15, 17, 99, 32767])
-def test_a_type_that_nobody_here_knows_is_none(type_: int) -> None:
+def test_an_unknown_record_type_is_decoded_as_none(type_: int) -> None:
     assert group_records.decode(type_.to_bytes(2, "big") + b"whatever", b"\0\0whatever") is None
 
 

@@ -31,7 +31,7 @@ def test_records_come_out_as_they_went_in(codec):
     assert read(a_batch(codec)) == THREE_RECORDS
 
 
-def test_offsets_and_timestamps_are_told_by_the_batch():
+def test_offsets_and_timestamps_are_relative_to_the_batch_header():
     batch = with_fields(a_batch(), base_offset=100, base_timestamp=NOW_MS + 50)
     assert [(record.offset, record.timestamp) for record in read(batch)] == [
         (100, NOW_MS + 50),
@@ -154,5 +154,5 @@ def test_a_reader_that_set_a_limit_is_not_given_more(codec):
         read_records(batch, limit=9_999)
 
 
-def test_the_crc_is_somebody_elses_business():
+def test_the_reader_does_not_check_the_crc():
     assert read(patched(a_batch(), ">I", 17, 0)) == THREE_RECORDS

@@ -63,7 +63,7 @@ def test_a_later_request_does_not_overtake_an_admitted_one():
         work.may_run.set()
         while flusher._requested:
             await asyncio.sleep(0)
-        # There is room again, and whoever waited for it has yet to hear that: now comes another request.
+        # There is room again and the waiting request has not run yet: now comes another request.
         room = flusher.room()
         if room is not None:
             await room

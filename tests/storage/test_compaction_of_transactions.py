@@ -1,4 +1,4 @@
-"""Compaction and transactions: aborted records go, markers stay as long as somebody needs them."""
+"""Compaction and transactions: aborted records go, markers stay as long as readers need them."""
 
 import pytest
 

@@ -86,7 +86,7 @@ def test_a_directory_has_one_broker_at_a_time(disk: MemoryDisk) -> None:
     take(disk)
 
 
-def test_somebody_elses_directory_is_refused(disk: MemoryDisk) -> None:
+def test_the_directory_of_another_node_or_cluster_is_refused(disk: MemoryDisk) -> None:
     take(disk, cluster_id="mine").close({})
     with pytest.raises(UserError, match="belongs to node 1, and this is node 2"):
         take(disk, node_id=2)
@@ -105,7 +105,7 @@ def test_data_of_a_newer_version_is_refused_and_the_lock_given_back(disk: Memory
             take(disk)
 
 
-def test_an_older_program_is_told_what_it_takes_to_read_a_marked_directory(disk: MemoryDisk) -> None:
+def test_an_older_version_refuses_a_newer_directory_and_names_the_version_needed(disk: MemoryDisk) -> None:
     directory = take(disk)
     directory.set_data_version(2)
     directory.close({})

@@ -110,7 +110,7 @@ def test_what_is_loaded_is_forgotten_when_there_is_too_much_of_it(disk: MemoryDi
     )
 
 
-def test_loading_waits_for_nothing_if_told_so() -> None:
+def test_a_cached_only_lookup_does_not_load_the_index_from_disk() -> None:
     disk = SimDisk(Random(0)).mount()
     disk.make_dir("p")
     index = SegmentIndex(disk, "p", 0)

@@ -1,4 +1,4 @@
-"""The disk of a data directory: where what is everybody's fails, that is final, and told; else it is a log's own."""
+"""A failed write to files that all logs share fails the log directory for good; one to a log's file only that log."""
 
 import errno
 import os
@@ -88,7 +88,7 @@ def in_file(path: str, change: Callable[[File], None]) -> Callable[[Disk], None]
     return lambda disk: change(disk.open(path))
 
 
-EVERYBODYS: dict[str, Callable[[Disk], object]] = {
+SHARED: dict[str, Callable[[Disk], object]] = {
     "a file of its own is created": lambda disk: disk.open("new", create=True),
     "a file of its own grows": in_file("own", lambda file: file.append([b"x"])),
     "a file of its own is cut": in_file("own", lambda file: file.truncate(0)),
@@ -113,7 +113,7 @@ A_LOGS: dict[str, Callable[[Disk], object]] = {
 
 
 class Told:
-    """A watched disk with a file in every kind of directory, and what its listener was told."""
+    """A watched disk with a file in every kind of directory, and the failures its listener was called with."""
 
     def __init__(self) -> None:
         self.below = FailingDisk()
@@ -131,39 +131,39 @@ def told() -> Told:
     return Told()
 
 
-@pytest.mark.parametrize("change", EVERYBODYS)
-def test_where_everybodys_fails_that_is_told_once_and_final(told: Told, change: str) -> None:
+@pytest.mark.parametrize("change", SHARED)
+def test_a_failed_shared_file_fails_the_directory_for_good_with_one_report(told: Told, change: str) -> None:
     told.below.number = errno.EIO
     with pytest.raises(OSError, match="Input/output error"):
-        EVERYBODYS[change](told.disk)
+        SHARED[change](told.disk)
     assert told.reasons == [told.disk.failed] == ["[Errno 5] Input/output error"]
     told.below.number = None
-    for another in EVERYBODYS.values():
+    for another in SHARED.values():
         with pytest.raises(OSError, match="has failed before"):
             another(told.disk)
     assert len(told.reasons) == 1
 
 
 @pytest.mark.parametrize("change", A_LOGS)
-def test_where_a_logs_file_fails_that_is_the_logs_business(told: Told, change: str) -> None:
+def test_a_failed_file_of_a_log_does_not_fail_the_directory(told: Told, change: str) -> None:
     told.below.number = errno.EIO
     with pytest.raises(OSError, match="Input/output error"):
         A_LOGS[change](told.disk)
     assert told.disk.failed is None
 
 
-@pytest.mark.parametrize("change", EVERYBODYS)
+@pytest.mark.parametrize("change", SHARED)
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EMFILE])
-def test_what_may_pass_is_no_failure(told: Told, change: str, number: int) -> None:
+def test_errors_that_may_pass_do_not_fail_the_directory(told: Told, change: str, number: int) -> None:
     told.below.number = number
     with pytest.raises(OSError):
-        EVERYBODYS[change](told.disk)
+        SHARED[change](told.disk)
     assert told.disk.failed is None
     told.below.number = None
-    EVERYBODYS[change](told.disk)
+    SHARED[change](told.disk)
 
 
-def test_a_log_that_somebody_has_removed_is_not_the_directorys_failure(told: Told) -> None:
+def test_a_log_removed_from_outside_does_not_fail_the_directory(told: Told) -> None:
     told.below.remove_tree(LOG)
     with pytest.raises(FileNotFoundError):
         told.disk.rename(LOG, f"{LOG}-delete")

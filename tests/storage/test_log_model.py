@@ -269,7 +269,7 @@ class LogAgainstAList(RuleBasedStateMachine):
         for data in self.batches:
             header = read_header(data)
             if header.base_offset < self.log.start_offset:
-                continue  # deleted; a crash may have brought it back, and nobody asks for it
+                continue  # deleted; a crash may have brought it back, and it is not asked for
             assert self.log.epochs.epoch_at(header.base_offset) == header.leader_epoch
             if header.has_producer:
                 known.replay(header)

@@ -270,7 +270,7 @@ def test_a_log_that_is_of_use_only_whole_ends_where_a_segment_is_missing(disk: M
     assert read_all(log) == written[: bases[1] // 2]
 
 
-def test_a_log_that_is_of_use_only_whole_begins_anew_where_its_first_segment_is_missing(
+def test_a_log_that_ends_at_damage_starts_empty_if_its_first_segment_is_missing(
     disk: MemoryDisk,
 ) -> None:
     log = create_log(disk, CONFIG)
@@ -421,7 +421,7 @@ def test_zeros_over_a_base_offset_do_not_move_a_batch(disk: MemoryDisk) -> None:
     content[second - 100 : second + 8] = bytes(108)  # the first batch's end, and the second one's offset
     overwrite(disk, log_file(0), bytes(content[: -len(written[2])]))
     log, report = open_log(disk)
-    assert log.end_offset == 0, "its CRC holds, but nobody knows any more which offset it has"
+    assert log.end_offset == 0, "its CRC holds, but its offset is lost"
     assert report.damage == []
 
 
@@ -481,7 +481,9 @@ def test_a_wrong_index_is_rebuilt(
     log, report = open_log(disk, CONFIG, recovery_point=recovery_point)
     assert read_all(log, max_bytes=1) == written
     assert log.offset_for_timestamp(NOW_MS + 15) == (NOW_MS + 15, 30, 1)
-    assert report.rebuilt_indexes == (2 if recovery_point else 0), "behind it all are made anew anyway"
+    assert report.rebuilt_indexes == (2 if recovery_point else 0), (
+        "all indexes behind the recovery point are rebuilt anyway"
+    )
     close_cleanly(log, disk)
     assert indexes_of(disk) == right
 
@@ -516,7 +518,7 @@ def test_producers_come_from_the_snapshot_and_the_batches_behind_it(disk: Memory
     assert len(snapshots) == len(log.segments) - 1
 
 
-def test_snapshots_behind_the_recovery_point_are_made_anew(disk: MemoryDisk) -> None:
+def test_snapshots_behind_the_recovery_point_are_rebuilt(disk: MemoryDisk) -> None:
     log = create_log(disk, CONFIG)
     written = fill(log)
     close_cleanly(log, disk)

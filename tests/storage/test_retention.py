@@ -1,4 +1,4 @@
-"""Old segments go when their time is over or there is no more room, and never what somebody may still need."""
+"""Retention by time and by size deletes old segments, and nothing above the high watermark."""
 
 from random import Random
 

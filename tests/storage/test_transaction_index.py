@@ -88,7 +88,7 @@ def many_transactions(log: TransactionalLog, count: int = 30) -> None:
     log.mark(ABORT, 99)
 
 
-def test_a_range_is_told_the_aborted_transactions_that_overlap_with_it(written: TransactionalLog):
+def test_aborted_transactions_that_overlap_with_a_range_are_found(written: TransactionalLog):
     first = written.write(1)
     marker = written.mark(ABORT, 1)
     written.write(2)

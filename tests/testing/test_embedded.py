@@ -121,7 +121,7 @@ def test_settings_are_the_brokers_own():
         assert config(client, BROKER, "1", "log.retention.ms").value == "1000"
 
 
-def test_a_wrong_setting_is_told_at_once_with_the_nearest_name():
+def test_a_wrong_setting_is_refused_at_once_with_the_nearest_name():
     with pytest.raises(SettingError, match=r"num\.partitions"):
         EmbeddedBroker(settings={"num.partition": 6})
 

@@ -1,4 +1,4 @@
-"""Starts and stops of the embedded broker that do not go as they should: nobody hangs, nothing is swallowed."""
+"""Starts and stops of the embedded broker that fail: no call hangs, no exception is swallowed."""
 
 import asyncio
 import time
@@ -18,7 +18,7 @@ T = TypeVar("T")
 PATIENCE_S = 60
 
 
-def test_a_loop_that_cannot_be_made_is_told_to_who_starts_the_broker(monkeypatch: pytest.MonkeyPatch):
+def test_start_raises_if_the_event_loop_cannot_be_created(monkeypatch: pytest.MonkeyPatch):
     def no_loop(_main: Any) -> None:
         raise OSError(24, "too many open files")
 
@@ -27,7 +27,7 @@ def test_a_loop_that_cannot_be_made_is_told_to_who_starts_the_broker(monkeypatch
         EmbeddedBroker().start()
 
 
-def test_who_interrupts_the_start_gets_away_and_the_broker_stops(monkeypatch: pytest.MonkeyPatch):
+def test_an_interrupted_start_returns_and_the_broker_stops(monkeypatch: pytest.MonkeyPatch):
     class Interrupted(Future[T]):
         def result(self, timeout: float | None = None) -> T:
             super().result(timeout)
@@ -42,7 +42,7 @@ def test_who_interrupts_the_start_gets_away_and_the_broker_stops(monkeypatch: py
         _ = broker.bootstrap_servers
 
 
-def test_a_stop_that_was_not_clean_is_told_once(monkeypatch: pytest.MonkeyPatch):
+def test_a_failed_stop_raises_once(monkeypatch: pytest.MonkeyPatch):
     stop = Broker.stop
 
     async def stop_and_fail(self: Broker) -> None:
@@ -62,7 +62,7 @@ def produce_for_long(client: RawClient) -> None:
         client.produce("t", batch_of(b"x"))
 
 
-def test_a_broker_whose_data_directory_fails_answers_nobody_and_who_stops_it_is_told(tmp_path: Path):
+def test_a_broker_whose_log_directory_fails_disconnects_clients_and_its_stop_raises(tmp_path: Path):
     settings = {"log.flush.offset.checkpoint.interval.ms": 100}
     broker = EmbeddedBroker(data_dir=tmp_path, settings=settings).start()
     with RawClient(broker.bootstrap_servers) as client:

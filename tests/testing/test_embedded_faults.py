@@ -56,7 +56,7 @@ def test_a_kill_is_no_clean_stop(tmp_path: Path):
     assert (tmp_path / CLEAN_SHUTDOWN).exists()
 
 
-def test_clients_see_a_killed_broker_go_and_find_nobody_there(broker: EmbeddedBroker):
+def test_clients_of_a_killed_broker_are_disconnected_and_cannot_reconnect(broker: EmbeddedBroker):
     address = broker.bootstrap_servers
     with RawClient(address) as client:
         client.create_topic("t")
@@ -254,7 +254,7 @@ def test_faults_outlive_a_kill():
             client.create_topic("t")
         broker.faults.disk_full = True
         broker.kill()
-        broker.faults.drop_connections()  # nobody is there: nothing to do
+        broker.faults.drop_connections()  # no broker runs: nothing to do
         broker.faults.clear()
         broker.restart()
         with RawClient(broker.bootstrap_servers) as client:

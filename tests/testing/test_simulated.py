@@ -81,7 +81,7 @@ def test_a_producer_gets_through_a_crash_of_minutes(cluster: SimulatedCluster) -
 
 
 @pytest.mark.parametrize("silently", [True, False])
-def test_a_producer_without_that_patience_is_told(cluster: SimulatedCluster, silently: bool) -> None:
+def test_a_producer_with_a_short_request_timeout_fails(cluster: SimulatedCluster, silently: bool) -> None:
     async def story() -> None:
         async with AIOKafkaProducer(
             bootstrap_servers=cluster.bootstrap_servers, request_timeout_ms=10_000

@@ -1,4 +1,4 @@
-"""kio, a codec of somebody else's, reads what we write as we meant it, and writes the same bytes."""
+"""kio, an independent codec, reads our bytes as the values we wrote, and writes the same bytes."""
 
 import io
 from dataclasses import fields

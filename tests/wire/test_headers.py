@@ -1,4 +1,4 @@
-"""Headers: which version an API's version has, and how much is understood of those nobody knows."""
+"""Headers: the header version of each API version, and how much is read of the headers of unknown APIs."""
 
 import io
 from importlib import import_module

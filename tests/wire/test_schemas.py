@@ -54,7 +54,7 @@ def same_versions(ours: str, theirs: str) -> bool:
 
 
 def expected_default(declared: dict[str, Any], field: Field) -> object:
-    """What a field is when nobody sets it, according to Kafka's rules."""
+    """The default of a field, according to Kafka's rules."""
     type_ = declared["type"]
     value = declared.get("default") or ""  # a bare null is none to Kafka's generator; only the word "null" is
     if value == "null" or type_ == "records":

@@ -173,7 +173,7 @@ def test_the_clock_moves_while_a_callback_runs(run_main: Callable[[Main], None])
 
 
 class SteppedLoop:
-    """A loop whose clock moves only when told, and which counts how often it was given way to."""
+    """A loop whose clock the test moves, and which counts how often a task yielded to it."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -218,7 +218,7 @@ def test_others_run_between_two_slices(run_main: Callable[[Main], None]) -> None
     run_main(main)
 
 
-def test_no_timer_is_early_by_the_clock_that_deadlines_are_told_with(
+def test_no_timer_fires_before_its_deadline_on_the_loops_clock(
     run_main: Callable[[Main], None],
 ) -> None:
     async def main() -> None:

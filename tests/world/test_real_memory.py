@@ -40,6 +40,6 @@ def test_pages_of_large_buffers_are_not_mapped_again_and_again() -> None:
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries do it in other ways")
-def test_left_to_itself_the_c_library_maps_them_anew() -> None:
-    """Else there is no need for it any more."""
+def test_without_the_setting_the_c_library_maps_them_again() -> None:
+    """Otherwise the setting is no longer needed."""
     assert faults("left") > PAGES / 2

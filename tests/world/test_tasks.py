@@ -126,7 +126,7 @@ def test_a_cancelled_task_is_no_failure(caplog: pytest.LogCaptureFixture) -> Non
 
 
 class Work:
-    """Work that fails as it is told, and then waits for ever."""
+    """Work with the given outcomes, one per call, that then waits for ever."""
 
     def __init__(self, *outcomes: Exception | None) -> None:
         self._outcomes = list(outcomes)

@@ -36,7 +36,7 @@ def problem(tls: Tls) -> str:
     return str(caught.value)
 
 
-def test_a_context_trusts_whom_it_was_told_to_and_checks_the_host(authority: Authority) -> None:
+def test_a_context_trusts_the_configured_authorities_and_checks_the_host_name(authority: Authority) -> None:
     context = client_context(Tls(authorities_file=str(authority.certificate)))
     assert [dict(*each["subject"])["commonName"] for each in context.get_ca_certs()] == ["authority"]  # type: ignore[call-overload]
     assert context.check_hostname
@@ -145,7 +145,7 @@ def test_a_peer_that_hangs_up_may_be_tried_again(run_main: Run) -> None:
         run_main(lambda: connect(hang_up, Tls()))
 
 
-def test_nobody_there_is_what_it_is_without_tls(run_main: Run) -> None:
+def test_a_refused_connection_is_the_same_error_as_without_tls(run_main: Run) -> None:
     async def story() -> None:
         await RealLoop().connect(asyncio.Protocol, "127.0.0.1", 1, tls=Tls())
 

@@ -269,7 +269,7 @@ def test_what_is_being_exchanged_counts_as_done_and_takes_room():
         fact._replace(replicas=(2,), is_moving=True) if fact.where.partition < 3 else fact for fact in facts
     ]
     assert len(plan(brokers, moving, LIMITS).reassignments) == 1
-    # Unless they wait for somebody who is away.
+    # Unless they wait for a broker that is down.
     waiting = [fact._replace(replicas=(3,)) if fact.is_moving else fact for fact in moving]
     away = BrokerFact(3, is_alive=False)
     assert len(plan([*brokers, away], waiting, LIMITS).reassignments) == 2

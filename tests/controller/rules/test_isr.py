@@ -45,7 +45,7 @@ def test_a_follower_that_has_caught_up_joins():
     assert joining == {3}
 
 
-def test_a_laggard_leaves_and_nobody_is_looked_up():
+def test_a_lagging_replica_leaves_the_isr_and_no_broker_is_looked_up():
     change, (verdict,), joining = judged(image(), 1, asked((1, 11)))
     assert change.topics["t"].partitions[0].isr == (1,)
     assert (verdict.error, joining) == (ErrorCode.NONE, set())
@@ -86,7 +86,7 @@ def test_a_leader_that_leaves_the_set_is_followed_by_another_member():
     assert state.elr == (), "it could not serve anybody"
 
 
-def test_a_leader_stays_if_nobody_else_could_lead():
+def test_a_leader_stays_if_no_other_replica_could_lead():
     known = image()
     known.apply_broker(BrokerRegistration(2, None, {}, epoch=12, fenced=True))
     change, (verdict,), _ = judged(known, 1, asked((2, 12)))
@@ -108,7 +108,7 @@ def test_who_leaves_a_set_that_is_then_too_small_stays_eligible(min_isr, elr):
 
 
 @pytest.mark.parametrize(("min_isr", "elr"), [(2, ()), (3, (2,))])
-def test_nobody_is_eligible_any_more_when_the_set_is_large_enough(min_isr, elr):
+def test_the_elr_is_emptied_when_the_isr_reaches_min_isr(min_isr, elr):
     known = image()
     known.apply_topic(Topic("t", ID, (PartitionState(1, 5, (1, 2, 3), (1,), 7, elr=(2,)),)))
     change, _, _ = judged(known, 1, asked((1, 11), (3, 13)), min_isr=min_isr)

@@ -35,7 +35,7 @@ def test_a_leader_that_is_fine_stays():
     assert elect(before, {1, 2, 3}) is before
 
 
-def test_nobody_outside_the_in_sync_set_leads():
+def test_no_replica_outside_the_isr_is_elected():
     assert elect(state(1, (1,)), {2, 3}).leader == NO_LEADER
 
 
@@ -87,7 +87,7 @@ def test_a_leader_that_comes_back_leads_in_a_new_epoch():
     assert after.leader_epoch > 5
 
 
-def test_whoever_has_no_replica_changes_nothing():
+def test_unfencing_a_broker_without_a_replica_changes_nothing():
     before = state(1, (1, 2))
     assert unfence_replica(before, 9, {1, 2, 9}, keeps_all=False, same_directory=False) is before
 
@@ -139,7 +139,7 @@ def test_who_is_eligible_leads_when_the_last_member_is_gone_and_then_that_one_is
     assert (after.leader, after.isr, after.elr, after.leader_epoch) == (3, (3,), (1,), 6)
 
 
-def test_a_member_leads_rather_than_somebody_who_is_eligible():
+def test_a_replica_of_the_isr_is_elected_before_one_of_the_elr():
     after = elect(state(NO_LEADER, (3,), elr=(1, 2)), {1, 2, 3})
     assert (after.leader, after.isr, after.elr) == (3, (3,), (1, 2))
 
@@ -156,14 +156,14 @@ def test_the_last_one_with_everything_leads_with_what_it_has_though_it_was_only_
     assert (empty.leader, empty.isr, empty.elr) == (NO_LEADER, (), ())
 
 
-def test_an_unclean_leader_makes_nobody_eligible():
+def test_an_unclean_election_empties_the_elr():
     after = elect(state(NO_LEADER, (1,), elr=(2,)), {3}, unclean=True)
     assert (after.leader, after.isr, after.elr) == (3, (3,), ())
     clean = elect(state(NO_LEADER, (1,), elr=(2,)), {2, 3}, unclean=True)
     assert (clean.leader, clean.elr) == (2, (1,))
 
 
-def test_a_topic_that_asks_for_fewer_members_has_nobody_eligible_any_more():
+def test_a_lower_min_isr_that_the_isr_satisfies_empties_the_elr():
     small = state(1, (1,), elr=(2,))
     assert clear_needless_elr(small, min_isr=2) is small
     after = clear_needless_elr(small, min_isr=1)
@@ -193,7 +193,7 @@ EVENTS = some.lists(
 
 
 @given(EVENTS, some.sampled_from([1, 2, 3]))
-def test_no_story_makes_a_leader_of_somebody_without_everything(events, min_isr):
+def test_no_sequence_of_events_elects_a_replica_that_lacks_acknowledged_records(events, min_isr):
     """`complete` are the replicas that have all that was acknowledged; each leader has to be one of them.
 
     Machines lose their power and are back at once; or, fewer than `min.insync.replicas`, unnoticed: such a one is there

@@ -103,7 +103,7 @@ def test_a_broker_that_stops_hands_over_if_enough_others_are_there():
 # ---- appointing
 
 
-def test_nobody_is_appointed_on_less_than_a_majority_of_reports():
+def test_no_leader_is_elected_on_less_than_a_majority_of_reports():
     assert choose_leader(state(NO_LEADER), {2: Report(5, 10)}, alive={2, 3}) == NO_LEADER
 
 
@@ -118,7 +118,7 @@ def test_of_equals_the_first_replica_is_appointed():
     assert choose_leader(state(NO_LEADER), told, alive={1, 2, 3}, avoided=[1]) == 2
 
 
-def test_a_leader_that_gives_up_is_appointed_only_if_nobody_else_can_be():
+def test_a_leader_that_resigned_is_elected_only_if_no_other_replica_can_be():
     after = accept_isr(state(1), (2, 3))
     assert (after.leader, after.leader_epoch, after.isr) == (NO_LEADER, 6, (2, 3))
     told = {1: Report(5, 12), 2: Report(5, 10), 3: Report(5, 9)}
@@ -126,7 +126,7 @@ def test_a_leader_that_gives_up_is_appointed_only_if_nobody_else_can_be():
     assert choose_leader(after, {1: Report(5, 12), 3: Report(5, 9)}, alive={1, 3}) == 1
 
 
-def test_whoever_has_as_much_as_a_majority_may_lead_though_another_has_more():
+def test_a_replica_that_has_as_much_as_a_majority_may_lead_though_another_has_more():
     told = {1: Report(5, 12), 2: Report(5, 10), 3: Report(5, 9)}
     assert choose_leader(state(NO_LEADER, (2, 1, 3)), told, alive={1, 2, 3}) == 2
     assert choose_leader(state(NO_LEADER, (3, 2, 1)), told, alive={1, 2, 3}) == 2
@@ -153,7 +153,7 @@ def test_unclean_all_that_are_alive_suffice():
     assert choose_leader(state(NO_LEADER), {}, alive=set(), unclean=True) == NO_LEADER
 
 
-def test_a_log_that_began_anew_and_has_nothing_yet_does_not_count():
+def test_a_report_without_an_epoch_counts_only_if_its_log_is_empty_from_offset_0():
     assert choose_leader(state(NO_LEADER), {2: Report(-1, 12), 3: Report(5, 10)}, alive={2, 3}) == NO_LEADER
     assert choose_leader(state(NO_LEADER), {2: Report(-1, 0), 3: Report(5, 10)}, alive={2, 3}) == 3
 
@@ -180,7 +180,7 @@ def test_the_preferred_leader_is_appointed_by_way_of_no_leader():
     assert elect_preferred(state(2, isr=(2, 3)), {1, 2, 3}).leader == 2
 
 
-def test_an_unclean_election_takes_whoever_is_there():
+def test_an_unclean_election_takes_any_live_replica_and_the_isr_first():
     moves = decide_elections(image(state(NO_LEADER, isr=(3,))), [TopicPartition("t", 0)], unclean=True)
     after = moves.change.topics["t"].partitions[0]
     assert (after.leader, after.isr) == (3, (3,))
@@ -215,7 +215,7 @@ def test_a_replica_is_exchanged_in_two_steps():
     assert (over.replicas, over.isr, over.removing, over.leader) == ((1, 2, 4), (1, 2, 4), (), 1)
 
 
-def test_of_several_one_is_added_at_a_time_and_nobody_goes_before_all_are():
+def test_replicas_are_added_one_at_a_time_and_none_is_removed_before_all_are_added():
     begun = begin_reassignment(state(1, (1, 2)), (3, 4))
     assert agreed(begun, 1, 2).adding == (3, 4)
     first = agreed(begun, 1, 2, 3, 4)
@@ -700,7 +700,7 @@ def tell_of_an_older_leader() -> None:
     story.produce(1, 1)
     story.fetch(2, 1)
     assert lead(story, (3, 4, 5)) == 3
-    story.produce(3, 1)  # which nobody else gets
+    story.produce(3, 1)  # no follower fetches it
     assert lead(story, (1, 2, 4)) == 1
     story.fetch(2, 1)
     story.fetch(4, 1)

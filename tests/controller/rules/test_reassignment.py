@@ -47,7 +47,7 @@ def test_a_reassignment_instead_of_another_forgets_what_that_one_would_have_adde
     assert cancel_reassignment(other, {1, 2, 3, 4, 5}).replicas == (1, 2, 3)
 
 
-def test_what_a_reassignment_would_have_added_stays_while_nobody_else_has_everything():
+def test_an_adding_replica_of_a_replaced_reassignment_stays_while_it_is_the_only_one_in_sync():
     begun = begin_reassignment(state(1, (1,), (1,)), (4,), {1, 4, 5})
     other = begin_reassignment(begun._replace(leader=4, isr=(4,)), (5,), {4, 5})
     assert (other.leader, other.isr) == (4, (4,))

@@ -121,7 +121,7 @@ class DrivenConsumers(DrivenShard):
         return self.shard.groups[GROUP]
 
     def owned_by_all(self, *consumers):
-        """What the consumers hold, topic by topic; nobody holds what another does."""
+        """How many partitions the consumers own together; no partition is owned twice."""
         held = [(topic, p) for each in consumers for topic, ps in each.owned.items() for p in ps]
         assert len(held) == len(set(held)), "a partition in two hands"
         return len(held)

@@ -80,7 +80,7 @@ class DrivenShard:
         self.shard.loaded(self.now_ms)
 
     def fail_over(self, **settings):
-        """Another coordinator takes over; whoever waits is told."""
+        """Another coordinator takes over; waiting requests are answered that there is no coordinator."""
         self.settings = replace(self.settings, **settings)
         for waiting in self.waiting.values():
             waiting.response = NO_COORDINATOR
@@ -127,7 +127,7 @@ class DrivenShard:
     # Requests
 
     def join(self, member_id="", **fields):
-        """As a consumer with the range assignor, unless told otherwise."""
+        """As a consumer with the range assignor, unless `fields` say otherwise."""
         topics = fields.pop("topics", ("orders",))
         protocols = fields.pop("protocols", {"range": subscription(*topics)})
         defaults = {

@@ -94,7 +94,7 @@ def test_static_members_keep_their_place_in_line_whatever_their_member_id():
 
 
 @pytest.mark.parametrize("assignor", ASSIGNORS)
-def test_nobody_gets_nothing(assignor):
+def test_without_members_the_assignment_is_empty(assignor):
     assert assign(assignor, [], {1: 3}) == {}
 
 
@@ -107,7 +107,7 @@ def test_a_member_that_comes_takes_its_share_and_no_more_moves():
     assert kept(members, after) == 6
 
 
-def test_what_somebody_else_has_already_is_given_once():
+def test_partitions_that_two_members_claim_are_assigned_once():
     members = [member("a", [1], {1: [0, 1]}), member("b", [1], {1: [0, 1]})]
     after = assign("uniform", members, {1: 2})
     assert loads(after) == [1, 1]
@@ -128,7 +128,7 @@ def groups(draw):
 
 @settings(max_examples=60, deadline=None)
 @given(groups(), st.sampled_from(sorted(ASSIGNORS)))
-def test_every_partition_somebody_wants_has_exactly_one_member_that_wants_it(group, assignor):
+def test_every_subscribed_partition_is_assigned_to_exactly_one_subscriber(group, assignor):
     members, counts = group
     given_out = assign(assignor, members, counts)
     seen = []

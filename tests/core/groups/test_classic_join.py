@@ -1,4 +1,4 @@
-"""Joining a classic group: who is let in, who leads, and when everybody has come."""
+"""Joining a classic group: which members may join, which one leads, and when the join phase ends."""
 
 import pytest
 
@@ -56,7 +56,7 @@ def test_the_first_member_waits_for_others_and_the_delay_begins_again_with_each(
     assert second_answer.members == ()
 
 
-def test_a_delay_in_which_nobody_came_is_the_last(shard):
+def test_an_initial_rebalance_delay_without_a_new_member_is_the_last(shard):
     _, answer = shard.join_with_new_id()
     shard.pass_time(2_999)
     assert not answer.is_answered
@@ -83,7 +83,7 @@ def test_without_a_delay_the_first_member_starts_alone():
     assert answer.generation == 1
 
 
-def test_the_leader_is_told_what_each_member_said_for_the_chosen_protocol(shard):
+def test_the_protocol_that_all_members_support_is_chosen_and_metadata_shown_only_when_stable(shard):
     shard.join(requires_known_member_id=False, protocols={"range": b"a-range", "sticky": b"a-sticky"})
     leader = shard.join(requires_known_member_id=False, protocols={"sticky": b"b-sticky"})
     shard.pass_time(6_000)
@@ -117,7 +117,7 @@ def test_the_first_member_has_to_name_a_protocol(shard, fields):
     assert shard.join(**fields).error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
-def test_an_empty_group_may_begin_anew_with_another_type_of_protocol(shard):
+def test_an_empty_group_accepts_another_protocol_type(shard):
     shard.leave(*shard.stable_group())
     _, answer = shard.join_with_new_id(protocol_type="connect", protocols={"compatible": b""})
     shard.pass_time(6_000)
@@ -136,7 +136,7 @@ def test_one_who_comes_to_a_stable_group_starts_a_rebalance_that_ends_when_all_a
     assert first_answer.leader == first
 
 
-def test_a_rebalance_waits_for_whoever_was_given_an_id(shard):
+def test_a_rebalance_waits_for_members_that_were_given_a_member_id(shard):
     (only,) = shard.stable_group(1)
     expected = shard.join().member_id
     leader = shard.join(only)
@@ -153,7 +153,7 @@ def test_a_rebalance_ends_when_the_id_that_was_given_is_not_used(shard):
     assert (answer.generation, len(answer.members)) == (2, 1)
 
 
-def test_whoever_does_not_join_again_within_the_rebalance_timeout_is_out(shard):
+def test_a_member_that_does_not_rejoin_within_the_rebalance_timeout_is_removed(shard):
     first, second = shard.stable_group(session_timeout_ms=100_000)
     _, third_answer = shard.join_with_new_id(session_timeout_ms=100_000)
     second_answer = shard.join(second, session_timeout_ms=100_000)
@@ -173,7 +173,7 @@ def test_a_rebalance_waits_as_long_as_its_slowest_member_asked_for(shard):
     assert answer.generation == 2
 
 
-def test_a_follower_that_says_the_same_again_is_told_the_generation_and_nobody_is_disturbed(shard):
+def test_a_follower_that_joins_again_unchanged_gets_the_generation_without_a_rebalance(shard):
     _, follower = shard.stable_group()
     answer = shard.join(follower)
     assert (answer.generation, answer.members) == (1, ())

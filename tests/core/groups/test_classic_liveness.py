@@ -92,7 +92,7 @@ def test_heartbeats_are_answered_while_assignments_are_awaited(shard):
     assert shard.heartbeat(leader, 1) is ErrorCode.NONE
 
 
-def test_another_coordinator_gives_everybody_a_full_session(shard):
+def test_a_new_coordinator_gives_every_member_a_full_session(shard):
     first, second = shard.stable_group()
     shard.pass_time(9_999)
     shard.fail_over()
@@ -208,7 +208,7 @@ def test_a_static_member_is_let_in_without_asking_for_an_id_first(shard):
     assert (answer.error, answer.member_id) == (ErrorCode.NONE, "one-7")
 
 
-def test_a_static_member_that_restarts_gets_what_it_had_and_nobody_else_notices(shard, static):
+def test_a_static_member_that_restarts_keeps_its_assignment_without_a_rebalance(shard, static):
     one, two = static
     answer = shard.join(instance_id="two")
     assert (answer.error, answer.generation, answer.leader) == (ErrorCode.NONE, 1, one)
@@ -225,7 +225,7 @@ def test_the_restart_of_a_static_member_is_known_to_the_next_coordinator(shard, 
     assert shard.heartbeat(two, 1, instance_id="two") is ErrorCode.FENCED_INSTANCE_ID
 
 
-def test_a_leader_that_restarts_is_told_all_members_and_to_assign_nothing(shard, static):
+def test_a_static_leader_that_restarts_gets_all_members_and_skip_assignment(shard, static):
     one, two = static
     answer = shard.join(instance_id="one")
     assert answer.leader == answer.member_id != one
@@ -234,14 +234,14 @@ def test_a_leader_that_restarts_is_told_all_members_and_to_assign_nothing(shard,
     assert [each.member_id for each in answer.members] == [answer.member_id, two]
 
 
-def test_a_leader_of_before_version_9_is_not_told_that_it_leads_when_it_restarts(shard, static):
+def test_before_version_9_a_static_leader_that_restarts_gets_its_old_member_id_as_leader(shard, static):
     one, _ = static
     answer = shard.join(instance_id="one", supports_skipping_assignment=False)
     assert (answer.leader, answer.members, answer.skip_assignment) == (one, (), False)
     assert shard.sync(answer.member_id, 1, instance_id="one").assignment == b"one"
 
 
-def test_whoever_uses_the_id_of_before_a_restart_is_fenced(shard, static):
+def test_the_member_id_from_before_a_static_members_restart_is_fenced(shard, static):
     _, two = static
     shard.join(instance_id="two")
     fenced = ErrorCode.FENCED_INSTANCE_ID
@@ -254,12 +254,12 @@ def test_whoever_uses_the_id_of_before_a_restart_is_fenced(shard, static):
     assert shard.state == "Stable"
 
 
-def test_an_instance_that_nobody_has_is_unknown(shard, static):
+def test_an_unknown_group_instance_id_is_refused(shard, static):
     one, _ = static
     assert shard.heartbeat(one, 1, instance_id="three") is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_whoever_waits_under_the_id_of_before_a_restart_is_fenced(shard, static):
+def test_a_join_or_sync_that_waits_with_the_member_id_from_before_a_restart_is_fenced(shard, static):
     one, two = static
     joining = shard.join(two, instance_id="two", topics=("payments",))
     again = shard.join(instance_id="two")

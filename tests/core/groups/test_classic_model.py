@@ -1,7 +1,7 @@
 """Classic groups under random interleavings: members that join, die, leave and come back, and coordinators that fail.
 
 Each member is a small consumer that does what the protocol asks of it, one request at a time. What must hold after
-every step is in the invariants; in the end, with nobody disturbing, everybody has its share again.
+every step is in the invariants; in the end, with no more disturbances, every member has its assignment again.
 """
 
 from hypothesis import settings
@@ -28,9 +28,9 @@ class Member:
         self.number = number
         self.instance_id = instance_id
         self.topics = ("orders",)
-        self.start_anew()
+        self.restart()
 
-    def start_anew(self):
+    def restart(self):
         self.member_id = ""
         self.generation = -1
         self.assignment = None
@@ -86,7 +86,7 @@ class Member:
             )
         elif answer.error is not ErrorCode.REBALANCE_IN_PROGRESS:
             assert answer.error in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID)
-            self.start_anew()
+            self.restart()
 
     def take_sync_answer(self):
         answer, self.syncing = self.syncing, None
@@ -113,7 +113,7 @@ class Member:
             ErrorCode.FENCED_INSTANCE_ID,
         )
         if error is not ErrorCode.ILLEGAL_GENERATION:
-            self.start_anew()
+            self.restart()
 
 
 def share(generation, member_id):
@@ -143,15 +143,15 @@ class Groups(RuleBasedStateMachine):
             member.step()
 
     @rule(number=members)
-    def a_member_dies_and_starts_anew(self, number):
-        self.members[number].start_anew()
+    def a_member_dies_and_restarts(self, number):
+        self.members[number].restart()
 
     @rule(number=members)
     def a_member_leaves(self, number):
         member = self.members[number]
         if member.member_id:
             self.shard.leave((member.member_id, member.instance_id))
-        member.start_anew()
+        member.restart()
 
     @rule(number=members)
     def an_administrator_removes_an_instance(self, number):
@@ -193,7 +193,7 @@ class Groups(RuleBasedStateMachine):
         return self.shard.shard.groups.get(GROUP)
 
     @invariant()
-    def whoever_waits_is_known_to_the_group(self):
+    def the_group_knows_every_waiting_join_and_sync(self):
         """Else it would wait for ever."""
         known = set()
         for member in self.group.members.values() if self.group else ():
@@ -201,7 +201,7 @@ class Groups(RuleBasedStateMachine):
         assert known == set(self.shard.waiting)
 
     @invariant()
-    def a_timer_runs_for_everybody_who_does_not_wait(self):
+    def a_session_timer_runs_for_every_member_that_does_not_wait(self):
         deadlines = self.shard.shard.deadlines
         if self.group is None:
             assert len(deadlines) == 1
@@ -250,7 +250,7 @@ class Groups(RuleBasedStateMachine):
             assert other.shard.groups[GROUP].generation == self.group.generation
 
     def teardown(self):
-        """Left in peace, everybody gets its share, and of one generation."""
+        """Without disturbances every member gets its assignment, all of one generation."""
         if not hasattr(self, "shard"):
             return
         for _ in range(120):

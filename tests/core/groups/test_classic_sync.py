@@ -78,7 +78,7 @@ def test_a_stable_group_lives_on_with_another_coordinator(shard):
     assert shard.join(leader).is_answered is False  # the leader still leads
 
 
-def test_whoever_waits_for_a_coordinator_that_goes_is_told_to_look_for_another(shard, gathered):
+def test_a_fail_over_answers_a_waiting_sync_with_no_coordinator(shard, gathered):
     _, follower = gathered
     waiting = shard.sync(follower, 1)
     shard.fail_over()
@@ -96,7 +96,7 @@ def test_after_a_fail_over_in_a_rebalance_the_last_generation_counts(shard):
     assert len(shard.describe().members) == 2
 
 
-def test_nobody_syncs_while_members_are_gathered(shard):
+def test_a_sync_during_the_join_phase_is_refused(shard):
     first, _ = shard.stable_group()
     shard.join(first)
     assert shard.sync(first, 1).error is ErrorCode.REBALANCE_IN_PROGRESS
@@ -121,7 +121,7 @@ def test_a_member_that_means_another_protocol_is_refused(shard, gathered, fields
     assert shard.sync(leader, 1, protocol="range", protocol_type="consumer").error is ErrorCode.NONE
 
 
-def test_whoever_does_not_sync_within_the_rebalance_timeout_is_out(shard):
+def test_a_member_that_does_not_sync_within_the_rebalance_timeout_is_removed(shard):
     leader, _ = shard.join_with_new_id(session_timeout_ms=100_000)
     follower, _ = shard.join_with_new_id(session_timeout_ms=100_000)
     shard.pass_time(6_000)

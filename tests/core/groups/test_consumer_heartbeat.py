@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat: who is let in, who is refused and in which words, and what a member is told."""
+"""ConsumerGroupHeartbeat: which members may join, error codes and messages, and what a response contains."""
 
 import pytest
 
@@ -46,7 +46,7 @@ def test_nonsense_is_refused_in_kafkas_words_and_changes_nothing(shard, case):
     assert shard.log == []
 
 
-def test_an_assignor_nobody_knows_is_refused(shard):
+def test_an_unknown_assignor_is_refused(shard):
     answer = shard.enter("one", server_assignor="fair")
     words = "ServerAssignor fair is not supported. Supported assignors: uniform, range."
     assert answer == Refusal(ErrorCode.UNSUPPORTED_ASSIGNOR, words)
@@ -97,12 +97,12 @@ def test_a_full_heartbeat_is_answered_in_full(shard):
     assert answer.assignment == everything
 
 
-def test_a_member_may_begin_anew_with_epoch_0(shard):
+def test_a_member_may_join_again_with_epoch_0(shard):
     first = shard.enter("one")
     assert shard.enter("one") == first
 
 
-def test_members_that_are_unknown_are_told_so(shard):
+def test_a_heartbeat_of_an_unknown_member_is_refused(shard):
     shard.enter("one")
     refusal = Refusal(ErrorCode.UNKNOWN_MEMBER_ID, "Member two is not a member of group readers.")
     assert shard.beat("two", 2) == refusal
@@ -129,7 +129,7 @@ def test_a_member_whose_answer_got_lost_may_say_the_epoch_before(shard):
     assert shard.beat("one", 2, owned=not_its_own).code is ErrorCode.FENCED_MEMBER_EPOCH
 
 
-def test_a_full_group_takes_nobody_else_and_keeps_those_it_has():
+def test_a_full_group_refuses_another_member_and_keeps_those_it_has():
     shard = DrivenConsumers(members_max=1)
     shard.enter("one")
     assert shard.enter("two") == Refusal(
@@ -176,7 +176,7 @@ def test_session_timeout_and_heartbeat_interval_are_the_groups_own():
     assert "one" not in shard.group.members
 
 
-def test_sessions_begin_anew_after_a_fail_over(shard):
+def test_sessions_start_again_after_a_fail_over(shard):
     shard.enter("one")
     shard.pass_time(40_000)
     shard.fail_over()
@@ -210,7 +210,7 @@ def test_static_members_are_answered_as_by_kafka(shard):
     assert shard.beat("s1", -1, instance_id="j") == unknown
 
 
-def test_a_static_member_that_comes_back_gets_its_partitions_and_nobody_else_notices(shard):
+def test_a_static_member_that_comes_back_gets_its_partitions_and_the_group_epoch_stays(shard):
     one, two = Consumer(shard, "s1", instance_id="i"), Consumer(shard, "two")
     one.enter()
     two.enter()

@@ -42,7 +42,7 @@ class GroupStories(RuleBasedStateMachine):
 
     @rule(member_id=members)
     def beat(self, member_id):
-        """Whoever is fenced abandons what it has and begins anew, as the answer tells it to."""
+        """A fenced member abandons its partitions and joins again, as the response demands."""
         consumer = self.consumers.get(member_id)
         if consumer is not None and isinstance(consumer.beat(), Refusal):
             consumer.enter()
@@ -84,7 +84,7 @@ class GroupStories(RuleBasedStateMachine):
         assert _durable(self.shard) == before
 
     @invariant()
-    def nobody_shares_a_partition(self):
+    def no_partition_is_owned_twice(self):
         self.shard.owned_by_all(*self.consumers.values())
 
     @invariant()

@@ -1,4 +1,4 @@
-"""From a change to what members do: give up, then take over, and nobody stops who keeps what it has."""
+"""Reconciliation: members revoke, then others take over, and partitions that stay are never interrupted."""
 
 import pytest
 
@@ -128,7 +128,7 @@ def test_a_member_that_is_restarted_gets_at_once_what_others_have_not_heard_of_y
     assert (again.owned, shard.owned_by_all(again, *staying)) == (before, 6)
 
 
-def test_what_others_have_been_told_of_stays_theirs_when_a_member_is_back_too_late(shard):
+def test_partitions_already_reassigned_stay_assigned_when_a_member_comes_back_too_late(shard):
     one, two = Consumer(shard, "one"), Consumer(shard, "two")
     one.enter()
     two.enter()
@@ -155,7 +155,7 @@ def test_a_member_that_does_not_give_up_in_time_is_fenced(shard):
     assert two.owned == everything
 
 
-def test_the_time_to_give_up_begins_anew_after_a_fail_over(shard):
+def test_the_time_to_revoke_starts_again_after_a_fail_over(shard):
     stubborn = Consumer(shard, "one", rebalance_timeout_ms=10_000)
     stubborn.enter()
     shard.enter("two")
@@ -168,7 +168,7 @@ def test_the_time_to_give_up_begins_anew_after_a_fail_over(shard):
     assert "one" not in shard.group.members
 
 
-def test_a_topic_that_grows_is_shared_anew(shard):
+def test_new_partitions_of_a_topic_are_assigned(shard):
     one = Consumer(shard, "one")
     one.enter()
     shard.topics.put("orders", 5)
@@ -192,7 +192,7 @@ def test_a_topic_that_is_deleted_is_given_up():
     assert shard.group.state_name == "Stable"
 
 
-def test_a_topic_nobody_subscribes_to_changes_nothing(shard):
+def test_a_topic_without_subscribers_changes_nothing(shard):
     one = Consumer(shard, "one")
     one.enter()
     epoch = shard.group.epoch

@@ -57,7 +57,7 @@ def test_a_topic_that_an_expression_matches_is_seen_again(shard):
 
 
 def test_a_version_of_the_topics_that_another_coordinator_counted_says_nothing(shard):
-    """A broker that restarts counts its topics anew, and may come to the number that it had with others."""
+    """A restarted broker counts topic versions from 0, and may reach an earlier number with other topics."""
     consumer = Consumer(shard, "one", subscribed_names=None, subscribed_regex="orders|new")
     consumer.enter()
     consumer.beat()

@@ -55,7 +55,7 @@ def test_another_expression_means_other_topics(shard):
     consumer.beat(subscribed_regex="refunds")
     settle(consumer)
     assert consumer.owned == shard.topics.partitions(refunds=[0, 1])
-    assert set(shard.group.regexes) == {"refunds"}, "nobody uses the other one any more"
+    assert set(shard.group.regexes) == {"refunds"}, "no member uses the other one any more"
 
 
 def test_an_empty_expression_ends_the_subscription(shard):
@@ -83,7 +83,7 @@ def test_offsets_of_topics_that_match_are_in_use(shard):
     assert not shard.group.is_subscribed_to("refunds")
 
 
-def test_an_expression_that_only_another_coordinator_took_matches_nothing_and_harms_nobody(shard):
+def test_a_stored_expression_that_this_coordinator_refuses_matches_no_topic(shard):
     consumer = Consumer(shard, "one", "orders", subscribed_regex="refunds")
     consumer.enter()
     too_large = "((a{999}){999}){999}"
@@ -95,7 +95,7 @@ def test_an_expression_that_only_another_coordinator_took_matches_nothing_and_ha
     assert shard.group.regexes[too_large].topics == frozenset()
 
 
-def test_many_topics_are_matched_in_slices_and_the_member_hears_of_it_with_a_later_heartbeat():
+def test_many_topics_are_matched_in_slices_and_assigned_with_a_later_heartbeat():
     topics = KnownTopics(**{f"t{number}": 1 for number in range(300)})
     shard = DrivenConsumers(topics, matched_at_once_max=100)
     shard.holds_work = True

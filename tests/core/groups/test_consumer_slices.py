@@ -18,7 +18,7 @@ def finish_work(shard):
         shard.step()
 
 
-def test_a_member_of_a_large_group_hears_of_its_partitions_with_a_later_heartbeat(shard):
+def test_a_member_of_a_large_group_gets_its_partitions_with_a_later_heartbeat(shard):
     shard.holds_work = True
     one = Consumer(shard, "one")
     first = one.enter()
@@ -70,7 +70,7 @@ def test_small_groups_are_assigned_at_once_however_short_ago_the_last_one_was():
     assert shard.group.target_epoch == 3
 
 
-def test_an_assignment_that_a_fail_over_interrupted_is_begun_anew(shard):
+def test_an_assignment_interrupted_by_a_fail_over_is_computed_again(shard):
     shard.holds_work = True
     one = Consumer(shard, "one")
     one.enter()

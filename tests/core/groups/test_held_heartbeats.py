@@ -1,4 +1,4 @@
-"""Members of classic groups that are told of a rebalance when it begins, not when their next heartbeat is due."""
+"""Delayed heartbeats: classic members learn of a rebalance when it begins, not with their next heartbeat."""
 
 from dataclasses import replace
 
@@ -17,7 +17,7 @@ def shard():
     return DrivenShard()
 
 
-def test_whoever_listens_hears_that_somebody_joins(shard):
+def test_a_join_completes_delayed_heartbeats(shard):
     first, second = shard.stable_group()
     news = [shard.await_rebalance(member_id, 1) for member_id in (first, second)]
     assert not any(each.is_answered for each in news)
@@ -25,14 +25,14 @@ def test_whoever_listens_hears_that_somebody_joins(shard):
     assert [each.response for each in news] == [ErrorCode.REBALANCE_IN_PROGRESS] * 2
 
 
-def test_whoever_listens_hears_that_somebody_leaves(shard):
+def test_a_member_that_leaves_completes_delayed_heartbeats(shard):
     first, second = shard.stable_group()
     news = shard.await_rebalance(first, 1)
     shard.leave(second)
     assert news.response is ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_whoever_listens_hears_that_somebody_died(shard):
+def test_an_expired_session_completes_delayed_heartbeats(shard):
     first, _second = shard.stable_group()
     shard.pass_time(SESSION_MS - 1)
     shard.heartbeat(first, 1)
@@ -41,7 +41,7 @@ def test_whoever_listens_hears_that_somebody_died(shard):
     assert news.response is ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_a_member_that_is_removed_hears_it(shard):
+def test_the_delayed_heartbeat_of_a_removed_member_fails_with_unknown_member_id(shard):
     first, second = shard.stable_group()
     news = shard.await_rebalance(second, 1)
     shard.leave(second)
@@ -49,7 +49,7 @@ def test_a_member_that_is_removed_hears_it(shard):
     assert shard.heartbeat(first, 1) is ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_a_member_that_listens_instead_of_asking_for_its_assignment_hears_that_it_is_out(shard):
+def test_the_delayed_heartbeat_of_a_member_that_does_not_sync_fails_with_unknown_member_id(shard):
     first, second = shard.stable_group()
     shard.join(first, rebalance_timeout_ms=WAIT_MS - 1)
     generation = shard.join(second, rebalance_timeout_ms=WAIT_MS - 1).generation
@@ -58,7 +58,7 @@ def test_a_member_that_listens_instead_of_asking_for_its_assignment_hears_that_i
     assert news.response is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_nobody_listens_for_longer_than_a_quarter_of_its_session(shard):
+def test_a_heartbeat_is_delayed_for_at_most_a_quarter_of_the_session_timeout(shard):
     first, _ = shard.stable_group()
     news = shard.await_rebalance(first, 1)
     shard.pass_time(WAIT_MS - 1)
@@ -67,7 +67,7 @@ def test_nobody_listens_for_longer_than_a_quarter_of_its_session(shard):
     assert news.response is ErrorCode.REQUEST_TIMED_OUT
 
 
-def test_nobody_listens_for_longer_than_the_broker_allows(shard):
+def test_a_heartbeat_is_delayed_for_at_most_the_brokers_limit(shard):
     first, _ = shard.stable_group(session_timeout_ms=60_000)
     news = shard.await_rebalance(first, 1)
     shard.pass_time(GroupSettings().heartbeat_wait_ms - 1)
@@ -76,7 +76,7 @@ def test_nobody_listens_for_longer_than_the_broker_allows(shard):
     assert news.response is ErrorCode.REQUEST_TIMED_OUT
 
 
-def test_listening_is_no_sign_of_life(shard):
+def test_a_delayed_heartbeat_does_not_prolong_the_session(shard):
     first, second = shard.stable_group()
     shard.heartbeat(first, 1)
     shard.await_rebalance(first, 1)
@@ -85,7 +85,7 @@ def test_listening_is_no_sign_of_life(shard):
     assert shard.heartbeat(second, 1) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_whoever_hears_of_a_rebalance_has_a_full_session_to_join_again(shard):
+def test_a_member_has_a_full_session_to_rejoin_after_its_delayed_heartbeat_completes(shard):
     first, _ = shard.stable_group()
     shard.heartbeat(first, 1)
     shard.await_rebalance(first, 1)
@@ -95,7 +95,7 @@ def test_whoever_hears_of_a_rebalance_has_a_full_session_to_join_again(shard):
     assert shard.heartbeat(first, 1) is ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_only_the_last_to_listen_in_a_members_name_goes_on_listening(shard):
+def test_a_members_next_delayed_heartbeat_completes_its_earlier_one(shard):
     first, _ = shard.stable_group()
     earlier = shard.await_rebalance(first, 1)
     later = shard.await_rebalance(first, 1)
@@ -103,7 +103,7 @@ def test_only_the_last_to_listen_in_a_members_name_goes_on_listening(shard):
     assert not later.is_answered
 
 
-def test_a_new_coordinator_leaves_nobody_listening(shard):
+def test_a_fail_over_completes_delayed_heartbeats(shard):
     first, _ = shard.stable_group()
     news = shard.await_rebalance(first, 1)
     shard.fail_over()
@@ -111,13 +111,13 @@ def test_a_new_coordinator_leaves_nobody_listening(shard):
     shard.pass_time(WAIT_MS)
 
 
-def test_listening_can_be_switched_off():
+def test_delayed_heartbeats_can_be_switched_off():
     shard = DrivenShard(replace(SETTINGS, heartbeat_wait_ms=0))
     first, _ = shard.stable_group()
     assert shard.await_rebalance(first, 1) is ErrorCode.NONE
 
 
-def test_static_members_do_not_listen_for_they_may_close_without_a_word(shard):
+def test_heartbeats_of_static_members_are_not_delayed_for_they_may_close_without_leaving(shard):
     joining = shard.join(instance_id="one")
     shard.pass_time(6_000)
     member_id = joining.member_id
@@ -126,7 +126,7 @@ def test_static_members_do_not_listen_for_they_may_close_without_a_word(shard):
 
 
 @pytest.mark.parametrize("of_whom", ["streams", "connect"])
-def test_only_plain_consumers_listen(shard, of_whom):
+def test_only_heartbeats_of_plain_consumers_are_delayed(shard, of_whom):
     fields = {
         "streams": {"protocols": {"stream": subscription("orders")}},
         "connect": {"protocol_type": "connect"},

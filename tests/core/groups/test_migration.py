@@ -56,7 +56,7 @@ def orders(*partitions):
 # Upgrade
 
 
-def test_whoever_listens_hears_that_the_group_changes_its_protocol_and_does_not_listen_in_the_new_one(shard):
+def test_a_protocol_change_completes_delayed_heartbeats_and_the_new_protocol_delays_none(shard):
     classic, generation = stable_classic_member(shard)
     news = shard.await_rebalance(classic, generation)
     shard.enter("new")
@@ -306,7 +306,7 @@ def test_classic_requests_name_the_right_member_and_generation(consumers):
     assert wrong.error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
-def test_a_classic_member_whose_group_moved_on_is_told_to_join_again_instead_of_an_assignment(consumers):
+def test_a_classic_members_sync_fails_with_rebalance_in_progress_if_another_member_joined_since(consumers):
     generation = consumers.join("one").generation
     consumers.join("two")
     assert consumers.sync("one", generation).error is REBALANCE_IN_PROGRESS

@@ -66,7 +66,7 @@ def test_the_retention_begins_when_the_last_member_is_gone(shard):
     assert shard.listed() == ()
 
 
-def test_offsets_of_topics_that_nobody_subscribes_to_any_more_expire_in_a_stable_group(shard):
+def test_offsets_of_topics_without_a_subscription_expire_in_a_stable_group(shard):
     member_id = long_lived(shard, topics=("orders",))
     shard.commit({ORDERS: 1, OLD: 2}, member_id=member_id, generation=1)
     shard.pass_time(25 * HOUR_MS)
@@ -77,7 +77,7 @@ def test_offsets_of_topics_that_nobody_subscribes_to_any_more_expire_in_a_stable
 @pytest.mark.parametrize(
     "fields", [{"protocol_type": "connect", "protocols": {"any": b""}}, {"protocols": {"range": b"\x00"}}]
 )
-def test_if_nobody_knows_what_members_subscribe_to_nothing_expires(shard, fields):
+def test_no_offset_expires_while_the_subscriptions_of_members_cannot_be_read(shard, fields):
     member_id = long_lived(shard, **fields)
     shard.commit({OLD: 2}, member_id=member_id, generation=1)
     shard.pass_time(100 * HOUR_MS)
@@ -87,7 +87,7 @@ def test_if_nobody_knows_what_members_subscribe_to_nothing_expires(shard, fields
 def test_nothing_expires_during_a_rebalance(shard):
     member_id = long_lived(shard, rebalance_timeout_ms=2_000_000_000)
     shard.commit({OLD: 2}, member_id=member_id, generation=1)
-    shard.join()  # somebody is expected: the rebalance goes on for long
+    shard.join()  # gets a member id and never joins with it: the rebalance goes on for long
     shard.join(member_id, session_timeout_ms=500 * HOUR_MS, rebalance_timeout_ms=2_000_000_000, topics=())
     shard.join("", session_timeout_ms=500 * HOUR_MS)
     assert shard.state == "PreparingRebalance"

@@ -51,7 +51,7 @@ def test_who_assigns_itself_partitions_commits_without_joining(shard):
     assert shard.describe().members == ()
 
 
-def test_nobody_commits_from_outside_while_a_group_has_members(shard):
+def test_a_commit_without_a_member_id_is_refused_while_a_group_has_members(shard):
     shard.stable_group()
     assert shard.commit({FIRST: 5}) == Refusal(ErrorCode.UNKNOWN_MEMBER_ID)
     assert shard.committed() == {}
@@ -84,7 +84,7 @@ def test_a_member_of_a_group_that_is_gone_is_refused_as_its_version_understands(
     assert shard.log == []
 
 
-def test_nobody_commits_between_joining_and_being_assigned(shard):
+def test_a_commit_between_join_and_sync_is_refused(shard):
     member_id, answer = shard.join_with_new_id()
     shard.pass_time(3_000)
     committed = shard.commit({FIRST: 5}, member_id=member_id, generation=answer.generation)
@@ -112,7 +112,7 @@ def test_metadata_beyond_the_limit_is_refused_for_its_partition_alone(shard):
 # Fetching
 
 
-def test_what_nobody_committed_is_minus_one(shard):
+def test_a_partition_without_a_committed_offset_is_fetched_as_minus_one(shard):
     shard.commit({FIRST: 5})
     assert shard.fetch(SECOND, FIRST) == (CommittedOffset(*SECOND, -1), CommittedOffset(*FIRST, 5))
     assert shard.fetch(FIRST, group_id="unknown") == (CommittedOffset(*FIRST, -1),)
@@ -158,7 +158,7 @@ def test_an_offset_of_a_transaction_that_is_aborted_never_counts(shard):
     assert shard.fetch(FIRST, require_stable=True)[0].offset == 1
 
 
-def test_whoever_asks_for_stable_offsets_is_told_to_wait_for_the_transaction(shard):
+def test_a_fetch_of_stable_offsets_is_refused_while_a_transaction_is_pending(shard):
     shard.commit({FIRST: 1, SECOND: 2})
     shard.commit({FIRST: 5}, producer_id=7)
     unstable = CommittedOffset(*FIRST, error=ErrorCode.UNSTABLE_OFFSET_COMMIT)

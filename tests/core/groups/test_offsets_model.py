@@ -64,13 +64,13 @@ class OffsetsOfGroups(RuleBasedStateMachine):
         self.model = Model()
 
     @rule(group_id=groups, offsets=offsets)
-    def somebody_commits(self, group_id, offsets):
+    def a_consumer_commits_offsets(self, group_id, offsets):
         answer = self.shard.commit(offsets, group_id=group_id)
         assert answer == (ErrorCode.NONE,) * len(offsets)
         self.model.commit(group_id, offsets, self.shard.now_ms)
 
     @rule(group_id=groups, offsets=offsets, producer_id=producers)
-    def somebody_commits_in_a_transaction(self, group_id, offsets, producer_id):
+    def a_producer_commits_offsets_in_a_transaction(self, group_id, offsets, producer_id):
         self.shard.commit(offsets, group_id=group_id, producer_id=producer_id)
         self.model.commit(group_id, offsets, self.shard.now_ms, producer_id)
 

@@ -43,7 +43,9 @@ def test_the_outcome_is_certain_then_markers_are_written_then_it_is_complete(
 
 
 @pytest.mark.parametrize("version", [0, 2])
-def test_an_unknown_id_or_producer_is_told_so(coordinator: Coordinator, me: ProducerIdAndEpoch, version: int):
+def test_an_unknown_transactional_id_or_producer_id_is_refused_and_a_wrong_epoch_fenced(
+    coordinator: Coordinator, me: ProducerIdAndEpoch, version: int
+):
     assert coordinator.end(me, name="nobody", version=version) is MAPPING
     assert coordinator.end(ProducerIdAndEpoch(5, 0), version=version) is MAPPING
     assert coordinator.end(ProducerIdAndEpoch(me.producer_id, 7), version=version) is FENCED
@@ -140,7 +142,7 @@ def test_in_version_2_used_up_epochs_bring_a_new_producer_id(
 
 
 @pytest.mark.parametrize("version", [0, 2])
-def test_whoever_guesses_the_epoch_that_is_kept_for_fencing_harms_nobody_else(
+def test_a_client_that_uses_the_epoch_reserved_for_fencing_does_not_block_the_transactional_id(
     coordinator: Coordinator, me: ProducerIdAndEpoch, version: int
 ):
     coordinator.add(coordinator.come_to_last_epoch(), version=version)

@@ -23,7 +23,9 @@ def test_a_new_id_begins_with_epoch_0(coordinator: Coordinator):
     assert coordinator.state() is TransactionState.EMPTY
 
 
-def test_whoever_comes_next_gets_the_next_epoch_of_the_same_producer_id(coordinator: Coordinator):
+def test_the_next_client_gets_the_next_epoch_and_fences_the_first(
+    coordinator: Coordinator,
+):
     first = coordinator.initialize()
     second = coordinator.initialize()
     assert second == ProducerIdAndEpoch(first.producer_id, 1)
@@ -135,7 +137,7 @@ def test_a_prepared_transaction_outlives_its_client_and_any_timeout():
     assert coordinator.state() is TransactionState.ONGOING
 
 
-def test_whoever_holds_id_and_epoch_commits():
+def test_a_prepared_transaction_is_committed_by_its_producer_id_and_epoch_after_a_fail_over():
     coordinator = Coordinator(TWO_PHASE)
     first = coordinator.initialize(two_phase=True)
     coordinator.add(first, version=2)

@@ -103,7 +103,7 @@ def test_use_postpones_the_expiration():
 def test_what_could_not_be_written_is_tried_again(coordinator: Coordinator):
     coordinator.initialize()
     coordinator.now_ms += 7 * DAY_MS
-    (refused,) = coordinator.shard.expire(coordinator.now_ms)  # and nobody carries it out
+    (refused,) = coordinator.shard.expire(coordinator.now_ms)  # the records are never written
     assert refused.records
     deadline = coordinator.shard.deadline()
     assert deadline is not None
@@ -148,7 +148,7 @@ def test_listing_by_state_producer_duration_and_name(coordinator: Coordinator):
     assert listed(coordinator, expression=compile_expression("t")) == [], "the whole of an id has to match"
 
 
-def test_states_that_do_not_exist_are_told(coordinator: Coordinator):
+def test_unknown_states_in_a_filter_are_returned(coordinator: Coordinator):
     coordinator.initialize()
     found = list_all(coordinator, states=("Nonsense", "Ongoing"))
     assert found == ([], ["Nonsense"])

@@ -105,7 +105,7 @@ class CountingShard:
         return Decision(pending)
 
     def add_and_wake(self, name: str) -> Decision[int]:
-        """Waits itself, and is answered by what it decides, as everybody who waits."""
+        """Wait too, and be answered by this decision, as every waiting request."""
         self.wait()
         count = self.counts.get(name, 0) + 1
         completes = tuple(Completion(pending, count) for pending in self.waiting)
@@ -162,7 +162,7 @@ def partition_of(broker: Broker, index: int) -> Any:
 
 
 def bump_leader_epoch(partition: Any) -> None:
-    """Have this broker lead in a new leader epoch, of which its coordinator is not told."""
+    """Have this broker lead in a new leader epoch, without notice to its coordinator."""
     state = partition.state
     partition.change(
         state._replace(leader_epoch=state.leader_epoch + 1, partition_epoch=state.partition_epoch + 1)

@@ -817,7 +817,7 @@ def test_a_topic_that_was_created_and_is_not_known_yet_is_not_available(
 
 def test_a_topic_that_cannot_be_created_is_refused(controlled: ControlledBroker) -> None:
     async def story() -> None:
-        refusal = Refusal(ErrorCode.NOT_CONTROLLER, "nobody is")
+        refusal = Refusal(ErrorCode.NOT_CONTROLLER, "there is no controller")
         coordinator = new_coordinator(controlled.broker, SlowCreator(refusal))
         assert await coordinator.topic() == refusal
         await coordinator.stop()

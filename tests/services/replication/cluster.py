@@ -1,6 +1,6 @@
 """Several brokers in one process, without a store: real partitions, connections and replication, on disks in memory.
 
-The metadata is fed by hand: `Controller` is what remains of a controller when nobody but the test decides. It keeps the
+The metadata is fed by hand: `Controller` is what remains of a controller when only the test decides. It keeps the
 rules of AlterPartition, as the real one does, and tells every broker what is so, one after the other.
 """
 

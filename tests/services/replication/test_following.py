@@ -189,7 +189,7 @@ def test_records_that_only_a_former_leader_has_are_truncated() -> None:
         for value in (b"one", b"two", b"three"):
             assert (await cluster[1].produce(batch_of(value))).error_code == 0
         await cluster.until_same(1, 2, 3)
-        # Broker 1 does not hear of its successor for a while, and takes what nobody else will ever have.
+        # Broker 1 does not learn of the new leader for a while, and appends records that no other broker gets.
         await cluster.controller.elect(2, to=(2, 3))
         await cluster[1].produce(batch_of(b"lost", b"as well"), acks=1)
         assert (await cluster[2].produce(batch_of(b"kept"), acks=1)).base_offset == 3
@@ -355,7 +355,7 @@ def test_a_replica_with_a_failed_disk_goes_offline_and_others_continue(
         await cluster.until(lambda: failing.log.failed is not None)
         assert (await cluster[1].produce(batch_of(b"y"), index=1)).error_code == 0
         assert whole.log.end_offset == 1
-        # Nobody waits for it for ever.
+        # The failed replica leaves the ISR.
         await cluster.until(lambda: cluster[1].replica(0).state.isr == (1,))
 
     def fail_appends(partition: Replica) -> None:

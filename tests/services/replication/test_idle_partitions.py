@@ -16,7 +16,7 @@ FOR_EVER_S = 1e9
 
 @pytest.fixture(autouse=True)
 def nothing_but_signals(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody looks at everything after a while: what is not signalled here never comes."""
+    """Disable the periodic look at all partitions: a change that is not signalled is never seen."""
     monkeypatch.setattr(idle_partitions, "LOOK_AT_ALL_S", FOR_EVER_S)
     monkeypatch.setattr(fetcher, "_EXAMINE_ALL_S", FOR_EVER_S)
 

@@ -206,7 +206,7 @@ def test_a_new_leader_answers_latest_offset_when_the_isr_has_its_log() -> None:
         await cluster.until_same(1, 2, 3)
         for node_id in (1, 2, 3):
             await cluster[node_id].replication.stop()
-        # Broker 2 has more than broker 1 may have told of.
+        # Broker 2 has more than broker 1 may have reported.
         leader = cluster[2].replica()
         leader.high_watermark = 1
         await cluster.controller.elect(2, isr=(2, 3))
@@ -277,8 +277,8 @@ def test_a_checkpointed_high_watermark_beyond_the_log_end_is_lowered_at_start() 
     ("followers", "isr", "quorum", "is_cut"),
     [
         ((2,), (1, 2), "all", True),  # the other one has what is behind the hole
-        ((2,), (1,), "all", False),  # it may have been answered for, and nobody else has it
-        ((2,), (1,), "majority", True),  # what was answered for is on the other one, whoever is in sync
+        ((2,), (1,), "all", False),  # it may have been acknowledged, and no other replica has it
+        ((2,), (1,), "majority", True),  # acknowledged records are on the other one, whatever the ISR
         ((), (1,), "majority", False),
     ],
 )
@@ -326,7 +326,7 @@ def test_delete_records_is_answered_when_all_online_followers_have_deleted_them(
         assert await delete_before(cluster[1], 1) == (0, 1)
         assert [cluster[node_id].replica().log.start_offset for node_id in (1, 2, 3)] == [1, 1, 1]
         await cluster[3].replication.stop()
-        # One does not hear of it: what is deleted at the others may be shown again if it leads.
+        # Broker 3 does not learn of it: records deleted on the others may be visible again if it leads.
         timed_out = (ErrorCode.REQUEST_TIMED_OUT, 1)
         assert await delete_before(cluster[1], 2, timeout_ms=100) == timed_out
         deleting = asyncio.create_task(delete_before(cluster[1], 2))
@@ -407,7 +407,7 @@ def test_a_consumer_reads_from_a_follower_up_to_its_high_watermark() -> None:
         told = (await cluster[2].fetch(asking(epoch=0))).responses[0].partitions[0]
         assert (told.error_code, told.high_watermark) == (0, 1)
         assert bytes(told.records) == cluster[1].log_bytes()
-        # One that waits there hears of what the follower copies.
+        # A delayed fetch there completes when the follower has replicated more.
         waiting = asyncio.create_task(cluster[2].fetch(asking(1, epoch=0, max_wait_ms=600_000)))
         await cluster.until(lambda: len(cluster[2].replica().fetches) == 1)
         await cluster[1].produce(batch_of(b"y"))
@@ -422,7 +422,7 @@ def test_a_consumer_reads_from_a_follower_up_to_its_high_watermark() -> None:
 
 
 def test_only_a_leader_answers_offset_out_of_range_beyond_the_end() -> None:
-    """Who takes another replica for the leader, and hears that, begins anew, or skips what it has not read."""
+    """A client that takes a follower for the leader would reset its offset: it would reread or skip records."""
 
     async def story(cluster: Cluster) -> None:
         await cluster.controller.create(led_by(1, 2))

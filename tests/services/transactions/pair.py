@@ -87,7 +87,7 @@ class Pair:
         self.brokers[to].run(apply)
 
     def create(self, name: str, configs: dict[str, str] | None = None, *, only: int | None = None) -> Topic:
-        """A topic with one partition on each broker; `only` one of them hears of it for now."""
+        """A topic with one partition on each broker; with `only` the metadata reaches one of them for now."""
         partitions = tuple(_state(leader) for leader in (LEFT, RIGHT))
         topic = Topic(name, TopicId(next(_ids).to_bytes(16, "big")), partitions, configs or {})
         self.topics[name] = topic
@@ -97,7 +97,7 @@ class Pair:
         return topic
 
     def lead(self, name: str, index: int, leader: int, *, only: int | None = None) -> None:
-        """Give a partition another leader; `only` one broker hears of it for now."""
+        """Give a partition another leader; with `only` the metadata reaches one broker for now."""
         self._change(name, index, leader)
         for node_id in self.brokers:
             if only in (None, node_id):
@@ -118,11 +118,11 @@ class Pair:
         self.topics[name] = Topic(name, before.topic_id, tuple(states), before.configs)
 
     def tell(self, node_id: int, name: str) -> None:
-        """A broker hears of what it has not heard yet."""
+        """Apply the newest metadata of a topic to a broker."""
         self._apply(node_id, self.topics[name])
 
     def delete(self, name: str, *, only: int | None = None) -> None:
-        """Delete a topic; `only` one broker hears of it."""
+        """Delete a topic; with `only` the deletion reaches one broker."""
         topic = self.topics.pop(name)
         for node_id in self.brokers:
             if only in (None, node_id):

@@ -29,7 +29,7 @@ class Broker:
         self.requests.append((node_id, list(items)))
         await self.may_answer.wait()
         if self.is_down:
-            raise UnreachableError("nobody is there")
+            raise UnreachableError("connection refused")
         return [item.upper() for item in items]
 
 

@@ -170,7 +170,7 @@ def test_without_a_leader_there_is_no_coordinator(pair: Pair):
     request = FindCoordinatorRequest(key_type=TRANSACTION, coordinator_keys=[producer.name])
     (found,) = pair.right.ask(request, 4).coordinators
     assert found.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
-    # The leader of a partition can ask nobody: the client is to try again.
+    # The partition's leader has no coordinator to ask: the error is retriable.
     refused = at(producer, pair.right).send(TOPIC, b"x", partition=1)
     assert refused.error_code == ErrorCode.NOT_ENOUGH_REPLICAS
 
@@ -222,7 +222,7 @@ def test_a_broker_that_cannot_be_reached_gets_the_marker_later(pair: Pair):
 
 
 def test_a_broker_that_left_the_cluster_is_not_waited_for(pair: Pair, monkeypatch: pytest.MonkeyPatch):
-    """Where nobody would ever say that it is gone: neither its answer nor the end of the connection comes."""
+    """Neither its response nor the end of the connection ever comes: only the metadata says that it left."""
     monkeypatch.setattr("penstock.apis.k27_write_txn_markers._TIMEOUT_MS", HOUR_MS)
     monkeypatch.setattr(
         "penstock.cluster.peers._LIMITS", ConnectionLimits(request_timeout_ms=HOUR_MS, in_flight_max=100)
@@ -253,7 +253,7 @@ def test_a_prepared_transaction_goes_on_with_its_coordinator_on_another_broker(p
     end(producer)
     pair.lead(TOPIC, 1, RIGHT, only=RIGHT)
     pair.hand_over(TRANSACTION_STATE, 0)
-    # Nobody asks the new coordinator for anything: it has the marker written of itself.
+    # No request reaches the new coordinator: it has the marker written of its own accord.
     eventually(lambda: read_committed(pair.right, TOPIC, partition=1) == [b"b"])
     assert producer.describe().error_code == ErrorCode.NOT_COORDINATOR
     at(producer, pair.right).wait_for("CompleteCommit")
