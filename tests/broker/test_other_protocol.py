@@ -15,7 +15,7 @@ from penstock.broker.channel_states import TRANSITIONS, ChannelEvent, ChannelSta
 from penstock.broker.connection import ServerConnection
 from penstock.broker.request_memory import RequestMemory
 from tests.broker.controlled import ControlledBroker
-from tests.broker.test_turns import Wire
+from tests.broker.test_time_sliced_queue import Wire
 
 LIMITS = ChannelLimits(request_bytes_max=1000, in_flight_max=1, unsent_bytes_max=1000, elements_max=1)
 

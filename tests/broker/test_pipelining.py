@@ -10,7 +10,7 @@ from penstock.broker.channel import READ_BYTES_PER_TURN_MAX, REQUESTS_PER_TURN_M
 from penstock.broker.channel_states import ChannelState
 from penstock.wire.messages.produce import ProduceResponse
 from tests.broker.controlled import ControlledBroker
-from tests.broker.test_turns import Wire, count_looks_at_the_clock, ping, wires
+from tests.broker.test_time_sliced_queue import Wire, count_looks_at_the_clock, ping, wires
 from tests.raw_client import RawClient, batch_of, produce_request
 
 MANY = 1_000

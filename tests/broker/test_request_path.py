@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.broker.controlled import ControlledBroker
-from tests.broker.test_turns import Wire, ping, wires
+from tests.broker.test_time_sliced_queue import Wire, ping, wires
 
 FUNCTIONS_MAX = 13
 # What belongs to the path: its modules, and the readers and writers that the codec compiles.

@@ -24,7 +24,7 @@ from peers.process import ProcessEndedError
 from penstock.base.errors import ErrorCode
 from penstock.base.ids import CONSUMER_OFFSETS
 from penstock.cli.main import main
-from penstock.core.coordination import partition_for
+from penstock.core.coordinator_shard import partition_for
 from penstock.wire.messages.delete_topics import DeleteTopicsRequest
 from penstock.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from penstock.wire.messages.offset_commit import (

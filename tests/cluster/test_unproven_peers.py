@@ -12,8 +12,8 @@ from penstock.cluster.handshake import PeerCredentials
 from penstock.cluster.metadata import NO_LEADER, BrokerRegistration, MetadataImage
 from penstock.cluster.unproven_peers import is_unproven_peer
 from penstock.controller.partition_loads import PartitionLoads
-from penstock.controller.rules.majorities import Report
-from penstock.controller.unproven_peers import ask_log_ends
+from penstock.controller.requests_to_unproven_peers import ask_log_ends
+from penstock.controller.rules.majority_partitions import Report
 from penstock.world.real_entropy import RealEntropy
 from penstock.world.real_loop import run
 from tests.raw_client import batch_of, fetch_request

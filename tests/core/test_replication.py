@@ -64,29 +64,29 @@ def propose(
 def test_with_the_leader_alone_in_the_isr_the_high_watermark_is_its_log_end_offset() -> None:
     leadership = leading(1)
     assert leadership.alone
-    assert leadership.high_watermark(7) == 7
+    assert leadership.compute_high_watermark(7) == 7
 
 
 def test_the_high_watermark_is_that_of_the_slowest_in_sync_follower() -> None:
     leadership = leading(1, 2, 3)
-    assert leadership.high_watermark(7) == UNKNOWN  # no follower has fetched yet
+    assert leadership.compute_high_watermark(7) == UNKNOWN  # no follower has fetched yet
     fetched(leadership, 2, 5, end=7)
-    assert leadership.high_watermark(7) == UNKNOWN
+    assert leadership.compute_high_watermark(7) == UNKNOWN
     fetched(leadership, 3, 4, end=7)
-    assert leadership.high_watermark(7) == 4
+    assert leadership.compute_high_watermark(7) == 4
 
 
 def test_the_leaders_own_offset_counts_too() -> None:
     leadership = leading(1, 2)
     fetched(leadership, 2, 9, end=9)
-    assert leadership.high_watermark(6) == 6  # what its disk has
+    assert leadership.compute_high_watermark(6) == 6  # what its disk has
 
 
 def test_who_is_not_in_sync_does_not_count() -> None:
     leadership = leading(1, 2)
     fetched(leadership, 2, 7, end=7)
     fetched(leadership, 3, 1, end=7)
-    assert leadership.high_watermark(7) == 7
+    assert leadership.compute_high_watermark(7) == 7
 
 
 def test_a_member_counts_from_when_it_is_proposed() -> None:
@@ -95,7 +95,7 @@ def test_a_member_counts_from_when_it_is_proposed() -> None:
     fetched(leadership, 3, 6, end=7)
     assert propose(leadership, end=7, high_watermark=6) is not None
     assert leadership.members == {1, 2, 3}
-    assert leadership.high_watermark(9) == 6
+    assert leadership.compute_high_watermark(9) == 6
 
 
 def test_a_member_counts_until_its_removal_is_confirmed() -> None:
@@ -103,10 +103,10 @@ def test_a_member_counts_until_its_removal_is_confirmed() -> None:
     proposal = propose(leadership, end=7, now_ms=LAG_MS + 1)
     assert proposal is not None
     assert proposal.isr == (1,)
-    assert leadership.high_watermark(7) == UNKNOWN
+    assert leadership.compute_high_watermark(7) == UNKNOWN
     leadership.changed(State((1,), partition_epoch=1), now_ms=LAG_MS + 1)
     assert leadership.alone
-    assert leadership.high_watermark(7) == 7
+    assert leadership.compute_high_watermark(7) == 7
 
 
 # Who leaves.
@@ -203,7 +203,7 @@ def test_nothing_is_proposed_while_something_is_pending() -> None:
     fetched(leadership, 3, 9, end=9)
     assert not leadership.may_join(3, high_watermark=0)
     assert propose(leadership, end=9) is None
-    assert leadership.to_send is first
+    assert leadership.proposal_to_send is first
     leadership.changed(State((1, 2), partition_epoch=1), now_ms=0)
     second = propose(leadership, end=9)
     assert second is not None
@@ -230,7 +230,7 @@ def test_what_an_answer_means(code: ErrorCode, members: set[int], is_sent_again:
     assert proposal is not None
     leadership.answered(proposal, Verdict(code).outcome)
     assert leadership.members == members
-    assert (leadership.to_send is proposal) is is_sent_again
+    assert (leadership.proposal_to_send is proposal) is is_sent_again
     if leadership.pending is not None:  # nothing else is proposed before the metadata tells
         assert propose(leadership, end=9) is None
     leadership.changed(State((1,), partition_epoch=1), now_ms=0)
@@ -255,7 +255,7 @@ def test_a_replica_that_is_new_is_known_and_one_that_is_gone_is_not() -> None:
     leadership.changed(State((1, 2), replicas=(1, 2, 4), partition_epoch=1), now_ms=0)
     assert leadership.follower(3) is None
     assert leadership.follower(4) is not None
-    assert leadership.high_watermark(9) == 4
+    assert leadership.compute_high_watermark(9) == 4
 
 
 class InSyncSets(RuleBasedStateMachine):
@@ -278,7 +278,7 @@ class InSyncSets(RuleBasedStateMachine):
         self.metadata: list[State] = []  # not yet heard of
 
     def advance(self) -> None:
-        self.committed = max(self.committed, self.leadership.high_watermark(self.end))
+        self.committed = max(self.committed, self.leadership.compute_high_watermark(self.end))
 
     @rule(count=st.integers(1, 3))
     def append(self, count: int) -> None:
@@ -299,11 +299,11 @@ class InSyncSets(RuleBasedStateMachine):
     def propose(self) -> None:
         propose(self.leadership, end=self.end, high_watermark=self.committed, now_ms=self.now_ms)
 
-    @precondition(lambda self: self.leadership.to_send is not None)
+    @precondition(lambda self: self.leadership.proposal_to_send is not None)
     @rule()
     def send(self) -> None:
-        assert self.leadership.to_send is not None
-        self.under_way.append(self.leadership.to_send)
+        assert self.leadership.proposal_to_send is not None
+        self.under_way.append(self.leadership.proposal_to_send)
 
     @precondition(lambda self: self.under_way)
     @rule(data=st.data(), is_lost=st.booleans())
@@ -367,20 +367,20 @@ def by_majority(state: State, *, start_offset: int = 0) -> Leadership:
 
 def test_the_high_watermark_is_what_a_majority_has_whatever_the_isr() -> None:
     leadership = by_majority(State((1,)))
-    assert leadership.high_watermark(7) == UNKNOWN
+    assert leadership.compute_high_watermark(7) == UNKNOWN
     fetched(leadership, 3, 5, end=7)
-    assert leadership.high_watermark(7) == 5
+    assert leadership.compute_high_watermark(7) == 5
     fetched(leadership, 2, 6, end=7)
-    assert leadership.high_watermark(7) == 6
-    assert leadership.high_watermark(4) == 5, "the leader itself need not be one of them"
+    assert leadership.compute_high_watermark(7) == 6
+    assert leadership.compute_high_watermark(4) == 5, "the leader itself need not be one of them"
 
 
 def test_nothing_is_safe_before_something_of_the_leaders_own_is() -> None:
     leadership = by_majority(State((1,)), start_offset=5)
     fetched(leadership, 2, 5, end=7)
-    assert leadership.high_watermark(7) == UNKNOWN
+    assert leadership.compute_high_watermark(7) == UNKNOWN
     fetched(leadership, 2, 6, end=7)
-    assert leadership.high_watermark(7) == 6
+    assert leadership.compute_high_watermark(7) == 6
 
 
 def test_who_is_in_sync_has_the_leaders_first_record() -> None:
@@ -393,14 +393,14 @@ def test_who_is_in_sync_has_the_leaders_first_record() -> None:
 
 def test_of_two_both_are_the_majority_and_one_alone_is_its_own() -> None:
     leadership = by_majority(State((1, 2), replicas=(1, 2)))
-    assert leadership.high_watermark(7) == UNKNOWN
-    assert by_majority(State((1,), replicas=(1,))).high_watermark(7) == 7
+    assert leadership.compute_high_watermark(7) == UNKNOWN
+    assert by_majority(State((1,), replicas=(1,))).compute_high_watermark(7) == 7
 
 
 def test_who_is_being_added_does_not_count() -> None:
     leadership = by_majority(State((1, 2, 3), replicas=(1, 2, 3, 4), adding=(4,)))
     fetched(leadership, 4, 7, end=7)
-    assert leadership.high_watermark(7) == UNKNOWN
+    assert leadership.compute_high_watermark(7) == UNKNOWN
 
 
 def test_while_a_step_is_under_way_the_majority_after_it_counts_too() -> None:
@@ -412,10 +412,10 @@ def test_while_a_step_is_under_way_the_majority_after_it_counts_too() -> None:
     assert proposal is not None
     assert 4 in proposal.isr
     fetched(leadership, 2, 9, end=9)
-    assert leadership.high_watermark(9) == 5, "of four, three have to have it"
+    assert leadership.compute_high_watermark(9) == 5, "of four, three have to have it"
     leadership.changed(State((1, 2, 3, 4), replicas=(1, 2, 3, 4), partition_epoch=1), now_ms=0)
     fetched(leadership, 4, 8, end=9)
-    assert leadership.high_watermark(9) == 8
+    assert leadership.compute_high_watermark(9) == 8
 
 
 def test_no_replica_is_removed_before_a_majority_of_the_remaining_ones_reaches_the_high_watermark() -> None:
@@ -423,7 +423,7 @@ def test_no_replica_is_removed_before_a_majority_of_the_remaining_ones_reaches_t
     leadership = by_majority(state)
     fetched(leadership, 3, 7, end=7)
     fetched(leadership, 2, 6, end=7)
-    assert leadership.high_watermark(7) == 7
+    assert leadership.compute_high_watermark(7) == 7
     assert propose(leadership, end=7, high_watermark=7) is None
     fetched(leadership, 2, 7, end=7)
     assert leadership.may_join(2, high_watermark=7), "this fetch makes the leader propose the step"

@@ -3,8 +3,8 @@ import asyncio
 from penstock.base.errors import ErrorCode
 from penstock.services.purgatory import (
     HIGH_WATERMARK_WAITS_MS,
-    DelayedFetches,
     FetchWait,
+    FetchWaiters,
     HighWatermarkWaiters,
 )
 from penstock.world.real_loop import RealLoop
@@ -15,7 +15,7 @@ LONG_MS = 60_000
 def test_a_fetch_wakes_when_the_bytes_of_several_partitions_add_up():
     async def story():
         fetch = FetchWait(RealLoop(), missing_bytes=100, max_wait_ms=LONG_MS)
-        first, second = DelayedFetches(), DelayedFetches()
+        first, second = FetchWaiters(), FetchWaiters()
         fetch.wait_at(first)
         fetch.wait_at(second)
         first.bytes_appended(60)
@@ -30,7 +30,7 @@ def test_a_fetch_wakes_when_the_bytes_of_several_partitions_add_up():
 def test_a_cancelled_fetch_is_no_longer_notified():
     async def story():
         fetch = FetchWait(RealLoop(), missing_bytes=1, max_wait_ms=LONG_MS)
-        place = DelayedFetches()
+        place = FetchWaiters()
         fetch.wait_at(place)
         fetch.leave()
         place.bytes_appended(10)
@@ -51,7 +51,7 @@ def test_a_fetch_wakes_by_itself_when_its_time_is_over():
 def test_a_high_watermark_that_has_moved_waits_a_little_for_bytes():
     async def story():
         fetch = FetchWait(RealLoop(), missing_bytes=1, max_wait_ms=LONG_MS)
-        place = DelayedFetches()
+        place = FetchWaiters()
         fetch.wait_at(place)
         place.high_watermark_advanced()
         assert not fetch.future.done()

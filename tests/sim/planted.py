@@ -195,14 +195,14 @@ def tombstone_dropped_early(patch: pytest.MonkeyPatch) -> None:
 @planted
 def retention_deletes_the_active_segment(patch: pytest.MonkeyPatch) -> None:
     """Retention by size takes the segment that is being written, too."""
-    genuine = retention.expired_count
+    genuine = retention.count_expired_segments
 
     def greedy(log: Log, *, now_ms: int, high_watermark: int) -> int:
         count = genuine(log, now_ms=now_ms, high_watermark=high_watermark)
         everything = len(log.segments) if log.end_offset <= high_watermark else 0
         return max(count, everything) if log.config.retention_bytes >= 0 and log.segments[-1].size else count
 
-    patch.setattr(retention, "expired_count", greedy)
+    patch.setattr(retention, "count_expired_segments", greedy)
 
 
 @planted

@@ -17,9 +17,9 @@ from penstock.cluster.topic_spec import TopicSpec
 from penstock.controller import broker_registry, majority_elections
 from penstock.controller.controller import Controller
 from penstock.controller.controller_fencing import FencedStore
-from penstock.controller.rules import isr, leader_election, majorities, reassignment
+from penstock.controller.rules import isr, leader_election, majority_partitions, reassignment
 from penstock.controller.rules.balancing import _Planner
-from penstock.controller.rules.majorities import Report
+from penstock.controller.rules.majority_partitions import Report
 from penstock.core import producer_state, replication
 from penstock.core.isr_proposals import UNKNOWN_EPOCH
 from penstock.core.rejected_sequences import RejectedSequences
@@ -94,7 +94,7 @@ def controller_takes_its_successors_change_for_its_own(patch: pytest.MonkeyPatch
 @planted
 def high_watermark_ignores_followers(patch: pytest.MonkeyPatch) -> None:
     """acks=all is answered when the leader has it."""
-    patch.setattr(Leadership, "high_watermark", lambda self, own_offset: own_offset)
+    patch.setattr(Leadership, "compute_high_watermark", lambda self, own_offset: own_offset)
 
 
 @planted
@@ -201,7 +201,7 @@ def full_disk_stops_the_metadata(patch: pytest.MonkeyPatch) -> None:
 @planted
 def leader_appointed_on_one_report(patch: pytest.MonkeyPatch) -> None:
     """The controller does not wait for a majority of the replicas."""
-    patch.setattr(majorities, "majority_of", lambda _: 1)
+    patch.setattr(majority_partitions, "majority_of", lambda _: 1)
 
 
 @planted
@@ -224,8 +224,8 @@ def doubtful_replica_reports(patch: pytest.MonkeyPatch) -> None:
     def unfence_replica(*arguments: Any, **named: Any) -> PartitionState:
         return genuine(*arguments, **{**named, "keeps_all": True})
 
-    genuine = majorities.unfence_replica
-    patch.setattr(majorities, "unfence_replica", unfence_replica)
+    genuine = majority_partitions.unfence_replica
+    patch.setattr(majority_partitions, "unfence_replica", unfence_replica)
 
 
 @planted
@@ -235,7 +235,7 @@ def leader_with_the_longest_log_appointed(patch: pytest.MonkeyPatch) -> None:
     def choose_leader(state: PartitionState, reports: Any, **named: Any) -> int:
         return genuine(state, {each: Report(0, reports[each].end_offset) for each in reports}, **named)
 
-    genuine = majorities.choose_leader
+    genuine = majority_partitions.choose_leader
     patch.setattr(majority_elections, "choose_leader", choose_leader)
 
 
@@ -250,8 +250,8 @@ def leader_begins_without_a_record_of_its_own(patch: pytest.MonkeyPatch) -> None
         finally:
             self.start_offset = before
 
-    genuine = Leadership.high_watermark
-    patch.setattr(Leadership, "high_watermark", high_watermark)
+    genuine = Leadership.compute_high_watermark
+    patch.setattr(Leadership, "compute_high_watermark", high_watermark)
     patch.setattr(LeaderRole, "_write_leader_change", lambda self: None)
 
 

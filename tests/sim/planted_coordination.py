@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from penstock.base.errors import ErrorCode
-from penstock.core.coordination import Pending
+from penstock.core.coordinator_shard import Pending
 from penstock.core.groups.classic_rebalance import ClassicRebalancing
 from penstock.core.groups.offsets import Offsets
 from penstock.core.transactions import end_transaction
@@ -19,7 +19,7 @@ from penstock.services.coordinators import loading
 from penstock.services.coordinators.loaded_shard import LoadedShard
 from penstock.services.coordinators.shard_writer import ShardWriter
 from penstock.services.replicas.replica import Replica
-from penstock.services.transactions.verifying import Verifier
+from penstock.services.transactions.produce_verifier import ProduceVerifier
 from penstock.storage.recovery_scan import RecoveryScan
 from tests.sim.planted import Plant, Planted
 
@@ -98,10 +98,10 @@ def epoch_not_bumped(patch: pytest.MonkeyPatch) -> None:
 def verification_skipped(patch: pytest.MonkeyPatch) -> None:
     """Partitions take transactional batches without the coordinator's knowledge."""
 
-    async def add(self: Verifier, *_: Any) -> ErrorCode:
+    async def add(self: ProduceVerifier, *_: Any) -> ErrorCode:
         return ErrorCode.NONE
 
-    patch.setattr(Verifier, "add", add)
+    patch.setattr(ProduceVerifier, "add", add)
 
 
 @planted

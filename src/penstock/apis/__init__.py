@@ -11,7 +11,7 @@ A module in this directory is found by its name; there is nothing to register. I
 - `CANCEL_ON_DISCONNECT = True`: its coroutines only wait, and are cancelled when the client disconnects. All others
   run to their end, so that no change is left half made.
 - `LOW_PRIORITY = True`: no records wait for its requests, and many may come at once (a rebalance, a dashboard). They
-  share a few milliseconds of each iteration of the event loop (`broker.turns`).
+  share a few milliseconds of each iteration of the event loop (`broker.time_sliced_queue`).
 - `BROKERS_ONLY = True`: not listed by ApiVersions, and answered with CLUSTER_AUTHORIZATION_FAILED unless a broker of
   this cluster asks (`apis.broker_callers`).
 - `NEEDS`: the access rights that a request needs (`apis.needs`); empty only if a client needs none.

@@ -10,7 +10,7 @@ from penstock.apis.rights import CLUSTER_ACTION, DESCRIBE, TOPIC
 from penstock.base.errors import ErrorCode, UserError
 from penstock.base.ids import parse_id
 from penstock.controller.majority_elections import report_of
-from penstock.controller.unproven_peers import CONTROLLER_ASKS
+from penstock.controller.requests_to_unproven_peers import CONTROLLER_ASKS
 from penstock.wire.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
@@ -61,7 +61,7 @@ def _refuse(call: Call, topic: str, asked: OffsetForLeaderPartition) -> EpochEnd
 
 
 def _report_by_name(call: Call, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
-    """Answer a controller of a version before LogEnds (`controller.unproven_peers`): `topic` is the topic's id."""
+    """Answer a controller without LogEnds (`controller.requests_to_unproven_peers`): `topic` is the topic's id."""
     try:
         topic_id = parse_id(topic)
     except UserError:

@@ -76,7 +76,7 @@ async def _answer(call: Call, request: WriteTxnMarkersRequest) -> WriteTxnMarker
             for index in topic.partition_indexes:
                 where = TopicPartition(topic.name, index)
                 outcomes.append(
-                    services.transactions.markers.append(
+                    services.transactions.marker_appender.append(
                         _marker(asked), where, version=asked.transaction_version, timeout_ms=_TIMEOUT_MS
                     )
                 )

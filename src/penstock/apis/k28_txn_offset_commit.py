@@ -9,13 +9,13 @@ from penstock.apis.needs import Need
 from penstock.apis.rights import GROUP, READ, TOPIC, TRANSACTIONAL_ID, WRITE
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.base.ids import CONSUMER_OFFSETS
-from penstock.core.coordination import BatchProducer, Decision
+from penstock.core.coordinator_shard import BatchProducer, Decision
 from penstock.core.groups.requests import NO_TOPIC_ID, OffsetCommit, OffsetToCommit
 from penstock.core.groups.shard import GroupShard
 from penstock.core.transaction_verification import Verification
 from penstock.core.transactions.transaction import ProducerIdAndEpoch
 from penstock.services.replicas.replica import Replica
-from penstock.services.transactions.verifying import Beginning, produce_refusal
+from penstock.services.transactions.produce_verifier import FirstBatch, produce_refusal
 from penstock.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
@@ -123,7 +123,7 @@ async def _verify(
     if not adds and not partition.topic_rules.verifies_transactions:
         return None
     verifier = call.services.transactions.verifier
-    beginning = Beginning(partition, _NO_SEQUENCE)
+    beginning = FirstBatch(partition, _NO_SEQUENCE)
     return (await verifier.ask(transactional_id, identity, [beginning], adds=adds))[partition]
 
 

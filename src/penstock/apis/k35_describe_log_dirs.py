@@ -1,7 +1,7 @@
 """DescribeLogDirs (key 35), v1-v5: the sizes of partitions, and the free disk space.
 
 A controller of a version before PartitionLoads (key 10002) also gets the bytes of each partition that were sent to
-consumers, in the form of another log directory (`controller.unproven_peers`).
+consumers, in the form of another log directory (`controller.requests_to_unproven_peers`).
 """
 
 from collections.abc import Callable, Sequence
@@ -11,7 +11,7 @@ from penstock.apis.context import Call
 from penstock.apis.needs import Need
 from penstock.apis.rights import CLUSTER, DESCRIBE
 from penstock.base.ids import TopicPartition
-from penstock.controller.unproven_peers import SENT_BYTES
+from penstock.controller.requests_to_unproven_peers import SENT_BYTES
 from penstock.services.replicas.replica import Replica
 from penstock.wire.messages.describe_log_dirs import (
     DescribeLogDirsPartition,

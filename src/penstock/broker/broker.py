@@ -137,7 +137,7 @@ class Broker:
         if self._member is not None:
             # As at a restart, the connections end: a client may have sent a request that waits there to another
             # broker since then, so it must not be served now.
-            self._member.on_doubt = connections.lease_guard.doubt
+            self._member.on_doubt = connections.lease_guard.suspend
         self._background = Background(services, self._directory, connections)
         try:
             await self._listen(connections)

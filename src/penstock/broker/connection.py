@@ -17,7 +17,7 @@ from penstock.broker.channel_states import ChannelState
 from penstock.broker.lease_guard import LeaseGuard
 from penstock.broker.rate_limited_log import RateLimitedLog
 from penstock.broker.request_memory import RequestMemory
-from penstock.broker.turns import Turns
+from penstock.broker.time_sliced_queue import TimeSlicedQueue
 from penstock.schema.codec import UNREADABLE
 
 log = logging.getLogger("penstock.connection")
@@ -27,19 +27,20 @@ _DRAINING = ChannelState.DRAINING
 _CLOSED = ChannelState.CLOSED
 
 
-class SharedTurns(NamedTuple):
+class SharedQueues(NamedTuple):
     """The queues in which connections wait for their turn. Each gets a slice of every iteration of the event loop."""
 
-    low_priority: Turns  # requests and responses of APIs with LOW_PRIORITY
-    pipelined: Turns  # connections that have more requests than fit into one turn
-    reading: Turns  # connections that read large requests, or waited for memory: cheap, so it waits for no requests
+    low_priority: TimeSlicedQueue  # requests and responses of APIs with LOW_PRIORITY
+    pipelined: TimeSlicedQueue  # connections that have more requests than fit into one turn
+    # Connections that read large requests, or waited for memory: cheap, so it waits for no requests.
+    reading: TimeSlicedQueue
 
 
 class Shared(NamedTuple):
     """What all connections of a broker share."""
 
     memory: RequestMemory
-    turns: SharedTurns
+    queues: SharedQueues
     lease_guard: LeaseGuard
     warnings: RateLimitedLog  # that peers cause
 
@@ -171,13 +172,13 @@ class ServerConnection(asyncio.BufferedProtocol):
         was_waiting = channel.awaits_reading_turn
         channel.filled(count)
         if channel.awaits_reading_turn and not was_waiting:
-            self._shared.turns.reading.wait(self._take_reading_turn)
+            self._shared.queues.reading.wait(self._take_reading_turn)
         if channel.awaits_reading_turn or channel.room is None:
             self._serve(now)
 
     def _stop_serving(self) -> None:
         """This process was paused for so long that another broker may have replaced it."""
-        self._shared.lease_guard.look()
+        self._shared.lease_guard.check()
         self.abort()
 
     def pause_writing(self) -> None:
@@ -207,7 +208,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             self.give_up(error)
             return
         if channel.state is _YIELDED and state_before is not _YIELDED:
-            self._shared.turns.pipelined.wait(self._take_turn)
+            self._shared.queues.pipelined.wait(self._take_turn)
         if channel.outgoing_bytes:
             self._send()
         if not channel.may_read():
@@ -240,7 +241,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         """Have a request of low priority handled when it is its turn."""
         self.channel.block(request)
         self.channel.keep(request)
-        self._shared.turns.low_priority.wait(partial(self._handle_in_turn, request))
+        self._shared.queues.low_priority.wait(partial(self._handle_in_turn, request))
 
     def _handle_in_turn(self, request: StartedRequest) -> None:
         channel = self.channel
@@ -275,7 +276,7 @@ class ServerConnection(asyncio.BufferedProtocol):
                 self.abort()
         elif request.served.low_priority:
             finish = partial(self._finish, request, reply, future, at_once=True)
-            self._shared.turns.low_priority.wait(finish)
+            self._shared.queues.low_priority.wait(finish)
         else:
             self._finish(request, reply, future, at_once=is_task)
 
@@ -353,7 +354,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._continue()
 
     def _got_memory(self) -> None:
-        self._shared.turns.reading.wait(self._read_on)
+        self._shared.queues.reading.wait(self._read_on)
 
     def _read_on(self) -> None:
         if self.channel.state is not _CLOSED:

@@ -24,11 +24,11 @@ from penstock.base.errors import PeerError
 from penstock.base.settings import Settings
 from penstock.broker.channel import TURN_MS_MAX, KafkaChannel
 from penstock.broker.channel_interface import ChannelLimits
-from penstock.broker.connection import ServerConnection, Shared, SharedTurns
+from penstock.broker.connection import ServerConnection, Shared, SharedQueues
 from penstock.broker.lease_guard import LeaseGuard
 from penstock.broker.rate_limited_log import RateLimitedLog
 from penstock.broker.request_memory import RequestMemory
-from penstock.broker.turns import Turns
+from penstock.broker.time_sliced_queue import TimeSlicedQueue
 from penstock.world.large_buffers import LargeBuffers
 from penstock.world.loop import Timer
 
@@ -56,17 +56,17 @@ class Connections:
         loop = services.node.world.loop
         self._warnings = RateLimitedLog(log, loop.time)
         self.lease_guard = LeaseGuard(loop, end_connections=self.abort_all)
-        self._turns = SharedTurns(
-            low_priority=Turns(loop, slice_ms=settings[PENSTOCK_LOOP_SLICE_MS]),
-            pipelined=Turns(loop, slice_ms=TURN_MS_MAX),
-            reading=Turns(loop, slice_ms=0.0),  # one connection per iteration of the event loop
+        self._queues = SharedQueues(
+            low_priority=TimeSlicedQueue(loop, slice_ms=settings[PENSTOCK_LOOP_SLICE_MS]),
+            pipelined=TimeSlicedQueue(loop, slice_ms=TURN_MS_MAX),
+            reading=TimeSlicedQueue(loop, slice_ms=0.0),  # one connection per iteration of the event loop
         )
         self._buffers = LargeBuffers(loop)
-        self._shared = Shared(self._memory, self._turns, self.lease_guard, self._warnings)
+        self._shared = Shared(self._memory, self._queues, self.lease_guard, self._warnings)
         services.node.metrics.gauge(
             "penstock_delayed_requests",
             "Requests and responses of low priority that wait for their turn.",
-            lambda: len(self._turns.low_priority),
+            lambda: len(self._queues.low_priority),
         )
         services.node.metrics.gauge(
             "penstock_request_bytes", "Bytes of requests that arrive or wait.", lambda: self._memory.held

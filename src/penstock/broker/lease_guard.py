@@ -17,7 +17,7 @@ from penstock.world.tasks import Tasks
 log = logging.getLogger("penstock.cluster")
 
 _CONFIRMATION = "confirm the broker's registration"
-_LOOKS = 4  # within the longest pause that is allowed
+_CHECKS = 4  # within the longest pause that is allowed
 
 
 class LeaseGuard:
@@ -36,7 +36,7 @@ class LeaseGuard:
         """Guard from now on. `confirm` returns when the store has confirmed this broker's registration."""
         self._limit_s = limit_s
         self._confirm = confirm
-        self._look_again()
+        self._check_again()
 
     def stop(self) -> None:
         """Stop guarding: the broker shuts down, and answers the requests that still arrive."""
@@ -46,16 +46,16 @@ class LeaseGuard:
         self._confirm = None
         self.trusted_until = math.inf
 
-    def look(self) -> None:
-        """Doubt the lease if the clock says that this process was paused."""
+    def check(self) -> None:
+        """Suspend the lease if the clock says that this process was paused."""
         if not self._is_confirming and self._loop.time() > self.trusted_until:
             log.warning(
                 "this process was paused for more than half a ZooKeeper session; closing all connections and rejecting"
                 " new ones until ZooKeeper has confirmed its registration"
             )
-            self.doubt()
+            self.suspend()
 
-    def doubt(self) -> None:
+    def suspend(self) -> None:
         """Close all connections, and reject new ones until the registration is confirmed."""
         self._end_connections()
         if self._confirm is None:
@@ -70,13 +70,13 @@ class LeaseGuard:
 
     async def _until_confirmed(self, confirm: Callable[[], Awaitable[None]]) -> None:
         await confirm()
-        self._trust()
+        self._renew()
 
-    def _look_again(self) -> None:
-        self.look()
+    def _check_again(self) -> None:
+        self.check()
         if not self._is_confirming:
-            self._trust()
-        self._timer = self._loop.call_later(self._limit_s / _LOOKS, self._look_again)
+            self._renew()
+        self._timer = self._loop.call_later(self._limit_s / _CHECKS, self._check_again)
 
-    def _trust(self) -> None:
+    def _renew(self) -> None:
         self.trusted_until = self._loop.time() + self._limit_s

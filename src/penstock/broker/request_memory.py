@@ -70,7 +70,7 @@ class RequestMemory:
             self._set_aside += _SET_ASIDE
             holder.own = OWN_BYTES
         self._holders[holder] = None
-        self._look()
+        self._update_is_tight()
         return holder
 
     def without_progress(self, now_s: float) -> "list[Holder]":
@@ -102,7 +102,7 @@ class RequestMemory:
     def count(self, size: int) -> None:
         """Count bytes that are kept without having been asked for; negative ones are given back."""
         self._given += size
-        self._look()
+        self._update_is_tight()
         if size < 0:
             self._serve_waiting()
 
@@ -112,7 +112,7 @@ class RequestMemory:
             self._give(holder)
             return True
         waiting.append(holder)
-        self._look()
+        self._update_is_tight()
         return False
 
     def give_back(self, size: int) -> None:
@@ -142,10 +142,10 @@ class RequestMemory:
         self._given += size
         if size > self._small_max:
             self._large += size
-        self._look()
+        self._update_is_tight()
         holder.get()
 
-    def _look(self) -> None:
+    def _update_is_tight(self) -> None:
         self.is_tight = self.is_limited and (self.room < _PLENTY or self.waiting_count > 0)
 
     def _serve_waiting(self) -> None:
@@ -154,7 +154,7 @@ class RequestMemory:
                 holder = waiting.popleft()
                 self._give(holder)
                 holder.wake()
-        self._look()
+        self._update_is_tight()
 
 
 class Holder:

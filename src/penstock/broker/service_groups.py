@@ -32,7 +32,7 @@ from penstock.services.metrics import Metrics
 from penstock.services.producer_ids import ProducerIds
 from penstock.services.producing import Producing
 from penstock.services.replicas.replica_manager import ReplicaManager
-from penstock.services.replication.throttling import ReplicationThrottle
+from penstock.services.replication.replication_quotas import ReplicationQuota
 from penstock.services.transactions.transactions import Transactions
 from penstock.storage.data_directory import DataDirectory
 from penstock.world import World
@@ -130,6 +130,6 @@ def build_services(
             image,
             logs.replicas,
             node.configs,
-            ReplicationThrottle(world, node.configs, LEADER_REPLICATION_THROTTLED_RATE),
+            ReplicationQuota(world, node.configs, LEADER_REPLICATION_THROTTLED_RATE),
         ),
     )

@@ -41,7 +41,7 @@ class MetadataPublisher(Protocol):
         ...
 
     @property
-    def owes(self) -> bool: ...
+    def has_unprepared_topics(self) -> bool: ...
 
     async def try_again(self) -> None:
         """Apply what failed before, as far as that is possible now."""
@@ -63,7 +63,7 @@ class MetadataLoader:
         self.number = 0  # of the last delta that the image includes
         self.oldest = 1  # number of a delta that the store still has
         self._watcher = StoreWatcher(world, self._look, name="follow the metadata")
-        self._debts = StoreWatcher(world, self._pay, name="apply what is owed")
+        self._retries = StoreWatcher(world, self._retry_unprepared, name="prepare topics again")
 
     def follow(self) -> None:
         """Look for deltas now and whenever the watch fires. Call it again for each new session."""
@@ -71,19 +71,19 @@ class MetadataLoader:
 
     async def stop(self) -> None:
         await self._watcher.stop()
-        await self._debts.stop()
+        await self._retries.stop()
 
     async def _look(self) -> bool:
         await self.catch_up(watch=self.follow)
-        if self._publisher.owes:
-            self._debts.ask()
+        if self._publisher.has_unprepared_topics:
+            self._retries.ask()
         return True
 
-    async def _pay(self) -> bool:
+    async def _retry_unprepared(self) -> bool:
         await self._world.loop.sleep(_TRY_AGAIN_STORING_S)
         async with self.turn:
             await self._publisher.try_again()
-        return not self._publisher.owes
+        return not self._publisher.has_unprepared_topics
 
     async def catch_up(self, *, watch: Callable[[], None] | None = None) -> None:
         """Apply all deltas that the store holds."""

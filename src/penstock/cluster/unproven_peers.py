@@ -1,5 +1,6 @@
 """Brokers of the versions before the handshake, for rolling upgrades. DELETE THIS with what imports it
-(`controller.unproven_peers`, and the branches marked by them) once clusters of those versions need not be upgraded.
+(`controller.requests_to_unproven_peers`, and the branches marked by them) once clusters of those versions need not be
+upgraded.
 
 Such a broker has no `penstock.peer.version` among the features of its registration. Its client id names it, and is
 trusted only of such a broker, while it is registered and not fenced. Controllers of any version keep the features of a

@@ -23,7 +23,7 @@ from penstock.cluster.metadata import (
 from penstock.cluster.metadata_changes import Change
 from penstock.cluster.store_watcher import StoreWatcher
 from penstock.controller.controller import Controller
-from penstock.controller.rules import majorities
+from penstock.controller.rules import majority_partitions
 from penstock.controller.rules.leader_election import elect_for_shutdown, fence_replica, unfence_replica
 from penstock.world import World
 from penstock.world.store import Check
@@ -113,7 +113,7 @@ class BrokerRegistry:
                     and (broker.same_process or not self._is_in_memory(topic))
                 )
                 if topic.counts_majority:
-                    return majorities.unfence_replica(state, node_id, keeps_all=keeps_all)
+                    return majority_partitions.unfence_replica(state, node_id, keeps_all=keeps_all)
                 return unfence_replica(
                     state,
                     node_id,
@@ -148,7 +148,7 @@ class BrokerRegistry:
             alive = [each for each in self._image.alive() if each != node_id]
             topics = self._changed(
                 lambda topic, state: (
-                    majorities.fence_replica(state, node_id)
+                    majority_partitions.fence_replica(state, node_id)
                     if topic.counts_majority
                     else fence_replica(
                         state,
@@ -182,7 +182,7 @@ class BrokerRegistry:
             return Change(
                 topics=self._changed(
                     lambda topic, state: (
-                        majorities.elect_for_shutdown(state, node_id, alive)
+                        majority_partitions.elect_for_shutdown(state, node_id, alive)
                         if topic.counts_majority
                         else elect_for_shutdown(state, node_id, alive)
                     )

@@ -2,8 +2,8 @@
 
 A partition that has lost its leader is in the metadata with none, under a leader epoch of its own. A replica that knows
 of that epoch follows no older leader, and answers LogEnds (key 10001) with the last leader epoch in its log and its log
-end offset. `controller.rules.majorities` has the rules; here is which replicas are asked, and when. A new controller
-asks again.
+end offset. `controller.rules.majority_partitions` has the rules; here is which replicas are asked, and when. A new
+controller asks again.
 """
 
 import asyncio
@@ -20,8 +20,8 @@ from penstock.cluster.metadata_changes import Change
 from penstock.cluster.peers import Peers
 from penstock.controller.broker_registry import BrokerRegistry
 from penstock.controller.controller import Controller
-from penstock.controller.rules.majorities import Report, choose_leader, elect_leader
-from penstock.controller.unproven_peers import ask_log_ends
+from penstock.controller.requests_to_unproven_peers import ask_log_ends
+from penstock.controller.rules.majority_partitions import Report, choose_leader, elect_leader
 from penstock.services.replicas.replica_manager import ReplicaManager
 from penstock.wire.private.log_ends import LogEndsPartition, LogEndsRequest, LogEndsResponse, LogEndsTopic
 from penstock.world import World

@@ -65,7 +65,7 @@ class MetadataWriter:
                     await self._publisher.apply(part)
                 else:
                     await self._publisher.follow(part)
-        if self._publisher.owes:
+        if self._publisher.has_unprepared_topics:
             self._loader.follow()
 
     async def publish_elsewhere(self, change: Change) -> None:

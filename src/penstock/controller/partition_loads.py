@@ -13,7 +13,7 @@ from penstock.base.ids import TopicPartition
 from penstock.client.errors import ClientError
 from penstock.cluster.metadata import MetadataImage
 from penstock.cluster.peers import Peers
-from penstock.controller.unproven_peers import ask_loads
+from penstock.controller.requests_to_unproven_peers import ask_loads
 from penstock.services.replicas.replica_manager import ReplicaManager
 from penstock.wire.private.partition_loads import PartitionLoadsRequest, PartitionLoadsResponse
 from penstock.world import World

@@ -1,7 +1,7 @@
 """What a leader and the controller say to each other about an ISR: a `Proposal`, and the `Verdict` on it.
 
-The leader's side is `services.replication.isr`, the controller's `controller.rules.isr`. Between two brokers both
-travel as AlterPartition: `controller.controller_link` and `apis.k56_alter_partition` translate.
+The leader's side is `services.replication.isr_manager`, the controller's `controller.rules.isr`. Between two brokers
+both travel as AlterPartition: `controller.controller_link` and `apis.k56_alter_partition` translate.
 """
 
 from collections.abc import Mapping

@@ -12,7 +12,7 @@ record of the leader's own epoch behind them. Without that, records of an older 
 missing in the log of a replica that led meanwhile and has a higher last epoch. So a leader's first record is a control
 record. Voters change one at a time. While the outcome of a change is unknown, records are committed when a majority of
 the voters before the change and a majority of those after it have them. Leader election by majority is in
-`controller.rules.majorities`.
+`controller.rules.majority_partitions`.
 
 Also here: the offset to which a follower truncates its log if it diverges from its leader's. Times are arguments, in
 milliseconds of a monotonic clock.
@@ -188,7 +188,7 @@ class Leadership:
     def follower(self, node_id: int) -> Follower | None:
         return self._followers.get(node_id)
 
-    def high_watermark(self, own_offset: int) -> int:
+    def compute_high_watermark(self, own_offset: int) -> int:
         """The minimum log end offset of all members; UNKNOWN before all have fetched.
 
         With majority acknowledgement: the offset that a majority has reached, if that is beyond `start_offset`.
@@ -317,7 +317,7 @@ class Leadership:
         return self._followers[node_id].broker_epoch
 
     @property
-    def to_send(self) -> Proposal | None:
+    def proposal_to_send(self) -> Proposal | None:
         """The proposal to send to the controller, or to send again."""
         return None if self._waits_for_metadata else self.pending
 

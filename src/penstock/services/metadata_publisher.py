@@ -26,7 +26,7 @@ class BrokerMetadataPublisher:
         self._node_id = node_id
         self._epoch: int | None = None  # the broker epoch from which on this broker may lead
         self._may_lead = True
-        self._failed: dict[str, None] = {}  # topics whose replicas could not be opened; retried
+        self._unprepared: dict[str, None] = {}  # topics whose replicas could not be opened; retried
         # Called after a change was applied: topics created or changed, brokers changed, features changed.
         self.on_topic: list[Callable[[Topic], None]] = []
         self.on_brokers: list[Callable[[], None]] = []
@@ -71,32 +71,32 @@ class BrokerMetadataPublisher:
         """Apply a change that is committed already: replicas that cannot be opened now are retried (`try_again`)."""
         await self._apply_deletions(change)
         for topic in change.topics.values():
-            await self._prepare_or_note_failure(topic)
+            await self._prepare_or_retry_later(topic)
             self._apply_topic(topic)
         await self._apply_rest(change)
 
     @property
-    def owes(self) -> bool:
+    def has_unprepared_topics(self) -> bool:
         """Whether there are topics whose replicas could not be opened yet."""
-        return bool(self._failed)
+        return bool(self._unprepared)
 
     async def try_again(self) -> None:
         """Try again to open the replicas that could not be opened."""
-        for name in list(self._failed):
+        for name in list(self._unprepared):
             topic = self._image.topic(name)
             if topic is not None:
-                await self._prepare_or_note_failure(topic)
+                await self._prepare_or_retry_later(topic)
                 for tell in self.on_topic:
                     tell(topic)
 
-    async def _prepare_or_note_failure(self, topic: Topic) -> None:
+    async def _prepare_or_retry_later(self, topic: Topic) -> None:
         try:
             await self._prepare(topic)
         except StorageError as error:
             log.error("topic %s: failed to apply metadata: %s; retrying", topic.name, error)
-            self._failed[topic.name] = None
+            self._unprepared[topic.name] = None
         else:
-            self._failed.pop(topic.name, None)
+            self._unprepared.pop(topic.name, None)
 
     async def _prepare(self, topic: Topic) -> None:
         """Open the topic's new replicas on this broker, and change the others."""
@@ -110,7 +110,7 @@ class BrokerMetadataPublisher:
             topic = self._image.topic(name)
             if topic is None or topic.topic_id != deletion.topic_id:
                 continue
-            self._failed.pop(name, None)
+            self._unprepared.pop(name, None)
             self._image.apply_topic_deleted(name)
             if self._replicas.holds(name):
                 await self._replicas.topic_deleted(topic, is_recorded=deletion.is_recorded)
@@ -148,7 +148,7 @@ class BrokerMetadataPublisher:
         self._may_lead = self._replicas.is_admitted = True
         for topic in self._image.topics():
             if any(state.leader == self._node_id for state in topic.partitions):
-                await self._prepare_or_note_failure(topic)
+                await self._prepare_or_retry_later(topic)
                 for tell in self.on_topic:
                     tell(topic)
 

@@ -7,7 +7,7 @@ A request may name several partitions, and has one answer for all of them:
 
 1. While too many syncs are queued (`Flusher.is_full`), the request waits.
 2. The first batch of a transaction in a partition waits until the transaction coordinator has added the partition to
-   the transaction, or verified that the client did (`services.transactions.verifying`).
+   the transaction, or verified that the client did (`services.transactions.produce_verifier`).
 3. Every batch is checked and appended, on the loop. A batch whose records take long to validate is checked in the work
    pool first; the request's other batches do not wait for it, the client's next request does.
 4. With acks=all, or where every batch is flushed, the high watermark has to pass each batch.
@@ -29,7 +29,12 @@ from penstock.services.replicas.leader import Appended
 from penstock.services.replicas.replica import Replica
 from penstock.services.replicas.replica_manager import ReplicaManager
 from penstock.services.topic_rules import AppendError
-from penstock.services.transactions.verifying import Beginning, Verified, Verifier, produce_refusal
+from penstock.services.transactions.produce_verifier import (
+    FirstBatch,
+    ProduceVerifier,
+    Verified,
+    produce_refusal,
+)
 from penstock.world import World
 
 ACKS_ALL: Final = -1
@@ -102,7 +107,9 @@ _UNCHECKED: Final = AppendError(ErrorCode.UNKNOWN_SERVER_ERROR)
 class Producing:
     """Appends what producers send to the partitions that this broker leads."""
 
-    def __init__(self, world: World, replicas: ReplicaManager, flusher: Flusher, verifier: Verifier) -> None:
+    def __init__(
+        self, world: World, replicas: ReplicaManager, flusher: Flusher, verifier: ProduceVerifier
+    ) -> None:
         self._world = world
         self._loop = world.loop
         self._replicas = replicas
@@ -132,7 +139,7 @@ class Producing:
         batches: Sequence[PartitionRecords],
         options: ProduceOptions,
         room: "asyncio.Future[None] | None",
-        beginning: dict[ProducerIdAndEpoch, list[Beginning]],
+        beginning: dict[ProducerIdAndEpoch, list[FirstBatch]],
     ) -> list[AppendOutcome]:
         if room is not None:
             await room
@@ -216,9 +223,9 @@ class Producing:
 
     def _beginning_transactions(
         self, batches: Sequence[PartitionRecords], options: ProduceOptions
-    ) -> dict[ProducerIdAndEpoch, list[Beginning]]:
+    ) -> dict[ProducerIdAndEpoch, list[FirstBatch]]:
         """By producer, the batches that would be the first of a transaction in their partitions."""
-        found: dict[ProducerIdAndEpoch, list[Beginning]] = {}
+        found: dict[ProducerIdAndEpoch, list[FirstBatch]] = {}
         for topic, index, records in batches:
             if (
                 records is None
@@ -241,7 +248,7 @@ class Producing:
                 continue
             if options.adds_partitions or partition.topic_rules.verifies_transactions:
                 identity = ProducerIdAndEpoch(header.producer_id, header.producer_epoch)
-                found.setdefault(identity, []).append(Beginning(partition, header.base_sequence))
+                found.setdefault(identity, []).append(FirstBatch(partition, header.base_sequence))
         return found
 
 

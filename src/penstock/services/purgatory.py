@@ -45,11 +45,11 @@ class FetchWait:
         self.future: asyncio.Future[bool] = loop.create_future()  # True: do not wait again
         self._loop = loop
         self._missing_bytes = missing_bytes
-        self._places: list[DelayedFetches] = []
+        self._places: list[FetchWaiters] = []
         self._waits_for_batch = max_wait_ms > HIGH_WATERMARK_WAITS_MS
         self._timer: Timer = loop.call_later(max_wait_ms / 1000, self.end)
 
-    def wait_at(self, place: "DelayedFetches") -> None:
+    def wait_at(self, place: "FetchWaiters") -> None:
         self._places.append(place)
         place.add(self)
 
@@ -80,7 +80,7 @@ class FetchWait:
         self._places.clear()
 
 
-class DelayedFetches:
+class FetchWaiters:
     """The delayed fetches of one partition, in order of arrival."""
 
     __slots__ = ("waiting",)

@@ -372,7 +372,7 @@ class Log:
         """How many segments have expired, the active one included. May block the first time."""
         high_watermark = self.end_offset if high_watermark is None else high_watermark
         return with_repair(
-            self, lambda: retention.expired_count(self, now_ms=now_ms, high_watermark=high_watermark)
+            self, lambda: retention.count_expired_segments(self, now_ms=now_ms, high_watermark=high_watermark)
         )
 
     def expire(self, now_ms: int, *, high_watermark: int | None = None) -> int | None:

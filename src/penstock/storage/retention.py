@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from penstock.storage.segment import Segment
 
 
-def expired_count(log: "Log", *, now_ms: int, high_watermark: int) -> int:
+def count_expired_segments(log: "Log", *, now_ms: int, high_watermark: int) -> int:
     """How many of the oldest segments have expired. May block when it reads a time index for the first time."""
     segments, config = log.segments, log.config
     ends = [segment.base_offset for segment in segments[1:]] + [log.end_offset]

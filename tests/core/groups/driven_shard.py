@@ -8,7 +8,7 @@ from itertools import count
 from typing import NamedTuple
 
 from penstock.base.errors import ErrorCode, Refusal
-from penstock.core.coordination import BatchProducer, Decision, Pending
+from penstock.core.coordinator_shard import BatchProducer, Decision, Pending
 from penstock.core.groups.requests import (
     ClientInfo,
     DeleteOffsets,

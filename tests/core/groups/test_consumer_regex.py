@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.core.coordination import Decision
+from penstock.core.coordinator_shard import Decision
 from penstock.core.groups.consumer_records import member_description
 from penstock.core.groups.partition_sets import NOTHING
 from penstock.records.internal.group_shapes import ConsumerGroupRegularExpressionKey

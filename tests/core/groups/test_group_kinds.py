@@ -7,7 +7,7 @@ The kind: a lease, which one member holds until its timer fires.
 import pytest
 
 from penstock.base.errors import ErrorCode, Refusal
-from penstock.core.coordination import Decision
+from penstock.core.coordinator_shard import Decision
 from penstock.core.groups.group import GroupType
 from penstock.core.groups.kinds import GroupKind
 from penstock.records.internal.group_records import GROUP_RECORDS

@@ -4,7 +4,7 @@ from typing import Any
 
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.base.ids import TopicPartition
-from penstock.core.coordination import Decision
+from penstock.core.coordinator_shard import Decision
 from penstock.core.transactions.requests import AddPartitions, EndTransaction, InitProducer
 from penstock.core.transactions.settings import TransactionSettings
 from penstock.core.transactions.shard import TransactionShard

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from penstock.base.errors import ErrorCode, PeerError
-from penstock.core.coordination import Decision
+from penstock.core.coordinator_shard import Decision
 from penstock.core.groups.regex import compile_expression
 from penstock.core.transactions.requests import Listed, ListFilter
 from penstock.core.transactions.settings import TransactionSettings

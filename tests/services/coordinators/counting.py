@@ -5,7 +5,7 @@ from typing import Any
 
 from penstock.base.errors import ErrorCode
 from penstock.broker.broker import Broker
-from penstock.core.coordination import BatchProducer, Completion, Decision, Pending
+from penstock.core.coordinator_shard import BatchProducer, Completion, Decision, Pending
 from penstock.records.internal.record import (
     InternalRecord,
     RecordFormat,

@@ -10,7 +10,7 @@ import pytest
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.cluster.metadata import BrokerRegistration, MetadataImage
 from penstock.cluster.topic_spec import TopicSpec
-from penstock.core.coordination import BatchProducer, Decision, partition_for
+from penstock.core.coordinator_shard import BatchProducer, Decision, partition_for
 from penstock.records.batch import headers
 from penstock.records.builder import build_batch
 from penstock.records.control import Marker, MarkerType, build_marker

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.base.errors import ErrorCode, Refusal
 from penstock.base.ids import CONSUMER_OFFSETS, TopicPartition
-from penstock.core.coordination import BatchProducer, Decision
+from penstock.core.coordinator_shard import BatchProducer, Decision
 from penstock.core.groups.requests import FetchOffsets, OffsetCommit, OffsetToCommit
 from penstock.records.batch import BatchHeader, headers
 from penstock.records.builder import build_plain_batch
@@ -223,7 +223,7 @@ def test_a_marker_is_written_after_the_gathered_decisions(controlled: Controlled
         later = [commit(6), commit(7)]
         marker = Marker(MarkerType.COMMIT, PRODUCER.id, PRODUCER.epoch, 0)
         where = TopicPartition(CONSUMER_OFFSETS, index)
-        written = services.transactions.markers.append(marker, where, version=0, timeout_ms=60_000)
+        written = services.transactions.marker_appender.append(marker, where, version=0, timeout_ms=60_000)
         assert written is ErrorCode.NONE
         assert await asyncio.gather(*later) == [(ErrorCode.NONE,)] * 2
         log = services.logs.replicas.find_replica(*where).log

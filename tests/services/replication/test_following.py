@@ -333,7 +333,7 @@ def test_compacted_offsets_of_the_leader_are_not_damage_on_a_follower() -> None:
         await cluster.controller.change(isr=(1,))
         leader = cluster[1].replica()
         leader.log.append([placed(b"y", base_offset=5), placed(b"z", base_offset=9)], now_ms=1)
-        cluster[1].leader().advance()
+        cluster[1].leader().advance_high_watermark()
         await cluster.start(2)
         await cluster.until_same(1, 2)
         assert cluster[1].log_bytes() == cluster[2].log_bytes()

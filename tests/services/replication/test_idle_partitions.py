@@ -21,10 +21,10 @@ def nothing_but_signals(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fetcher, "_EXAMINE_ALL_S", FOR_EVER_S)
 
 
-def sentinels_at(node: Node, index: int = 0) -> list[idle_partitions._Sentinel]:
+def sentinels_at(node: Node, index: int = 0) -> list[idle_partitions._IdlePartitionWaiter]:
     """One for each follower's session that the partition rests in."""
     waiters = node.replica(index).follower_fetches.waiting
-    return [each for each in waiters if isinstance(each, idle_partitions._Sentinel)]
+    return [each for each in waiters if isinstance(each, idle_partitions._IdlePartitionWaiter)]
 
 
 async def all_rest(cluster: Cluster, followers: int = 1, partitions: int = PARTITIONS) -> None:

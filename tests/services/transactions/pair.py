@@ -10,7 +10,7 @@ from penstock.base.features import SUPPORTED
 from penstock.base.ids import CONSUMER_OFFSETS, TRANSACTION_STATE, TopicId
 from penstock.cluster.metadata import NO_LEADER, PartitionState, Topic
 from penstock.cluster.metadata import BrokerRegistration as BrokerMetadata
-from penstock.core.coordination import partition_for
+from penstock.core.coordinator_shard import partition_for
 from penstock.records.batch import headers, read_header
 from tests.broker.controlled import ControlledBroker
 from tests.raw_client import RawClient

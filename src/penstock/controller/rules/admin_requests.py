@@ -11,7 +11,7 @@ from penstock.base.errors import ErrorCode, Refusal
 from penstock.base.ids import TopicPartition
 from penstock.cluster.metadata import MetadataImage, PartitionState, Topic
 from penstock.cluster.metadata_changes import Change
-from penstock.controller.rules import majorities
+from penstock.controller.rules import majority_partitions
 from penstock.controller.rules.leader_election import elect, elect_preferred
 from penstock.controller.rules.reassignment import (
     begin_reassignment,
@@ -77,7 +77,7 @@ def decide_elections(
             decisions.outcomes[where] = UNKNOWN
             continue
         if decisions.counts_majority(where):
-            rule = majorities.elect_unclean if unclean else majorities.elect_preferred
+            rule = majority_partitions.elect_unclean if unclean else majority_partitions.elect_preferred
             elected = rule(state, alive)
         else:
             elected = elect(state, alive, unclean=True) if unclean else elect_preferred(state, alive)
@@ -117,7 +117,7 @@ def decide_reassignments(
                 code = ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
                 decisions.outcomes[where] = Refusal(code, "No partition reassignment is in progress.")
             elif decisions.counts_majority(where):
-                decisions.put(where, majorities.cancel_reassignment(state))
+                decisions.put(where, majority_partitions.cancel_reassignment(state))
             else:
                 decisions.put(where, cancel_reassignment(state, alive))
             continue
@@ -125,7 +125,7 @@ def decide_reassignments(
         if problem is not None:
             decisions.outcomes[where] = Refusal(*problem)
         elif decisions.counts_majority(where):
-            decisions.put(where, majorities.begin_reassignment(state, replicas))
+            decisions.put(where, majority_partitions.begin_reassignment(state, replicas))
         else:
             decisions.put(where, complete_reassignment(begin_reassignment(state, replicas, alive), alive))
     return decisions

@@ -11,7 +11,7 @@ from penstock.base.ids import TopicIdPartition
 from penstock.cluster.metadata import MetadataImage, PartitionState, Topic
 from penstock.cluster.metadata_changes import Change
 from penstock.controller.rules.leader_election import elect
-from penstock.controller.rules.majorities import accept_isr
+from penstock.controller.rules.majority_partitions import accept_isr
 from penstock.controller.rules.reassignment import complete_reassignment
 from penstock.core.isr_proposals import UNKNOWN_EPOCH, Proposal, Proposals, Verdict
 

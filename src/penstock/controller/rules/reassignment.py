@@ -1,7 +1,7 @@
 """The steps of a reassignment: begin, complete, cancel. Pure: a state in, a state out.
 
 Replicas to remove stay until all new ones are in the ISR. Topics with `penstock.ack.quorum=majority` have steps of
-their own (`rules.majorities`). `services.replication.throttling` throttles the copying.
+their own (`rules.majority_partitions`). `services.replication.replication_quotas` throttles the copying.
 """
 
 from collections.abc import Collection

@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from penstock.base.errors import ErrorCode, PeerError
-from penstock.core.coordination import Completion
+from penstock.core.coordinator_shard import Completion
 from penstock.core.deadlines import Deadlines, Key
 from penstock.core.groups.classic_member import ClassicMember
 from penstock.core.groups.effects import Effects

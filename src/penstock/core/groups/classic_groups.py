@@ -11,7 +11,7 @@ classic_timeouts.py   session, rebalance and sync timeouts
 from collections.abc import Iterator
 
 from penstock.base.errors import ErrorCode
-from penstock.core.coordination import Decision
+from penstock.core.coordinator_shard import Decision
 from penstock.core.deadlines import Key
 from penstock.core.groups.classic_group import STABLE, ClassicGroup
 from penstock.core.groups.classic_member import ClassicMember

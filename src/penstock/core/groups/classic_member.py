@@ -1,7 +1,7 @@
 """A member of a classic group: its metadata and assignment, and its waiting requests."""
 
 from penstock.base.errors import ErrorCode
-from penstock.core.coordination import Pending
+from penstock.core.coordinator_shard import Pending
 from penstock.core.groups.effects import Effects
 from penstock.core.groups.requests import ClientInfo, Join, Joined, SupportedProtocol, Synced
 from penstock.records.internal.group_shapes import MemberMetadata

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from penstock.base.errors import ErrorCode, PeerError
 from penstock.base.ids import TopicPartition
-from penstock.core.coordination import Decision
+from penstock.core.coordinator_shard import Decision
 from penstock.core.groups import consumer_records as records
 from penstock.core.groups.consumer_draft import Draft
 from penstock.core.groups.consumer_group import ConsumerGroup

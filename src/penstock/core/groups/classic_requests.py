@@ -7,7 +7,7 @@ waiting for ever.
 from typing import Final
 
 from penstock.base.errors import ErrorCode
-from penstock.core.coordination import Pending
+from penstock.core.coordinator_shard import Pending
 from penstock.core.groups.classic_group import (
     COMPLETING_REBALANCE,
     EMPTY,

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import TypeVar
 
 from penstock.base.errors import Refusal
-from penstock.core.coordination import Completion, Decision, Work
+from penstock.core.coordinator_shard import Completion, Decision, Work
 from penstock.core.groups import consumer_records as records
 from penstock.core.groups.consumer_group import FIRST_EPOCH, ConsumerGroup
 from penstock.records.internal.record import InternalRecord

@@ -20,7 +20,7 @@ ConsumerGroupHeartbeat and ConsumerGroupDescribe, v0-v1, and the requests of cla
 from collections.abc import Iterable
 
 from penstock.base.errors import ErrorCode
-from penstock.core.coordination import Decision
+from penstock.core.coordinator_shard import Decision
 from penstock.core.deadlines import Key
 from penstock.core.groups.classic_groups import ClassicGroups
 from penstock.core.groups.classic_members_of_consumer_groups import ClassicMembers

@@ -12,7 +12,7 @@ The responses are those of Kafka 4.3.1, by member epoch:
 from dataclasses import replace
 
 from penstock.base.errors import ErrorCode, Refusal
-from penstock.core.coordination import Decision
+from penstock.core.coordinator_shard import Decision
 from penstock.core.groups import consumer_records as records
 from penstock.core.groups.consumer_draft import Draft
 from penstock.core.groups.consumer_group import ConsumerGroup

@@ -14,7 +14,7 @@ from collections.abc import Generator, Mapping, Sequence
 from typing import Final, TypeVar
 
 from penstock.base.ids import TopicId
-from penstock.core.coordination import Decision, Work
+from penstock.core.coordinator_shard import Decision, Work
 from penstock.core.deadlines import Deadlines, Key
 from penstock.core.groups import consumer_records as records
 from penstock.core.groups.assignors import ASSIGNORS, Assignments, Assignor, MemberToAssign

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from penstock.core.coordination import Decision
+from penstock.core.coordinator_shard import Decision
 from penstock.core.deadlines import Deadlines, Key
 from penstock.core.groups.consumer_draft import Draft
 from penstock.core.groups.consumer_group import ConsumerGroup

@@ -3,7 +3,7 @@
 from typing import Any, TypeVar
 
 from penstock.base.errors import Refusal
-from penstock.core.coordination import Completion, Decision, Pending
+from penstock.core.coordinator_shard import Completion, Decision, Pending
 from penstock.records.internal.record import InternalRecord
 
 R = TypeVar("R")

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias, TypeVar, cast
 
 from penstock.base.errors import ErrorCode
-from penstock.core.coordination import Decision
+from penstock.core.coordinator_shard import Decision
 from penstock.core.deadlines import Deadlines, Key
 from penstock.core.groups.group import Group, GroupType
 from penstock.core.groups.requests import DescribedGroup, Heartbeat, Join, Joined, Leave, Sync, Synced

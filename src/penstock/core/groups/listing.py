@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Generator, Mapping
 
-from penstock.core.coordination import Decision
+from penstock.core.coordinator_shard import Decision
 from penstock.core.groups.group import Group
 from penstock.core.groups.requests import ListedGroup
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from penstock.base.errors import ErrorCode, PeerError, Refusal
 from penstock.base.ids import TopicPartition
-from penstock.core.coordination import Decision, Work
+from penstock.core.coordinator_shard import Decision, Work
 from penstock.core.groups import consumer_records as records
 from penstock.core.groups.classic_group import ClassicGroup
 from penstock.core.groups.classic_member import ClassicMember

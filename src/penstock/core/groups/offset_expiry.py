@@ -12,7 +12,7 @@ group is deleted with its last offset.
 
 from collections.abc import Callable, Iterator, Mapping
 
-from penstock.core.coordination import Decision
+from penstock.core.coordinator_shard import Decision
 from penstock.core.groups.group import Group
 from penstock.core.groups.offsets import Offsets, Position, tombstones
 from penstock.core.groups.requests import NO_TOPIC_ID

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from operator import itemgetter
 
 from penstock.base.errors import ErrorCode
-from penstock.core.coordination import BatchProducer, Decision
+from penstock.core.coordinator_shard import BatchProducer, Decision
 from penstock.core.groups.group import Group
 from penstock.core.groups.offsets import CommittedRecord, Offsets, Position, tombstones
 from penstock.core.groups.requests import (

@@ -1,7 +1,7 @@
 """Requests to a group shard and its responses, as plain data with the protocol's words.
 
-A response that is only an error is a `Refusal` of `core.coordination`; except for JoinGroup and SyncGroup, whose error
-responses have other fields too.
+A response that is only an error is a `Refusal` of `core.coordinator_shard`; except for JoinGroup and SyncGroup, whose
+error responses have other fields too.
 """
 
 from collections.abc import Mapping, Sequence

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from typing import TypeVar
 
 from penstock.base.errors import ErrorCode
-from penstock.core.coordination import BatchProducer, Decision
+from penstock.core.coordinator_shard import BatchProducer, Decision
 from penstock.core.deadlines import Key
 from penstock.core.groups.classic_groups import ClassicGroups
 from penstock.core.groups.group import GroupType

@@ -2,7 +2,7 @@
 
 from penstock.base.errors import ErrorCode
 from penstock.base.ids import TopicPartition
-from penstock.core.coordination import Decision
+from penstock.core.coordinator_shard import Decision
 from penstock.core.transactions.requests import AddPartitions
 from penstock.core.transactions.states import TransactionState
 from penstock.core.transactions.transaction import ProducerIdAndEpoch, TransactionMetadata

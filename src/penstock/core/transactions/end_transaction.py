@@ -19,7 +19,7 @@ version 2 prevents. In COMPLETE_COMMIT any commit succeeds, in COMPLETE_ABORT an
 from typing import TypeVar
 
 from penstock.base.errors import ErrorCode, Refusal
-from penstock.core.coordination import Decision
+from penstock.core.coordinator_shard import Decision
 from penstock.core.transactions.requests import EndTransaction
 from penstock.core.transactions.states import TransactionState
 from penstock.core.transactions.transaction import (

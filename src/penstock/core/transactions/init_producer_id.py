@@ -14,7 +14,7 @@ got lost gets the same response again.
 """
 
 from penstock.base.errors import ErrorCode, Refusal
-from penstock.core.coordination import Decision
+from penstock.core.coordinator_shard import Decision
 from penstock.core.transactions.end_transaction import abort_and_fence, prepare
 from penstock.core.transactions.requests import Initialized, InitProducer
 from penstock.core.transactions.states import TransactionState

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Generator, Mapping
 
 from penstock.base.errors import ErrorCode
-from penstock.core.coordination import Decision
+from penstock.core.coordinator_shard import Decision
 from penstock.core.transactions.requests import Listed, ListFilter
 from penstock.core.transactions.states import STATES_BY_LABEL
 from penstock.core.transactions.transaction import TransactionMetadata

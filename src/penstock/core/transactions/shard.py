@@ -12,7 +12,7 @@ from collections.abc import Generator, Iterable
 
 from penstock.base.errors import ErrorCode
 from penstock.base.ids import TopicPartition
-from penstock.core.coordination import BatchProducer, Decision
+from penstock.core.coordinator_shard import BatchProducer, Decision
 from penstock.core.deadlines import Deadlines
 from penstock.core.transactions import (
     add_partitions,

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from penstock.core.coordination import Decision
+from penstock.core.coordinator_shard import Decision
 from penstock.core.transactions.end_transaction import abort_and_fence, prepare
 from penstock.core.transactions.settings import TransactionSettings
 from penstock.core.transactions.transaction import TransactionMetadata, tombstone

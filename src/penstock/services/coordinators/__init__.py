@@ -10,7 +10,7 @@
     group_kinds      the kinds of groups, with the broker's settings
     coordinators     Coordinators: both coordinators, as handlers find them in the services
 
-A shard and its decisions are defined in `core.coordination`. A request handler calls
+A shard and its decisions are defined in `core.coordinator_shard`. A request handler calls
 
     answer = await services.coordinators.groups.ask(group_id, lambda shard, now_ms: shard.heartbeat(request, now_ms))
 

@@ -14,7 +14,7 @@ from penstock.base.broker_settings import PENSTOCK_DECOMPRESSED_BYTES_MAX, PENST
 from penstock.base.coordinator_settings import OFFSETS_COMMIT_TIMEOUT_MS
 from penstock.base.errors import ErrorCode, PeerError, Refusal, StorageError
 from penstock.cluster.metadata import NO_LEADER, MetadataImage, Topic
-from penstock.core.coordination import Answer, Decision, Shard, partition_for
+from penstock.core.coordinator_shard import Answer, Decision, Shard, partition_for
 from penstock.records.control import Marker
 from penstock.records.errors import CorruptBatchError
 from penstock.records.internal.record import RecordFormat

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Final, Generic, TypeAlias, TypeVar, TypeVarTuple, Unpack
 
 from penstock.base.errors import ErrorCode, Refusal
-from penstock.core.coordination import (
+from penstock.core.coordinator_shard import (
     Answer,
     BatchProducer,
     Completion,

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from penstock.base.buffers import Buffer
 from penstock.base.errors import PeerError, StorageError
-from penstock.core.coordination import BatchProducer, Shard
+from penstock.core.coordinator_shard import BatchProducer, Shard
 from penstock.records.batch import BatchHeader, headers
 from penstock.records.control import Marker, read_marker
 from penstock.records.internal.record import InternalRecord, NewerRecordError, RecordFormat

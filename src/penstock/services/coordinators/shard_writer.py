@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
 from penstock.base.errors import ErrorCode
-from penstock.core.coordination import BatchProducer
+from penstock.core.coordinator_shard import BatchProducer
 from penstock.records.batch import TRANSACTIONAL
 from penstock.records.builder import build_plain_batch
 from penstock.records.internal.record import InternalRecord, RecordFormat

@@ -18,7 +18,7 @@ from penstock.records.producer import AbortedTransaction
 from penstock.services.configs import Configs
 from penstock.services.fetching.delayed_fetch import DelayedFetch
 from penstock.services.fetching.partition_read import NO_REPLICA, FetchBounds, PartitionRead
-from penstock.services.purgatory import DelayedFetches
+from penstock.services.purgatory import FetchWaiters
 from penstock.services.replicas.replica import Replica
 from penstock.services.replicas.replica_manager import ReplicaManager
 from penstock.world import World
@@ -145,7 +145,7 @@ class ConsumerFetch(DelayedFetch[list[PartitionRead]]):
         assert read.partition is not None
         return read.partition.readable_offset(committed=self._options.committed)
 
-    def _waiters(self, read: PartitionRead) -> DelayedFetches:
+    def _waiters(self, read: PartitionRead) -> FetchWaiters:
         assert read.partition is not None
         return read.partition.fetches
 

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 from penstock.base.broker_settings import FETCH_MAX_BYTES, PENSTOCK_FETCH_ANSWER_BYTES
 from penstock.base.settings import Settings
 from penstock.services.fetching.partition_read import FetchBounds, PartitionRead
-from penstock.services.purgatory import DelayedFetches, FetchWait
+from penstock.services.purgatory import FetchWait, FetchWaiters
 from penstock.world import Loop
 
 Result = TypeVar("Result")
@@ -45,7 +45,7 @@ class DelayedFetch(ABC, Generic[Result]):
         """How far a partition can be read now."""
 
     @abstractmethod
-    def _waiters(self, read: PartitionRead) -> DelayedFetches:
+    def _waiters(self, read: PartitionRead) -> FetchWaiters:
         """Where the fetch waits for a partition's records."""
 
     def _is_throttled(self, _read: PartitionRead) -> bool:

@@ -17,9 +17,9 @@ from penstock.services.configs import Configs
 from penstock.services.fetching.delayed_fetch import DelayedFetch
 from penstock.services.fetching.idle_partitions import IdlePartitions
 from penstock.services.fetching.partition_read import FetchBounds, PartitionRead
-from penstock.services.purgatory import DelayedFetches, FetchWait
+from penstock.services.purgatory import FetchWait, FetchWaiters
 from penstock.services.replicas.replica_manager import ReplicaManager
-from penstock.services.replication.throttling import ReplicationThrottle
+from penstock.services.replication.replication_quotas import ReplicationQuota
 from penstock.world import World
 
 NO_BROKER_EPOCH: Final = -1
@@ -49,7 +49,7 @@ class FollowerFetches:
         image: MetadataImage,
         replicas: ReplicaManager,
         configs: Configs,
-        throttle: ReplicationThrottle,
+        throttle: ReplicationQuota,
     ) -> None:
         self.loop = world.loop
         self.replicas = replicas
@@ -180,7 +180,7 @@ class FollowerFetch(DelayedFetch[FollowerAnswer]):
         read.is_throttled = leader is not None and leader.throttles(self._follower.node_id)
         return read.is_throttled and self._service.throttle.wait_s() > 0
 
-    def _waiters(self, read: PartitionRead) -> DelayedFetches:
+    def _waiters(self, read: PartitionRead) -> FetchWaiters:
         assert read.partition is not None
         return read.partition.follower_fetches
 

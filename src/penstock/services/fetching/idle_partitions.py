@@ -28,7 +28,7 @@ class IdlePartitions:
         self._who: object = None
         self._asked_ms = 0
         self._looked_at_all_s = 0.0
-        self._sentinels: dict[PartitionKey, _Sentinel] = {}
+        self._sentinels: dict[PartitionKey, _IdlePartitionWaiter] = {}
         self.waiting: FetchWait | None = None  # the session's delayed fetch
 
     def asks(self, who: object, now_s: float) -> bool:
@@ -43,10 +43,10 @@ class IdlePartitions:
         """Watch a partition that is idle from now on."""
         found = self._sentinels.get(key)
         if found is None or found.partition is not partition:
-            sentinel = self._sentinels[key] = _Sentinel(self, key, partition)
+            sentinel = self._sentinels[key] = _IdlePartitionWaiter(self, key, partition)
             partition.follower_fetches.add(sentinel)
 
-    def happened(self, sentinel: "_Sentinel") -> FetchWait | None:
+    def happened(self, sentinel: "_IdlePartitionWaiter") -> FetchWait | None:
         """Mark a partition as active again; the session's delayed fetch to notify, if there is one."""
         sentinel.leave()
         if self._sentinels.get(sentinel.key) is sentinel:
@@ -58,7 +58,7 @@ class IdlePartitions:
             self._wake(sentinel.key)
         return self.waiting
 
-    def recheck(self, sentinel: "_Sentinel") -> None:
+    def recheck(self, sentinel: "_IdlePartitionWaiter") -> None:
         """Have the follower's next fetch read a partition; its sentinel stays until then."""
         self._wake(sentinel.key)
 
@@ -69,7 +69,7 @@ class IdlePartitions:
         self._sentinels.clear()
 
 
-class _Sentinel:
+class _IdlePartitionWaiter:
     """Stands among the delayed follower fetches of an idle partition, until something happens there."""
 
     __slots__ = ("_idle", "key", "partition")

@@ -4,8 +4,8 @@ Everything that only a leader does is here, so that it cannot be asked of a foll
 coordinators and transaction markers write, noting the followers' progress, and advancing the high watermark. What it
 decides about followers and the ISR is in `core.replication.Leadership`.
 
-A `LeaderRole` that is over (`is_over`) rejects every append. Where majorities count (`controller.rules.majorities`), it
-begins with a control record of its own.
+A `LeaderRole` that is over (`is_over`) rejects every append. Where majorities count
+(`controller.rules.majority_partitions`), it begins with a control record of its own.
 """
 
 import asyncio
@@ -105,7 +105,7 @@ class LeaderRole:
         is_worth_a_record = replica.is_replicated and log.end_offset and log.failed is None
         if replica.topic_rules.counts_majority and is_worth_a_record:
             self._write_leader_change()
-        self.advance()
+        self.advance_high_watermark()
 
     def end(self) -> None:
         """Another leader or leader epoch follows: appends are rejected from now on."""
@@ -118,7 +118,7 @@ class LeaderRole:
         self.leadership.changed(state, now_ms=replica.monotonic_ms())
         self.may_commit = self._may_commit()
         if self.may_commit:
-            self.advance()
+            self.advance_high_watermark()
         else:
             # The ISR shrank below min.insync.replicas after the append. The batch may still be committed later.
             replica.give_up_waits(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
@@ -127,7 +127,7 @@ class LeaderRole:
     def rules_changed(self) -> None:
         """Apply new topic configs."""
         self.may_commit = self._may_commit()
-        self.advance()
+        self.advance_high_watermark()
 
     def _may_commit(self) -> bool:
         """Whether the high watermark may advance.
@@ -260,7 +260,7 @@ class LeaderRole:
             replica.request_flush()
         if replica.follower_fetches.waiting:
             replica.follower_fetches.bytes_appended(size)
-        self.advance()
+        self.advance_high_watermark()
         stamp = header.max_timestamp if header.attributes & LOG_APPEND_TIME else NO_TIMESTAMP
         return Appended(base_offset, end_offset, stamp, log.start_offset)
 
@@ -288,14 +288,14 @@ class LeaderRole:
         replica = self.replica
         return replica.log.recovery_point if replica.flushes_every_batch else replica.log.end_offset
 
-    def advance(self) -> None:
+    def advance_high_watermark(self) -> None:
         """Recompute the high watermark and wake the requests that wait for it."""
         if not self.may_commit:
             return
         replica, leadership = self.replica, self.leadership
         reached = replica.log.recovery_point if replica.flushes_every_batch else replica.log.end_offset
         if not leadership.alone:
-            reached = leadership.high_watermark(reached)
+            reached = leadership.compute_high_watermark(reached)
         if reached > replica.high_watermark:
             replica.advance_high_watermark(reached)
 
@@ -342,7 +342,7 @@ class LeaderRole:
             now_ms=replica.monotonic_ms(),
         )
         if moved:
-            self.advance()
+            self.advance_high_watermark()
         if started_elsewhere:
             replica.follower_changes.notify()
         if self.leadership.may_join(node_id, high_watermark=replica.high_watermark):

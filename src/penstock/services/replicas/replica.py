@@ -19,7 +19,7 @@ from penstock.core.request_checks import NO_EPOCH, epoch_error
 from penstock.core.transaction_verification import Verifications
 from penstock.records.batch import HEADER_SIZE, NO_PRODUCER, read_header
 from penstock.records.producer import AbortedTransaction
-from penstock.services.purgatory import ChangeSignal, DelayedFetches, HighWatermarkWaiters
+from penstock.services.purgatory import ChangeSignal, FetchWaiters, HighWatermarkWaiters
 from penstock.services.replicas.context import ReplicaContext, ReplicaStorage
 from penstock.services.replicas.follower import FollowerRole
 from penstock.services.replicas.leader import NO_OFFSET, NO_TIMESTAMP, LeaderRole
@@ -108,8 +108,8 @@ class Replica:
         self.leader: LeaderRole | None = None
         self.follower: FollowerRole | None = None
         self.high_watermark = max(log.start_offset, min(storage.high_watermark, log.end_offset))
-        self.fetches = DelayedFetches()  # of consumers: they wait for the high watermark
-        self.follower_fetches = DelayedFetches()  # they wait for the log end offset or the high watermark
+        self.fetches = FetchWaiters()  # of consumers: they wait for the high watermark
+        self.follower_fetches = FetchWaiters()  # they wait for the log end offset or the high watermark
         # Notified when a follower's log start offset, the leader or the brokers change.
         self.follower_changes = ChangeSignal()
         self.sent_bytes = 0  # to consumers, since this broker started
@@ -331,7 +331,7 @@ class Replica:
     def synced(self, plan: SyncPlan) -> None:
         self.log.synced(plan)
         if self.leader is not None:
-            self.leader.advance()
+            self.leader.advance_high_watermark()
         if self._flushed is not None:
             self._tell_flushed()
 

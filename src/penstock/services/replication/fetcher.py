@@ -42,7 +42,7 @@ from penstock.services.replicas.follower import FollowerRole
 from penstock.services.replicas.replica import Replica
 from penstock.services.replicas.replica_manager import ReplicaManager
 from penstock.services.replication.replica_appender import LeaderOffsets, ReplicaAppender, ReplicaAppendError
-from penstock.services.replication.throttling import FollowerThrottle
+from penstock.services.replication.replication_quotas import FollowerQuotas
 from penstock.storage.errors import NoRoomError
 from penstock.world import World
 from penstock.world.tasks import cancel_and_wait
@@ -93,7 +93,7 @@ class ReplicaFetcher:
         replicas: ReplicaManager,
         peers: Peers,
         configs: Configs,
-        throttle: FollowerThrottle,
+        throttle: FollowerQuotas,
         *,
         node_id: int,
         leader: int,

@@ -10,9 +10,9 @@ from penstock.services.configs import Configs
 from penstock.services.replicas.replica import Replica
 from penstock.services.replicas.replica_manager import ReplicaManager
 from penstock.services.replication.fetcher import ReplicaFetcher
-from penstock.services.replication.isr import IsrController, IsrManager
+from penstock.services.replication.isr_manager import IsrController, IsrManager
 from penstock.services.replication.log_repair import LogRepairer
-from penstock.services.replication.throttling import FollowerThrottle
+from penstock.services.replication.replication_quotas import FollowerQuotas
 from penstock.storage.errors import NoRoomError
 from penstock.world import World
 from penstock.world.tasks import Tasks, repeat
@@ -40,7 +40,7 @@ class Replication:
         self._peers = peers
         self._configs = configs
         self._node_id = node_id
-        self._throttle = FollowerThrottle(world, configs)
+        self._throttle = FollowerQuotas(world, configs)
         self._fetchers: dict[int, ReplicaFetcher] = {}
         self._leaders: dict[Replica, int] = {}  # the leader of every replica that is fetched
         self._runs = False

@@ -1,6 +1,6 @@
 """Completes prepared transactions: writes a marker to each of their partitions, then COMPLETE to the coordinator's log.
 
-The marker is appended directly where this broker leads the partition, else sent to the leader (`remote_markers`). A
+The marker is appended directly where this broker leads the partition, else sent to the leader (`marker_sender`). A
 failed marker is retried without a limit, with the leader of the time; until it succeeds, the transaction stays prepared
 and the partition's last stable offset does not advance. No marker is written to a partition that was deleted, or that
 has a newer epoch of the producer, since it has the marker then. A partition counts as deleted if this broker's metadata
@@ -22,8 +22,8 @@ from penstock.core.transactions.states import TransactionState
 from penstock.core.transactions.transaction import ProducerIdAndEpoch, TransactionMetadata
 from penstock.records.control import Marker, MarkerType
 from penstock.services.coordinators.coordinator import AnswerAfterLoading, Coordinator
-from penstock.services.transactions.markers import Markers
-from penstock.services.transactions.remote_markers import RemoteMarkers
+from penstock.services.transactions.marker_appender import MarkerAppender
+from penstock.services.transactions.marker_sender import MarkerSender
 from penstock.world import World
 from penstock.world.pacing import Pacer
 from penstock.world.tasks import cancel_and_wait
@@ -54,8 +54,8 @@ class MarkerWriter:
         world: World,
         image: MetadataImage,
         coordinator: Coordinator[TransactionShard],
-        markers: Markers,
-        remote_markers: RemoteMarkers,
+        markers: MarkerAppender,
+        marker_sender: MarkerSender,
         *,
         node_id: int,
         slice_ms: float,
@@ -64,7 +64,7 @@ class MarkerWriter:
         self._image = image
         self._coordinator = coordinator
         self._markers = markers
-        self._remote_markers = remote_markers
+        self._marker_sender = marker_sender
         self._node_id = node_id
         self._slice_ms = slice_ms
         self._under_way: dict[tuple[str, ProducerIdAndEpoch], asyncio.Future[None]] = {}
@@ -217,7 +217,7 @@ class MarkerWriter:
         # If the metadata names this broker, its replica is just becoming the leader, or has just ceased to be.
         if state.leader in (NO_LEADER, self._node_id):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        return self._remote_markers.write(state.leader, RemoteMarker(marker, where, version))
+        return self._marker_sender.write(state.leader, RemoteMarker(marker, where, version))
 
     def _state(self, where: TopicPartition) -> PartitionState | None:
         """The partition's state in the metadata image; None if it was deleted."""

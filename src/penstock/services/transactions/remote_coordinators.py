@@ -6,7 +6,7 @@ from typing import Final
 from penstock.base.errors import ErrorCode
 from penstock.cluster.peer_requests.coordinators import Codes, Question, add_partitions
 from penstock.cluster.peers import Peers
-from penstock.services.transactions.outboxes import Outboxes
+from penstock.services.transactions.request_batcher import RequestBatcher
 from penstock.world import World
 
 _TRANSACTIONS_MAX: Final = 500
@@ -18,7 +18,7 @@ class RemoteCoordinators:
 
     def __init__(self, world: World, peers: Peers) -> None:
         self._peers = peers
-        self._outboxes: Outboxes[Question, Codes | None] = Outboxes(
+        self._batcher: RequestBatcher[Question, Codes | None] = RequestBatcher(
             world,
             self._ask,
             key=lambda question: question.transactional_id,
@@ -29,11 +29,11 @@ class RemoteCoordinators:
 
     async def ask(self, coordinator: int, question: Question) -> Codes:
         """The coordinator's error codes; COORDINATOR_NOT_AVAILABLE, which is retried, if the request failed."""
-        codes = await self._outboxes.put(coordinator, question)
+        codes = await self._batcher.put(coordinator, question)
         return codes or question.all(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     async def stop(self) -> None:
-        await self._outboxes.stop()
+        await self._batcher.stop()
 
     async def _ask(self, coordinator: int, questions: Sequence[Question]) -> Sequence[Codes | None]:
         return await add_partitions(self._peers, coordinator, questions)

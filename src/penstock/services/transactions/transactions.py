@@ -8,11 +8,11 @@ from penstock.core.transactions.shard import TransactionShard
 from penstock.services.coordinators.coordinator import Coordinator
 from penstock.services.producer_ids import ProducerIds
 from penstock.services.replicas.replica_manager import ReplicaManager
+from penstock.services.transactions.marker_appender import MarkerAppender
+from penstock.services.transactions.marker_sender import MarkerSender
 from penstock.services.transactions.marker_writer import MarkerWriter
-from penstock.services.transactions.markers import Markers
+from penstock.services.transactions.produce_verifier import ProduceVerifier
 from penstock.services.transactions.remote_coordinators import RemoteCoordinators
-from penstock.services.transactions.remote_markers import RemoteMarkers
-from penstock.services.transactions.verifying import Verifier
 from penstock.world import World
 
 
@@ -37,19 +37,19 @@ class Transactions:
         self._peers = Peers(world, image, credentials), Peers(world, image, credentials)
         coordinator_peers, marker_peers = self._peers
         self._remote_coordinators = RemoteCoordinators(world, coordinator_peers)
-        self._remote_markers = RemoteMarkers(world, marker_peers)
+        self._marker_sender = MarkerSender(world, marker_peers)
         self.producer_ids = producer_ids
-        self.markers = Markers(world, replicas, groups)
+        self.marker_appender = MarkerAppender(world, replicas, groups)
         self.marker_writer = MarkerWriter(
             world,
             image,
             coordinator,
-            self.markers,
-            self._remote_markers,
+            self.marker_appender,
+            self._marker_sender,
             node_id=node_id,
             slice_ms=slice_ms,
         )
-        self.verifier = Verifier(
+        self.verifier = ProduceVerifier(
             world, coordinator, self.marker_writer, self._remote_coordinators, node_id=node_id
         )
         coordinator.on_effect = self.marker_writer.begin
@@ -62,7 +62,7 @@ class Transactions:
 
     async def stop(self) -> None:
         await self.marker_writer.stop()
-        await self._remote_markers.stop()
+        await self._marker_sender.stop()
         await self._remote_coordinators.stop()
         for peers in self._peers:
             peers.close()

@@ -18,10 +18,10 @@ from penstock.cluster.metadata import (
     decode_partition,
     encode_partition,
 )
-from penstock.controller.rules import majorities
+from penstock.controller.rules import majority_partitions
 from penstock.controller.rules.admin_requests import RequestedReplicas, decide_elections, decide_reassignments
 from penstock.controller.rules.isr import judge_proposals
-from penstock.controller.rules.majorities import (
+from penstock.controller.rules.majority_partitions import (
     Report,
     accept_isr,
     begin_reassignment,
@@ -361,7 +361,7 @@ class Story:
 
     def advance(self, node: Node) -> None:
         assert node.leadership is not None
-        reached = node.leadership.high_watermark(len(node.log))
+        reached = node.leadership.compute_high_watermark(len(node.log))
         node.high_watermark = max(node.high_watermark, reached)
         safe = node.log[: node.high_watermark]
         common = min(len(safe), len(self.safe))
@@ -421,7 +421,7 @@ class Story:
             lag_max_ms=1 << 62,
             broker_epochs=lives.get,
         )
-        proposal = leadership.to_send
+        proposal = leadership.proposal_to_send
         if proposal is None or known.partition_epoch != self.state.partition_epoch:
             return
         joining = [
@@ -530,7 +530,7 @@ class Story:
 
 
 def one_report_suffices(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(majorities, "majority_of", lambda _: 1)
+    patch.setattr(majority_partitions, "majority_of", lambda _: 1)
 
 
 def half_of_the_voters_counts(patch: pytest.MonkeyPatch) -> None:
@@ -562,7 +562,7 @@ def a_leader_counts_what_others_wrote(patch: pytest.MonkeyPatch) -> None:
     def high_watermark(self: Leadership, own_offset: int) -> int:
         return self._majorities_have(own_offset, self._voters_then)
 
-    patch.setattr(Leadership, "high_watermark", high_watermark)
+    patch.setattr(Leadership, "compute_high_watermark", high_watermark)
 
 
 def who_is_added_counts_at_once(patch: pytest.MonkeyPatch) -> None:
@@ -591,7 +591,7 @@ def a_step_needs_no_word_of_the_leader(patch: pytest.MonkeyPatch) -> None:
 
 
 def who_was_dropped_counts_when_it_is_back(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(majorities, "_in_next_epoch", lambda before: before)
+    patch.setattr(majority_partitions, "_in_next_epoch", lambda before: before)
 
 
 # A seed in whose story each shows.

@@ -47,7 +47,7 @@ _ATTEMPTS: Final = 5
 Verified: TypeAlias = dict[Replica, Verification | ErrorCode]
 
 
-class Beginning(NamedTuple):
+class FirstBatch(NamedTuple):
     """A batch that would be the first of its transaction in a partition."""
 
     partition: Replica
@@ -58,7 +58,7 @@ class Beginning(NamedTuple):
         return TopicPartition(self.partition.topic, self.partition.index)
 
 
-class Verifier:
+class ProduceVerifier:
     """Adds and verifies partitions of transactions, for partition leaders and for the group coordinator."""
 
     def __init__(
@@ -80,7 +80,7 @@ class Verifier:
         self,
         transactional_id: str,
         identity: ProducerIdAndEpoch,
-        beginning: Sequence[Beginning],
+        beginning: Sequence[FirstBatch],
         *,
         adds: bool,
     ) -> Verified:
@@ -155,13 +155,13 @@ class Verifier:
         return question.all(answer.code)
 
 
-def _take(batch: Beginning, identity: ProducerIdAndEpoch, *, bumps_epochs: bool) -> Verification:
+def _take(batch: FirstBatch, identity: ProducerIdAndEpoch, *, bumps_epochs: bool) -> Verification:
     verifications = batch.partition.producers.verifications
     producer_id, epoch = identity
     return verifications.begin(producer_id, epoch=epoch, sequence=batch.sequence, bumps_epochs=bumps_epochs)
 
 
-def _is_current(batch: Beginning, identity: ProducerIdAndEpoch, answer: Verification | ErrorCode) -> bool:
+def _is_current(batch: FirstBatch, identity: ProducerIdAndEpoch, answer: Verification | ErrorCode) -> bool:
     """Whether the coordinator's answer still holds: no marker has ended the verification meanwhile."""
     producers = batch.partition.producers
     if isinstance(answer, ErrorCode) or producers.is_in_transaction(*identity):

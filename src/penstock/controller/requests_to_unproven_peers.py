@@ -10,7 +10,7 @@ from typing import Final
 
 from penstock.base.ids import TopicPartition
 from penstock.cluster.peers import Peers
-from penstock.controller.rules.majorities import Report
+from penstock.controller.rules.majority_partitions import Report
 from penstock.wire.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 from penstock.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,

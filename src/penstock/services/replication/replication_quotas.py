@@ -16,7 +16,7 @@ from penstock.services.replicas.follower import FollowerRole
 from penstock.world import World
 
 
-class ReplicationThrottle:
+class ReplicationQuota:
     """The quota of the leader's or of the follower's side. The rate may change at any time."""
 
     def __init__(self, world: World, configs: Configs, rate: Setting[int]) -> None:
@@ -33,12 +33,12 @@ class ReplicationThrottle:
         return self._throttle.wait_s(rate=self._configs.broker[self._rate], now=self._world.loop.time())
 
 
-class FollowerThrottle:
+class FollowerQuotas:
     """The quotas of this broker's fetches: Kafka's for throttled replicas, and ours for replicas of a reassignment."""
 
     def __init__(self, world: World, configs: Configs) -> None:
-        self._named = ReplicationThrottle(world, configs, FOLLOWER_REPLICATION_THROTTLED_RATE)
-        self._adding = ReplicationThrottle(world, configs, PENSTOCK_MOVE_MAX_BYTES_PER_SECOND)
+        self._named = ReplicationQuota(world, configs, FOLLOWER_REPLICATION_THROTTLED_RATE)
+        self._adding = ReplicationQuota(world, configs, PENSTOCK_MOVE_MAX_BYTES_PER_SECOND)
 
     def count(self, follower: FollowerRole, size: int) -> None:
         for throttle in self._throttles_of(follower):
@@ -48,7 +48,7 @@ class FollowerThrottle:
         """How long a partition must not be fetched; 0 if it may be."""
         return max((throttle.wait_s() for throttle in self._throttles_of(follower)), default=0.0)
 
-    def _throttles_of(self, follower: FollowerRole) -> Iterator[ReplicationThrottle]:
+    def _throttles_of(self, follower: FollowerRole) -> Iterator[ReplicationQuota]:
         if not follower.is_in_sync:
             if follower.is_throttled:
                 yield self._named

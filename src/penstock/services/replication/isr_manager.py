@@ -122,7 +122,7 @@ class IsrManager:
             leader = partition.leader
             if leader is not None and partition.is_replicated:
                 self._propose(leader)
-                if leader.leadership.to_send is not None:
+                if leader.leadership.proposal_to_send is not None:
                     self._queue(partition)
             await pacer.pause()
 
@@ -165,12 +165,12 @@ class IsrManager:
             if leader is None:
                 continue
             self._propose(leader)
-            proposal = leader.leadership.to_send
+            proposal = leader.leadership.proposal_to_send
             if proposal is not None:
                 sent.append(_SentProposal(leader, proposal))
         if sent and not await self._send(sent):
             for each in sent:
-                if each.leader.leadership.to_send is each.proposal:
+                if each.leader.leadership.proposal_to_send is each.proposal:
                     self._queue(each.leader.replica)
             await self._loop.sleep(_RETRY_S)
 
@@ -205,7 +205,7 @@ class IsrManager:
         leadership.answered(proposal, outcome)
         if outcome is ProposalOutcome.REJECTED:
             self._rejected[partition] = self._loop.time() + _REJECTED_S
-            leader.advance()
+            leader.advance_high_watermark()
         if verdict is not None and verdict.error:
             log.info("%s: the controller rejected ISR %s: %s", partition, proposal.isr, verdict.error.name)
         return outcome

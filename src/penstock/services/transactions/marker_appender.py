@@ -12,7 +12,7 @@ from penstock.services.topic_rules import AppendError
 from penstock.world import World
 
 
-class Markers:
+class MarkerAppender:
     """Appends markers; those in `__consumer_offsets` are passed on to the group coordinator."""
 
     def __init__(self, world: World, replicas: ReplicaManager, groups: Coordinator[GroupShard]) -> None:

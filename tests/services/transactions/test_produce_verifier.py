@@ -13,7 +13,7 @@ from penstock.core.transaction_verification import Verification
 from penstock.core.transactions.transaction import ProducerIdAndEpoch
 from penstock.records.batch import CONTROL, TRANSACTIONAL, BatchHeader
 from penstock.records.control import Marker, MarkerType
-from penstock.services.transactions.verifying import Beginning, Verifier, produce_refusal
+from penstock.services.transactions.produce_verifier import FirstBatch, ProduceVerifier, produce_refusal
 
 ME = ProducerIdAndEpoch(7, 1)
 
@@ -65,15 +65,15 @@ def partition() -> Partition:
     return Partition()
 
 
-def verifier_of(coordinator: ScriptedCoordinator, markers: NoMarkers) -> Verifier:
+def verifier_of(coordinator: ScriptedCoordinator, markers: NoMarkers) -> ProduceVerifier:
     """On the broker that is the coordinator."""
     world = SimpleNamespace(loop=None)
-    return Verifier(world, coordinator, markers, None, node_id=1)  # type: ignore[arg-type]
+    return ProduceVerifier(world, coordinator, markers, None, node_id=1)  # type: ignore[arg-type]
 
 
 def ask(coordinator: ScriptedCoordinator, partition: Partition, *, adds: bool) -> Verification | ErrorCode:
     verifier = verifier_of(coordinator, NoMarkers())
-    beginning = [Beginning(partition, 0)]  # type: ignore[arg-type]
+    beginning = [FirstBatch(partition, 0)]  # type: ignore[arg-type]
     answers = asyncio.run(verifier.ask("me", ME, beginning, adds=adds))
     return next(iter(answers.values()))
 
@@ -96,7 +96,7 @@ def test_a_marker_during_verification_repeats_it(partition: Partition):
 
 
 def test_a_repeated_verification_may_be_refused(partition: Partition):
-    where = Beginning(partition, 0).where  # type: ignore[arg-type]
+    where = FirstBatch(partition, 0).where  # type: ignore[arg-type]
     coordinator = ScriptedCoordinator(
         {where: ErrorCode.NONE},
         Refusal(ErrorCode.PRODUCER_FENCED),

@@ -12,7 +12,7 @@ import pytest
 
 from penstock.base.errors import Refusal
 from penstock.broker.connection import ServerConnection
-from penstock.broker.turns import Turns
+from penstock.broker.time_sliced_queue import TimeSlicedQueue
 from penstock.schema.codec import encode
 from penstock.wire.headers import RequestHeader, frame_request
 from penstock.wire.messages.api_versions import ApiVersionsRequest
@@ -51,7 +51,7 @@ class Line:
 
     def __init__(self) -> None:
         self.loop = SteppedLoop()
-        self.turns = Turns(self.loop, slice_ms=SLICE_MS)  # type: ignore[arg-type]
+        self.turns = TimeSlicedQueue(self.loop, slice_ms=SLICE_MS)  # type: ignore[arg-type]
         self.done: list[Any] = []
 
     def work(self, name: object, *, ms: float) -> Callable[[], None]:

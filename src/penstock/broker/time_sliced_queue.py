@@ -12,7 +12,7 @@ from penstock.world.loop import Loop
 from penstock.world.pacing import SLICE_MS
 
 
-class Turns:
+class TimeSlicedQueue:
     """The queue, first in, first out. How much a connection may put into it is limited by its channel."""
 
     def __init__(self, loop: Loop, *, slice_ms: float = SLICE_MS) -> None:

@@ -30,7 +30,7 @@ class _Waiting(NamedTuple, Generic[Item, Reply]):
     answer: "asyncio.Future[Reply]"
 
 
-class _Outbox(Generic[Item, Reply]):
+class _BrokerQueue(Generic[Item, Reply]):
     """The items that wait for a request to one broker."""
 
     def __init__(self) -> None:
@@ -39,8 +39,8 @@ class _Outbox(Generic[Item, Reply]):
         self.requests = 0  # in flight
 
 
-class Outboxes(Generic[Item, Reply]):
-    """An outbox per broker. Items with the same key never share a request: answers are matched to items by key."""
+class RequestBatcher(Generic[Item, Reply]):
+    """A queue per broker. Items with the same key never share a request: answers are matched to items by key."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class Outboxes(Generic[Item, Reply]):
         self._unanswered = unanswered  # the answer to every item of a request that failed
         self._items_max = items_max
         self._requests_max = requests_max
-        self._by_node: dict[int, _Outbox[Item, Reply]] = {}
+        self._by_node: dict[int, _BrokerQueue[Item, Reply]] = {}
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._stopped = False
 
@@ -68,37 +68,37 @@ class Outboxes(Generic[Item, Reply]):
         if self._stopped:
             answer.set_result(self._unanswered)
             return answer
-        outbox = self._by_node.setdefault(node_id, _Outbox())
-        outbox.waiting.append(_Waiting(item, answer))
-        if not outbox.is_scheduled and outbox.requests < self._requests_max:
-            outbox.is_scheduled = True
-            self._loop.call_soon(self._send_all, node_id, outbox)
+        queue = self._by_node.setdefault(node_id, _BrokerQueue())
+        queue.waiting.append(_Waiting(item, answer))
+        if not queue.is_scheduled and queue.requests < self._requests_max:
+            queue.is_scheduled = True
+            self._loop.call_soon(self._send_all, node_id, queue)
         return answer
 
-    def _send_all(self, node_id: int, outbox: _Outbox[Item, Reply]) -> None:
-        outbox.is_scheduled = False
-        while outbox.requests < self._requests_max and not self._stopped:
-            together = self._take(outbox)
+    def _send_all(self, node_id: int, queue: _BrokerQueue[Item, Reply]) -> None:
+        queue.is_scheduled = False
+        while queue.requests < self._requests_max and not self._stopped:
+            together = self._take(queue)
             if not together:
                 break
-            outbox.requests += 1
+            queue.requests += 1
             task = self._loop.create_task(self._send(node_id, together), name=f"ask broker {node_id}")
             self._tasks[task] = None
-            task.add_done_callback(partial(self._sent, node_id, outbox))
-        if not outbox.waiting and not outbox.requests:
+            task.add_done_callback(partial(self._sent, node_id, queue))
+        if not queue.waiting and not queue.requests:
             self._by_node.pop(node_id, None)
 
-    def _take(self, outbox: _Outbox[Item, Reply]) -> list[_Waiting[Item, Reply]]:
+    def _take(self, queue: _BrokerQueue[Item, Reply]) -> list[_Waiting[Item, Reply]]:
         together: dict[Hashable, _Waiting[Item, Reply]] = {}
         left = []
-        for waiting in outbox.waiting:
+        for waiting in queue.waiting:
             if waiting.answer.done():
                 continue  # the caller was cancelled
             if len(together) == self._items_max or self._key(waiting.item) in together:
                 left.append(waiting)
             else:
                 together[self._key(waiting.item)] = waiting
-        outbox.waiting = left
+        queue.waiting = left
         return list(together.values())
 
     async def _send(self, node_id: int, together: list[_Waiting[Item, Reply]]) -> None:
@@ -114,16 +114,16 @@ class Outboxes(Generic[Item, Reply]):
                 if not waiting.answer.done():
                     waiting.answer.set_result(answer)
 
-    def _sent(self, node_id: int, outbox: _Outbox[Item, Reply], task: "asyncio.Task[None]") -> None:
+    def _sent(self, node_id: int, queue: _BrokerQueue[Item, Reply], task: "asyncio.Task[None]") -> None:
         del self._tasks[task]
-        outbox.requests -= 1
-        self._send_all(node_id, outbox)
+        queue.requests -= 1
+        self._send_all(node_id, queue)
 
     async def stop(self) -> None:
         """Send no more requests, and answer all items that wait with `unanswered`."""
         self._stopped = True
-        for outbox in self._by_node.values():
-            for waiting in outbox.waiting:
+        for queue in self._by_node.values():
+            for waiting in queue.waiting:
                 if not waiting.answer.done():
                     waiting.answer.set_result(self._unanswered)
         await cancel_and_wait(*self._tasks)

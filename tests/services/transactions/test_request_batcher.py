@@ -10,7 +10,7 @@ from penstock.cluster.peer_requests.coordinators import Question, questions_requ
 from penstock.cluster.peer_requests.markers import RemoteMarker, markers_request
 from penstock.core.transactions.transaction import ProducerIdAndEpoch
 from penstock.records.control import Marker, MarkerType
-from penstock.services.transactions.outboxes import Outboxes
+from penstock.services.transactions.request_batcher import RequestBatcher
 from penstock.world.real_loop import RealLoop
 
 LEFT, RIGHT = 1, 2
@@ -33,11 +33,11 @@ class Broker:
         return [item.upper() for item in items]
 
 
-def tell(story: Callable[[Broker, "Outboxes[str, str]"], Awaitable[None]]) -> None:
+def tell(story: Callable[[Broker, "RequestBatcher[str, str]"], Awaitable[None]]) -> None:
     async def run() -> None:
         broker = Broker()
         world = SimpleNamespace(loop=RealLoop())
-        outboxes: Outboxes[str, str] = Outboxes(
+        batcher: RequestBatcher[str, str] = RequestBatcher(
             world,  # type: ignore[arg-type]
             broker.ask,
             key=lambda item: item[0],
@@ -45,8 +45,8 @@ def tell(story: Callable[[Broker, "Outboxes[str, str]"], Awaitable[None]]) -> No
             items_max=3,
             requests_max=2,
         )
-        await story(broker, outboxes)
-        await outboxes.stop()
+        await story(broker, batcher)
+        await batcher.stop()
 
     asyncio.run(run())
 
@@ -57,9 +57,9 @@ async def turns(count: int = 5) -> None:
 
 
 def test_items_of_one_turn_are_one_request_per_broker() -> None:
-    async def story(broker: Broker, outboxes: "Outboxes[str, str]") -> None:
+    async def story(broker: Broker, batcher: "RequestBatcher[str, str]") -> None:
         broker.may_answer.set()
-        answers = [outboxes.put(LEFT, "a"), outboxes.put(RIGHT, "b"), outboxes.put(LEFT, "c")]
+        answers = [batcher.put(LEFT, "a"), batcher.put(RIGHT, "b"), batcher.put(LEFT, "c")]
         assert await asyncio.gather(*answers) == ["A", "B", "C"]
         assert broker.requests == [(LEFT, ["a", "c"]), (RIGHT, ["b"])]
 
@@ -67,8 +67,8 @@ def test_items_of_one_turn_are_one_request_per_broker() -> None:
 
 
 def test_a_request_has_a_bounded_number_of_items_and_so_has_a_broker_of_requests() -> None:
-    async def story(broker: Broker, outboxes: "Outboxes[str, str]") -> None:
-        answers = [outboxes.put(LEFT, item) for item in "abcdefgh"]
+    async def story(broker: Broker, batcher: "RequestBatcher[str, str]") -> None:
+        answers = [batcher.put(LEFT, item) for item in "abcdefgh"]
         await turns()
         assert broker.requests == [(LEFT, ["a", "b", "c"]), (LEFT, ["d", "e", "f"])]
         broker.may_answer.set()
@@ -79,9 +79,9 @@ def test_a_request_has_a_bounded_number_of_items_and_so_has_a_broker_of_requests
 
 
 def test_items_that_a_response_cannot_tell_apart_are_sent_in_two_requests() -> None:
-    async def story(broker: Broker, outboxes: "Outboxes[str, str]") -> None:
+    async def story(broker: Broker, batcher: "RequestBatcher[str, str]") -> None:
         broker.may_answer.set()
-        answers = [outboxes.put(LEFT, item) for item in ("a1", "b", "a2")]
+        answers = [batcher.put(LEFT, item) for item in ("a1", "b", "a2")]
         assert await asyncio.gather(*answers) == ["A1", "B", "A2"]
         assert broker.requests == [(LEFT, ["a1", "b"]), (LEFT, ["a2"])]
 
@@ -89,25 +89,25 @@ def test_items_that_a_response_cannot_tell_apart_are_sent_in_two_requests() -> N
 
 
 def test_items_for_an_unreachable_broker_get_no_answer() -> None:
-    async def story(broker: Broker, outboxes: "Outboxes[str, str]") -> None:
+    async def story(broker: Broker, batcher: "RequestBatcher[str, str]") -> None:
         broker.is_down = True
         broker.may_answer.set()
-        answers = [outboxes.put(LEFT, item) for item in "ab"]
+        answers = [batcher.put(LEFT, item) for item in "ab"]
         assert await asyncio.gather(*answers) == [UNANSWERED, UNANSWERED]
         broker.is_down = False
-        assert await outboxes.put(LEFT, "a") == "A"
+        assert await batcher.put(LEFT, "a") == "A"
 
     tell(story)
 
 
 def test_cancelled_items_are_not_sent_and_none_waits_after_close() -> None:
-    async def story(broker: Broker, outboxes: "Outboxes[str, str]") -> None:
-        outboxes.put(LEFT, "a").cancel()
-        under_way = [outboxes.put(LEFT, item) for item in "bcdefghij"]
+    async def story(broker: Broker, batcher: "RequestBatcher[str, str]") -> None:
+        batcher.put(LEFT, "a").cancel()
+        under_way = [batcher.put(LEFT, item) for item in "bcdefghij"]
         await turns()
         assert broker.requests[0] == (LEFT, ["b", "c", "d"])
-        await outboxes.stop()
-        assert await asyncio.gather(*under_way, outboxes.put(LEFT, "z")) == [UNANSWERED] * 10
+        await batcher.stop()
+        assert await asyncio.gather(*under_way, batcher.put(LEFT, "z")) == [UNANSWERED] * 10
 
     tell(story)
 
