@@ -21,6 +21,6 @@ def bootstrap() -> Iterator[str]:
 
 @pytest.fixture
 def topic(request: pytest.FixtureRequest) -> str:
-    """A name that nobody has used, and that tells in a broker's log which test it was."""
+    """A new topic name, which contains the test's name so that a broker's log shows it."""
     story = re.sub(r"[^a-z0-9]+", "-", request.node.name.removeprefix("test_").lower()).strip("-")
     return f"{story[:60]}-{uuid.uuid4().hex[:8]}"

@@ -61,7 +61,7 @@ class SyncGate:
         self._failing_prefix = prefix
 
     def wait_until_one_is_held(self) -> None:
-        assert self.entered.acquire(timeout=PATIENCE_S), "nobody came to sync"
+        assert self.entered.acquire(timeout=PATIENCE_S), "no sync began"
 
     def pass_through(self, path: str) -> None:
         if path.startswith(self._failing_prefix):

@@ -173,7 +173,7 @@ def test_the_state_of_idle_producers_expires(broker: ControlledBroker, client: R
     assert client.produce("t", batch).base_offset == 0, "a duplicate"
     broker.advance(DAY_MS + 1)
     broker.run(broker.background.expire_producers)
-    assert client.produce("t", batch).base_offset == 1, "nobody remembers the first"
+    assert client.produce("t", batch).base_offset == 1, "the producer id has expired"
 
 
 def test_idle_connections_are_closed_and_waiting_ones_are_not(broker: ControlledBroker, client: RawClient):

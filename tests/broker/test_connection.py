@@ -35,7 +35,7 @@ def client(broker: EmbeddedBroker) -> Iterator[RawClient]:
 
 @pytest.fixture
 def bystander(broker: EmbeddedBroker) -> Iterator[RawClient]:
-    """Somebody who must not notice anything."""
+    """A client that must be served before and after the test."""
     with RawClient(broker.bootstrap_servers) as client:
         assert client.ask(MetadataRequest(topics=[]), 12).brokers
         yield client
@@ -264,7 +264,7 @@ def test_connections_beyond_the_limit_are_closed_at_once(caplog: pytest.LogCaptu
 
 
 def _until_admitted(broker: EmbeddedBroker) -> RawClient:
-    """Connects until the broker has noticed that somebody left."""
+    """Connects until the broker has noticed that a client left."""
     while True:
         client = RawClient(broker.bootstrap_servers)
         try:

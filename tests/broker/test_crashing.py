@@ -168,7 +168,7 @@ def test_a_log_without_partition_metadata_is_replaced_by_an_empty_one_without_pr
             for sequence in range(2):
                 client.produce("t", batch(sequence))
         broker.kill()
-        # As a power cut may leave it. Whose log it was nobody knows, so another one begins.
+        # As a power cut may leave it: without a topic id the log belongs to no topic, so an empty one replaces it.
         (tmp_path / "t-0" / "partition.metadata").write_bytes(b"")
         broker.start()
         with RawClient(broker.bootstrap) as client:

@@ -17,7 +17,7 @@ from tests.apis.requests import delete_topic, exists, topic_id, values_in
 from tests.raw_client import RawClient, batch_of
 
 SEGMENT = f"{0:020d}.log"
-SOMEBODY_ELSES_ID = format_id(b"another topic id")
+FOREIGN_TOPIC_ID = format_id(b"another topic id")
 QUICK = {"log.segment.delete.delay.ms": "0"}  # what is deleted goes at once
 
 
@@ -31,7 +31,7 @@ def put(root: Path, files: dict[str, bytes]) -> None:
         (root / name).write_bytes(content)
 
 
-def partition_files(directory: str, *, topic: str = SOMEBODY_ELSES_ID) -> dict[str, bytes]:
+def partition_files(directory: str, *, topic: str = FOREIGN_TOPIC_ID) -> dict[str, bytes]:
     """A partition as Apache Kafka or Penstock leaves it."""
     return {
         f"{directory}/{SEGMENT}": batch_of(b"somebody", b"else's"),
@@ -177,7 +177,7 @@ def test_a_partition_of_a_topic_whose_deletion_is_recorded_is_deleted_at_the_nex
     put(tmp_path, partition_files("gone-0", topic=ids["gone"]))
     aside = "gone-1.0123456789abcdef0123456789abcdef-delete"
     put(tmp_path, partition_files(aside, topic=ids["gone"]))
-    # And what nobody recorded.
+    # And a directory of a topic that was never here.
     foreign = partition_files("gone-2")
     put(tmp_path, foreign)
     caplog.clear()

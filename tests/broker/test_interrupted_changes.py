@@ -240,7 +240,7 @@ def test_others_have_their_turns_while_offsets_are_noted_and_a_topic_that_goes_m
     async def story() -> None:
         nonlocal turns
         seconds = itertools.count()
-        # Whoever looks at the clock has been at work for long.
+        # Each read of the clock advances it by 1 s, so every step has used up its time.
         broker._shifted.time = lambda: float(next(seconds))
         writing = asyncio.ensure_future(services.logs.replicas.checkpoints.write_checkpoints())
         deleting = asyncio.ensure_future(services.cluster.controller.delete_topic("t"))

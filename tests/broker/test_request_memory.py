@@ -38,7 +38,7 @@ class Desk:
         return holder
 
     def large(self, size: int = 85 * MIB) -> Holder:
-        """Somebody with a large request that has its memory."""
+        """A connection with a large request that has its memory."""
         holder = self.join()
         assert holder.ask(size)
         return holder
@@ -167,7 +167,7 @@ def test_a_request_without_progress_is_ended_once_others_wait(desk: Desk):
     slow = desk.large()
     slow.arrived = 84 * MIB
     trickle = at_a_pace(desk, slow, 4, seconds=3 * PACE_SEEN_S)
-    assert not trickle(), "nobody waits"
+    assert not trickle(), "no other request waits"
     while desk.join().ask(85 * MIB):
         pass
     assert trickle()
@@ -308,7 +308,7 @@ class AnyStory(RuleBasedStateMachine):
         assert self.desk.memory.held <= self.limit + READ_BYTES_MIN * without_own
 
     @invariant()
-    def nobody_waits_for_what_is_there(self) -> None:
+    def no_request_waits_for_memory_that_is_free(self) -> None:
         memory = self.desk.memory
         for waiting in (memory._small_waiting, memory._large_waiting):
             assert not waiting or not memory._fits(waiting[0].asked)

@@ -180,7 +180,7 @@ def ping(correlation_id: int) -> bytes:
 
 
 def count_looks_at_the_clock(controlled: ControlledBroker) -> None:
-    """From now on a millisecond passes whenever somebody looks, and never else."""
+    """From now on the clock advances by 1 ms with every read, and never otherwise."""
     looks = itertools.count()
     controlled._shifted.time = lambda: next(looks) / 1000
 

@@ -1,6 +1,6 @@
 """What was promised, while things die: `make chaos` for minutes or hours, a part of the suite for seconds.
 
-lossy_proxy      stands between clients and broker and loses answers: the request was done, nobody hears of it
+lossy_proxy      stands between clients and broker and drops responses to requests that the broker has done
 exactly_once     the run: workers copy records in transactions, broker and workers are killed, answers are lost
 idempotence      the run: producers that repeat themselves because answers are lost, idempotent or not
 copiers/         the workers, one program for each client

@@ -135,7 +135,7 @@ class Run:
                 worker.tend()
             self._feed(feeder)
             if now_s >= next_kill_s:
-                self._kill_somebody(broker, workers)
+                self._kill_broker_or_worker(broker, workers)
                 next_kill_s = time.monotonic() + self._random.uniform(*SECONDS_BETWEEN_KILLS)
             feeder.flush(1 / FEEDS_PER_SECOND)
             time.sleep(1 / FEEDS_PER_SECOND)  # the pace of the feed
@@ -148,7 +148,7 @@ class Run:
             self._next_value += 1
             feeder.produce(SOURCE, b"%d" % value, partition=value % PARTITIONS)
 
-    def _kill_somebody(self, broker: PenstockProcess, workers: list[Worker]) -> None:
+    def _kill_broker_or_worker(self, broker: PenstockProcess, workers: list[Worker]) -> None:
         if self._random.random() < 0.3:
             self._say("kills the broker")
             self._report.broker_kills += 1
@@ -161,7 +161,7 @@ class Run:
             victim.kill()
 
     def _settle(self, proxy: LossyProxy, workers: list[Worker]) -> None:
-        """Nobody is killed any more: everything must get to its end."""
+        """No process is killed any more: the workers must copy all records."""
         proxy.lose_nothing_more()
         self._report.answers_lost = proxy.lost.total()
         deadline_s = time.monotonic() + SETTLING_S

@@ -1,4 +1,4 @@
-"""Topics read from begin to end, by somebody who sees committed records only."""
+"""Topics read from begin to end by a consumer with read_committed."""
 
 import contextlib
 import time

@@ -72,17 +72,16 @@ class Started(subprocess.Popen[bytes]):
 
 
 def start(words: Sequence[object], **more: Any) -> Started:
-    """The command in a process of its own, its output in pipes. It hears of hangups, also where the suite runs under
-    nohup."""
+    """The command in a process of its own, its output in pipes. It does not ignore SIGHUP, even under nohup."""
     return Started(
         command(*words),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=environment(),
-        preexec_fn=_hear_of_hangups,
+        preexec_fn=_restore_sighup,
         **more,
     )
 
 
-def _hear_of_hangups() -> None:
+def _restore_sighup() -> None:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)

@@ -82,7 +82,7 @@ class Terminal:
         return self._process.wait(timeout_s)
 
     def _read(self) -> None:
-        with contextlib.suppress(OSError):  # what a terminal that nobody else has answers
+        with contextlib.suppress(OSError):  # raised when the other end of the terminal is closed
             while data := os.read(self._master, 65_536):
                 with self._news:
                     self._output += data.decode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""What `penstock broker drain` tells whoever waits."""
+"""What `penstock broker` prints, and the progress of `drain`."""
 
 from io import StringIO
 

@@ -63,7 +63,7 @@ def test_progress_moves_at_most_five_times_a_second_and_is_gone_at_the_end() -> 
     assert last[-2].strip() == ""
 
 
-def test_nobody_watching_means_no_progress() -> None:
+def test_progress_is_not_shown_where_the_stream_is_no_terminal() -> None:
     stream, clock = io.StringIO(), Clock()
     progress = Progress(stream=stream, clock=clock)
     clock.now = 100

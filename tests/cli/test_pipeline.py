@@ -41,7 +41,7 @@ def test_a_new_project_runs_is_described_stopped_and_reset(
     assert once.returncode == 0, once.stdout + once.stderr
     assert '"state": "done"' in once.stdout
     assert '"rows": 100' in once.stdout
-    assert " s  counts " in once.stderr, "lines for whoever reads the log"
+    assert " s  counts " in once.stderr, "progress is written as lines of a log"
     assert "\x1b" not in once.stderr
 
     described = penstock("pipeline", "describe", project, "--json").document

@@ -102,7 +102,7 @@ def test_following_says_once_that_the_broker_does_not_answer_and_once_that_it_do
             assert process.stderr.read().decode() == f"penstock: {broker.bootstrap} answers again\n"
 
 
-def test_whoever_has_read_enough_may_close_the_pipe(
+def test_consume_ends_quietly_when_its_stdout_pipe_is_closed(
     penstock: Penstock, topic: str, bootstrap: str, tmp_path: Path
 ) -> None:
     penstock("topic", "create", topic)

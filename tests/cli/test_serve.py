@@ -393,7 +393,7 @@ def test_flags_win_over_the_environment_and_that_over_the_file(
     assert values == ["2", "3000000", "4000"]
 
 
-def test_what_lives_for_long_is_looked_at_by_the_collector_only_seldom():
+def test_the_garbage_collector_seldom_scans_long_lived_objects():
     program = """
 import gc
 from penstock.cli.serve import tune_garbage_collector
@@ -414,5 +414,5 @@ print([now["collections"] - then["collections"] for then, now in zip(before, aft
     )
 
     young, _, oldest = map(int, done.stdout.strip(" []\n").split(","))
-    assert young > 0, "what is left behind by requests is found"
-    assert oldest == 0, "and nobody waits for all the rest"
+    assert young > 0, "garbage of requests is collected"
+    assert oldest == 0, "long-lived objects are not scanned"

@@ -15,7 +15,7 @@ def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def _forgotten_tombstones(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A reader that never sees a tombstone: whoever sends one finds it gone."""
+    """The final reader drops tombstones, so each acknowledged tombstone counts as lost."""
     from penstock.sim.workload import final_reader
 
     genuine = final_reader.read_fetched

@@ -1,4 +1,4 @@
-"""Commands whose stdin, stdout or stderr was closed by whoever started them (`<&-`, `>&-`)."""
+"""Commands whose stdin, stdout or stderr was closed by their parent process (`<&-`, `>&-`)."""
 
 import os
 import signal
@@ -90,7 +90,7 @@ def test_a_broker_serves_without_streams_and_prints_into_no_file(tmp_path: Path,
     assert printed == []
 
 
-def test_a_broker_goes_on_when_nobody_reads_its_lines_any_more(tmp_path: Path) -> None:
+def test_a_broker_whose_stdout_pipe_is_closed_goes_on_and_stops_cleanly(tmp_path: Path) -> None:
     words = ["serve", "--listen", "127.0.0.1:0", "--data-dir", tmp_path / "data"]
     reader, writer = os.pipe()
     process = subprocess.Popen(command(*words), stdout=writer, stderr=subprocess.PIPE, env=environment())

@@ -141,7 +141,7 @@ def test_a_person_is_asked_before_anything_is_deleted(
     assert (topic in penstock("topic", "list").out) == bool(code)
 
 
-def test_yes_asks_nobody(
+def test_yes_deletes_a_topic_without_asking(
     penstock: Penstock, topic: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     penstock("topic", "create", topic)

@@ -33,7 +33,7 @@ class CuttableLink:
             pipe.abort()
 
     def fall_silent(self) -> None:
-        """Pass nothing on any more of what the connections that there are say, and tell nobody. New ones work."""
+        """Pass on nothing more of the open connections, without closing them. New ones work."""
         for pipe in self._pipes:
             pipe.fall_silent()
 

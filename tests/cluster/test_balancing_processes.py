@@ -68,7 +68,7 @@ def test_brokers_that_join_leave_or_die_have_their_shares_moved_and_nothing_is_l
             time.sleep(0.1)
 
     def even(*brokers: int) -> Callable[[Counter[int], Counter[int]], bool]:
-        """Whether these, and nobody else, have equal shares."""
+        """Whether these brokers, and no others, have equal shares."""
         leaders, replicas = PARTITIONS // len(brokers), 3 * PARTITIONS // len(brokers)
         return lambda leads, holds: (
             (leads, holds)
@@ -85,7 +85,7 @@ def test_brokers_that_join_leave_or_die_have_their_shares_moved_and_nothing_is_l
     until(even(1, 2, 3))
     with cluster.broker(4) as joining:
         until(lambda _, holds: holds[4] > 0)
-        # Whoever becomes the controller goes on with it.
+        # The next controller goes on with the reassignments.
         died = cluster.brokers[controller_of(cluster.bootstrap)]
         died.kill()
         until(lambda leads, _: leads[-1] == 0)

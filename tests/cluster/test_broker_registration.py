@@ -1,4 +1,4 @@
-"""Taking a place in the cluster: in which life, and what the controller is told of it. On a store in one process."""
+"""Broker registrations: the broker epoch, and what they say to the controller. With an embedded store."""
 
 import asyncio
 from dataclasses import replace

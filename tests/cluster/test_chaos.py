@@ -70,12 +70,12 @@ def test_the_checker_finds_a_committed_offset_that_goes_back():
     assert "had 7 committed" in found
 
     history.commits.append(Commit("g", PLACE, 6, recorder.tick(), recorder.tick(), OperationOutcome.OK, "a"))
-    assert list(verdicts.offsets_gone_back(history)) == [found], "it is told once"
+    assert list(verdicts.offsets_gone_back(history)) == [found], "each offset that went back is reported once"
 
     began = recorder.tick()
     history.commits.append(Commit("g", PLACE, 4, began, recorder.tick(), OperationOutcome.UNKNOWN, "a"))
     history.committed_reads.append(CommittedRead("g", PLACE, 4, recorder.tick(), recorder.tick()))
-    assert len(list(verdicts.offsets_gone_back(history))) == 2, "one that comes late counts no less"
+    assert len(list(verdicts.offsets_gone_back(history))) == 2, "a late read counts too"
 
 
 def test_records_in_another_order_than_an_idempotent_producer_sent_them_are_found():

@@ -38,7 +38,7 @@ def replica_counts(admin: AdminClient) -> set[tuple[int, int]]:
 
 
 def committed(bootstrap: str) -> int:
-    """What the group has committed, asked by somebody who has never asked before."""
+    """The offset that the group has committed, fetched with a new client."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "early"})
     try:
         (found,) = consumer.committed([TopicPartition("early", 0)], timeout=PATIENCE_S)
@@ -69,6 +69,6 @@ def test_internal_topics_get_their_replicas_when_more_brokers_come(cluster):
         assert topic_config(admin, TRANSACTION_STATE, "min.insync.replicas") == "2"
         cluster.brokers[1].kill()
         assert committed(",".join(broker.bootstrap for broker in later)) == 7
-        # Whoever takes the transactional id over finds it on a broker that was not there when it was first used.
+        # A new producer finds the transactional id on a broker that was not there when the id was first used.
         successor = Producer({"bootstrap.servers": later[0].bootstrap, "transactional.id": "early"})
         successor.init_transactions(PATIENCE_S)

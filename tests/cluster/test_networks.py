@@ -30,7 +30,7 @@ print("ready", flush=True)
 server.serve_forever()
 """
 
-# Says what it is told to a server, and then what it heard, or nothing if that takes too long.
+# Sends each word of its stdin to a server and prints the answer, or "-" if it comes too late.
 TALK = """
 import socket, sys
 talk = socket.create_connection((sys.argv[1], int(sys.argv[2])))

@@ -19,13 +19,13 @@ HOUR_MS = 3_600_000
 
 
 @pytest.fixture(autouse=True)
-def nobody_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def hour_long_request_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
     limits = ConnectionLimits(request_timeout_ms=HOUR_MS, in_flight_max=100)
     monkeypatch.setattr("penstock.cluster.peers._LIMITS", limits)
 
 
 def tell(story: Callable[[Cluster, Peers], Awaitable[None]]) -> None:
-    """Run a story of three brokers, in the first of which somebody asks the others."""
+    """Run a story with three brokers, the first of which sends requests to the others."""
 
     async def main() -> None:
         async with cluster_of(3) as cluster, asyncio.timeout(PATIENCE_S):

@@ -175,7 +175,7 @@ def test_a_replica_that_left_the_isr_below_min_isr_is_in_the_elr_until_min_isr_i
         return found["isr"], found["elr"]
 
     until(lambda: shown() == ([1], [3]))
-    # The one that is left shows what was committed, though nobody can tell it, after a restart.
+    # After a restart the last member of the ISR serves what was committed, without another replica to ask.
     cluster.brokers[1].stop()
     cluster.brokers[1].start()
     assert read_all(cluster, topic, 10) == Counter(range(10))
@@ -198,7 +198,7 @@ def test_deleted_records_stay_deleted_on_the_next_leader(cluster, admin, topic):
     deleted = admin.delete_records([TopicPartition(topic, 0, 7)])
     (result,) = [each.result(PATIENCE_S) for each in deleted.values()]
     assert result.low_watermark == 7
-    # Nobody is told of the new start any more: each of the followers has it already.
+    # The leader dies at once: each follower must have the new log start offset already.
     led = leader(admin, topic)
     cluster.brokers[led].kill()
     until(lambda: leader(admin, topic) not in (-1, led))

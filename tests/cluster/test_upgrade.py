@@ -35,7 +35,7 @@ def cluster(needs_zookeeper: None) -> Iterator[PenstockCluster]:
 
 
 class Load:
-    """Writes on its own thread, a little at a time, until it is told to stop."""
+    """Writes on its own thread, a little at a time, until the block ends."""
 
     def __init__(self, cluster: PenstockCluster, topic: str) -> None:
         self.writer = Writer(cluster, topic, **{"enable.idempotence": True})

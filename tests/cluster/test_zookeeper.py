@@ -49,7 +49,7 @@ class Sessions:
         )
 
     async def expire(self, store: Store) -> None:
-        """Whoever knows a session's id and password may end it from another connection."""
+        """A client that knows a session's id and password can end it from another connection."""
         assert isinstance(store, ZooKeeperStore)
         twin = KazooClient(hosts=self._addresses, client_id=store._client.client_id)
 

@@ -7,7 +7,7 @@ from peers.brokers import Broker
 from peers.kafka import ApacheKafka
 from peers.penstock import PenstockProcess
 
-# What the tests shorten so that nobody has to wait; both brokers know these.
+# Intervals and delays shortened to save time in tests; both brokers have these settings.
 SETTINGS = {
     "log.retention.check.interval.ms": 1000,
     "log.cleaner.backoff.ms": 200,

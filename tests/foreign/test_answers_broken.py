@@ -47,19 +47,19 @@ def test_api_versions_with_every_kind_of_name(pair: Pair, version: int) -> None:
 
 
 @pytest.mark.parametrize("api_key", sorted(set(PROMISED.values()) - {18}))
-def test_a_version_nobody_knows_closes_the_connection(pair: Pair, api_key: int) -> None:
+def test_an_unknown_api_version_closes_the_connection(pair: Pair, api_key: int) -> None:
     for version in (99, -1):
         assert pair.same_frame(api_key, version, b"\0" * 20) is None
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_a_produce_request_of_old_is_refused(pair: Pair, version: int) -> None:
+def test_a_produce_request_of_a_removed_version_is_refused(pair: Pair, version: int) -> None:
     body = struct.pack(">hi", 1, 1000) + struct.pack(">i", 0)
     pair.same_frame(0, version, body)
 
 
 @pytest.mark.parametrize("api_key", [93, 999, 32767, -1, 4, 5, 6, 7])
-def test_an_api_nobody_knows_closes_the_connection(pair: Pair, api_key: int) -> None:
+def test_an_unknown_api_key_closes_the_connection(pair: Pair, api_key: int) -> None:
     assert pair.same_frame(api_key, 0, b"") is None
 
 

@@ -23,7 +23,7 @@ LEAVING = -1
 
 @pytest.fixture
 def group(pair: Pair) -> str:
-    """A group that nobody has used, whose coordinator is ready on both brokers."""
+    """A new group, whose coordinator is ready on both brokers."""
     name = f"consumers-{uuid.uuid4().hex[:8]}"
     for peer in (pair.kafka, pair.broker):
         deadline_s = time.monotonic() + PATIENCE_S

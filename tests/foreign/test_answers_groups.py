@@ -46,7 +46,7 @@ _numbers = itertools.count()
 
 @pytest.fixture
 def group(pair: Pair) -> str:
-    """A group that nobody has used, whose coordinator both brokers have found."""
+    """A new group, whose coordinator both brokers have found."""
     name = f"group-{next(_numbers)}-{uuid.uuid4().hex[:8]}"
     for peer in (pair.kafka, pair.broker):
         wait_for_coordinator(peer, name)
@@ -181,7 +181,7 @@ def test_commits_for_topics_that_do_not_exist(pair: Pair, group: str) -> None:
         {"member_id": "nobody", "generation_id_or_member_epoch": 0},
     ],
 )
-def test_commits_of_members_that_are_none(
+def test_offset_commits_of_unknown_members(
     pair: Pair, group: str, topic: str, options: dict[str, Any], version: int
 ) -> None:
     pair.same(committing(group, topic, 1, **options), version)
@@ -290,7 +290,7 @@ def test_syncs_that_are_refused(members: Members, group: str, version: int) -> N
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_heartbeats_of_nobody(pair: Pair, group: str, version: int) -> None:
+def test_heartbeats_of_an_unknown_member(pair: Pair, group: str, version: int) -> None:
     pair.same(HeartbeatRequest(group_id=group, generation_id=1, member_id="nobody"), version)
     pair.same(HeartbeatRequest(group_id="", generation_id=1, member_id="nobody"), version)
 

@@ -1,4 +1,4 @@
-"""Groups of two members: what each is told in the middle of a rebalance is what Apache Kafka tells it.
+"""Groups of two members: in the middle of a rebalance each gets the answers that Apache Kafka gives.
 
 Joins and syncs that wait for the other member are asked on connections of their own, in threads.
 """
@@ -46,15 +46,15 @@ def wait_until(happened: Callable[[], bool], what: str) -> None:
 
 @pytest.fixture
 def group(pair: Pair) -> str:
-    """A group that nobody has used, whose coordinator both brokers have loaded."""
+    """A new group, whose coordinator both brokers have loaded."""
     name = f"members-{uuid.uuid4().hex[:8]}"
     search = FindCoordinatorRequest(key=name, key_type=0)  # by which the internal topic is made
-    nobody = HeartbeatRequest(group_id=name, generation_id=1, member_id="nobody")
+    unknown_member = HeartbeatRequest(group_id=name, generation_id=1, member_id="nobody")
     for peer in (pair.kafka, pair.broker):
         wait_until(
             lambda peer=peer: (
                 peer.ask(search, 3).error_code == ErrorCode.NONE
-                and peer.ask(nobody, 4).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+                and peer.ask(unknown_member, 4).error_code == ErrorCode.UNKNOWN_MEMBER_ID
             ),
             "no coordinator",
         )

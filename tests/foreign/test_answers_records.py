@@ -174,7 +174,7 @@ def test_an_idempotent_producers_sequence(pair: Pair, topic: str) -> None:
     assert send(2**31 - 1, epoch=2)[0] == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-def test_a_producer_nobody_knows_may_start_anywhere(pair: Pair, topic: str) -> None:
+def test_an_unknown_producer_id_may_start_at_any_sequence(pair: Pair, topic: str) -> None:
     create(pair, topic)
     stranger = batch(b"x", producer_id=987654, producer_epoch=3, base_sequence=17)
     assert produce(pair, topic, stranger)["error_code"] == 0

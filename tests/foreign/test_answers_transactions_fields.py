@@ -82,7 +82,7 @@ def test_ids_that_are_empty_or_halved(pair: Pair) -> None:
     same_in_versions(pair, halved, range(3, 6))
 
 
-def test_offsets_committed_by_nobody_in_particular(pair: Pair, topic: str) -> None:
+def test_transactional_offset_commits_without_a_known_producer_or_member(pair: Pair, topic: str) -> None:
     create(pair, topic)
     known, group = f"known-{topic}", f"group-{topic}"
     coordinated(pair, transactional_id=known, group=group)

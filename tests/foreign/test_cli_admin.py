@@ -77,7 +77,9 @@ def test_records_are_purged_up_to_an_offset_and_up_to_the_end(penstock: Penstock
     assert compacted.err.endswith("the topic's cleanup.policy does not include delete (POLICY_VIOLATION)\n")
 
 
-def test_replicas_are_moved_where_they_are_and_not_where_nobody_is(penstock: Penstock, filled: str) -> None:
+def test_moving_replicas_to_their_own_broker_succeeds_and_to_an_unknown_broker_fails(
+    penstock: Penstock, filled: str
+) -> None:
     (broker, *_) = penstock("broker", "list", "--json").document
     done = penstock("topic", "move", filled, "--to", broker["id"])
     assert done.lines == [f"moved 2 partitions of topic {filled} to brokers {broker['id']}"], done.err

@@ -42,7 +42,7 @@ def filled(penstock: Penstock, topic: str) -> str:
 
 @pytest.fixture
 def member(address: str, filled: str) -> Iterator[Consumer]:
-    """Somebody of the group that has the topic's name."""
+    """A member of the group that has the topic's name."""
     consumer = Consumer(
         {
             "bootstrap.servers": address,

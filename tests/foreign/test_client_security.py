@@ -46,7 +46,7 @@ pytestmark = [pytest.mark.foreign, pytest.mark.xdist_group("kafka-security")]
 
 
 def fresh_token(lifetime_s: int = 3600) -> str:
-    """A token without a signature, which Kafka takes where nobody has told it whose signatures to take."""
+    """A token without a signature, which Kafka accepts unless keys to verify signatures are configured."""
     now_s = (
         int(time.time()) - 1
     )  # the broker counts in whole milliseconds, and takes no token from the future
@@ -160,7 +160,7 @@ def test_the_host_is_not_checked_where_that_was_asked_for(secured: Secured) -> N
         assert blocking.run(blocking.client.brokers())
 
 
-# Nobody gets in who should not, and the message says what to do.
+# Wrong credentials are refused, and the message says what to do.
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])

@@ -1,6 +1,6 @@
 """Groups of several processes of each Python client: members join, leave, are killed and come again.
 
-The story in `members.story` is told once; the tests look at what was written down about each group.
+The scenario in `members.story` runs once; the tests check what the ledger of each group recorded.
 """
 
 from collections.abc import Iterator

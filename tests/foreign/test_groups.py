@@ -123,7 +123,7 @@ def test_a_regular_expression_finds_topics_that_come_later(
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_static_member_comes_back_to_its_partitions_and_nobody_notices(
+def test_a_static_member_that_returns_keeps_its_partitions_without_a_rebalance(
     broker: Broker, admin: AdminClient, members: Callable[..., Member], topic: str, protocol: str
 ) -> None:
     create(admin, topic, partitions=4)

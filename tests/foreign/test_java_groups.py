@@ -1,6 +1,6 @@
 """Groups of Kafka's own client in several processes, and Kafka's tools for groups.
 
-The story in `members.story` is told once; the tests look at what was written down about each group.
+The scenario in `members.story` runs once; the tests check what the ledger of each group recorded.
 """
 
 from collections.abc import Iterator

@@ -39,7 +39,7 @@ def test_a_partition_in_two_hands_is_seen_whichever_is_heard_first(ledger: Ledge
     assert ledger.faults() == ["one still had partition 0 when two got it"]
 
 
-def test_a_record_of_somebody_elses_partition_is_seen(ledger: Ledger) -> None:
+def test_a_record_read_from_a_partition_that_the_member_does_not_own_is_a_fault(ledger: Ledger) -> None:
     enter(ledger, "one", "assigned", 1, partitions=[0])
     read(ledger, "two", 2)
     assert ledger.faults() == ["two read 0@0 and did not own the partition"]
@@ -70,7 +70,7 @@ def test_a_record_that_could_not_be_committed_to_a_killed_broker_may_be_read_aga
     assert ledger.faults() == []
 
 
-def test_a_committed_record_read_again_is_seen_whoever_died(ledger: Ledger) -> None:
+def test_a_committed_record_read_again_is_a_fault_even_after_member_and_broker_died(ledger: Ledger) -> None:
     ledger.enter_killed("one", 3)
     ledger.enter_broker_killed(3)
     enter(ledger, "one", "committed", 3, offsets={"0": 1})

@@ -1,4 +1,4 @@
-"""Transactions of confluent-kafka, aiokafka and kafka-python: each is told the same stories, and reads back itself."""
+"""Transactions of confluent-kafka, aiokafka and kafka-python: the same tests with each."""
 
 import contextlib
 from collections.abc import Callable, Iterator

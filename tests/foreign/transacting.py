@@ -1,4 +1,4 @@
-"""A transactional producer and a reader of each Python client behind one face: all are told the same stories."""
+"""One interface to the transactional producers and consumers of all Python clients: the same tests run with each."""
 
 import asyncio
 import contextlib

@@ -171,7 +171,7 @@ def test_progress_learns_from_the_steps_that_are_done() -> None:
     assert "[2/3] two (about 60 s left)" in stream.getvalue()
 
 
-def test_progress_says_nothing_where_nobody_watches() -> None:
+def test_progress_prints_nothing_where_the_stream_is_no_terminal() -> None:
     stream = io.StringIO()
 
     StepProgress([("one", 10)], stream=stream).next()

@@ -54,7 +54,7 @@ def test_the_run_lock_is_the_light_core_and_what_builds_it() -> None:
 def test_the_dev_lock_covers_every_dependency_and_every_extra() -> None:
     wanted = names(PROJECT["dependencies"])
     for extra, requirements in PROJECT["optional-dependencies"].items():
-        # Whoever works on this has a Java of the machine's: the tools need one.
+        # Developers have a Java installed: the tools need one.
         wanted |= names(requirements) if extra != "java" else set()
     assert wanted <= set(locked("dev"))
 

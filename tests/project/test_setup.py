@@ -141,10 +141,10 @@ def test_an_interrupted_set_up_is_not_taken_for_a_finished_one(ready: TinyProjec
     ready.index.broken = False
     assert ready.set_up().returncode == 0
     assert ready.evaluate("__import__('dependency').VERSION") == "4.0"
-    assert not leftover.exists(), "it is made anew, not mended"
+    assert not leftover.exists(), "it is recreated, not repaired"
 
 
-def test_an_environment_whose_interpreter_is_gone_is_made_anew(ready: TinyProject) -> None:
+def test_an_environment_whose_interpreter_is_gone_is_recreated(ready: TinyProject) -> None:
     interpreter = ready.folder / ".venv" / "bin" / "python"
     interpreter.unlink()
     interpreter.symlink_to("/nowhere/python")

@@ -26,7 +26,7 @@ ALL_POMS = KAFKA_POM + ZOOKEEPER_POM + SPARK_KAFKA_POM
 
 
 class Machine:
-    """A machine with just these programs, on which nobody is root."""
+    """A machine with just these programs, whose user is not root."""
 
     def __init__(self, folder: Path, **scripts: str) -> None:
         self.calls = folder / "maven-calls"

@@ -207,7 +207,7 @@ def retention_deletes_the_active_segment(patch: pytest.MonkeyPatch) -> None:
 
 @planted
 def fetch_past_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
-    """Whoever fetches gets what is in the log, synced or not."""
+    """A fetch returns records up to the log end offset, synced or not."""
 
     def read_cached(
         self: Replica, offset: int, max_bytes: int, *, upto_offset: int, whole_first_batch: bool
@@ -237,7 +237,7 @@ def duplicate_sequence_appended(patch: pytest.MonkeyPatch) -> None:
 
 @planted
 def deleted_data_served_to_its_namesake(patch: pytest.MonkeyPatch) -> None:
-    """A deleted topic's directories stay, and whoever comes next under that name gets them."""
+    """A deleted topic's directories stay, and the next topic with that name gets them."""
 
     async def keep(self: DirectoryRemoval, partitions: list[TopicPartition], delay_ms: int = 0) -> None:
         pass
@@ -295,7 +295,7 @@ def compaction_leaves_no_mark(patch: pytest.MonkeyPatch) -> None:
 
 @planted_for(forgets_and_loses_power)
 def start_not_written_before_segments_go(patch: pytest.MonkeyPatch) -> None:
-    """Retention deletes segments first, and nobody writes down where the log starts instead."""
+    """Retention deletes segments before the new log start offset is checkpointed."""
 
     async def nothing(self: CheckpointWriter) -> None:
         pass

@@ -67,7 +67,7 @@ def leader_epoch_not_raised(patch: pytest.MonkeyPatch) -> None:
 
 @planted
 def unclean_broker_stays_in_sync(patch: pytest.MonkeyPatch) -> None:
-    """Whoever comes back counts as having all it had."""
+    """A broker that returns after an unclean shutdown counts as having its whole log."""
 
     def unfence_replica(*arguments: Any, **named: Any) -> PartitionState:
         return genuine(*arguments, **{**named, "keeps_all": True})
@@ -138,7 +138,7 @@ def hole_in_a_replica_kept(patch: pytest.MonkeyPatch) -> None:
 
 @planted
 def gap_between_segments_of_a_replica_kept(patch: pytest.MonkeyPatch) -> None:
-    """Likewise, where whole segments are missing."""
+    """A replica that lacks whole segments in the middle of its log stays in sync."""
 
     def note_gap_before(self: RecoveryScan, *segments: Any) -> None:
         genuine(self, *segments)
@@ -206,7 +206,7 @@ def leader_appointed_on_one_report(patch: pytest.MonkeyPatch) -> None:
 
 @planted
 def reporting_replica_follows_on(patch: pytest.MonkeyPatch) -> None:
-    """A replica reports what it has before it has heard that nobody leads, and follows the old leader on."""
+    """A replica reports its log end before it knows that there is no leader, and goes on following the old one."""
     patch.setattr(Replica, "epoch_error", lambda *_: ErrorCode.NONE)
     patch.setattr(Replica, "report", lambda self: (self.log.epochs.latest_epoch, self.log.end_offset))
 
@@ -219,7 +219,7 @@ def half_of_the_replicas_counts(patch: pytest.MonkeyPatch) -> None:
 
 @planted
 def doubtful_replica_reports(patch: pytest.MonkeyPatch) -> None:
-    """Whoever comes back counts as having all it acknowledged, where majorities count."""
+    """With majority election, a broker that returns counts as having all that it acknowledged."""
 
     def unfence_replica(*arguments: Any, **named: Any) -> PartitionState:
         return genuine(*arguments, **{**named, "keeps_all": True})
@@ -257,19 +257,19 @@ def leader_begins_without_a_record_of_its_own(patch: pytest.MonkeyPatch) -> None
 
 @planted
 def deletions_forgotten(patch: pytest.MonkeyPatch) -> None:
-    """Nobody remembers which topics were deleted: whoever was away keeps their partitions."""
+    """Topic deletions are not recorded: a broker that was away keeps the deleted topics' partitions."""
     patch.setattr(Deletions, "add", lambda self, deletions: None)
 
 
 @planted
 def snapshot_knows_one_batch_of_a_producer(patch: pytest.MonkeyPatch) -> None:
-    """As Kafka's does: who has several under way may repeat others."""
+    """As in Kafka: a producer with several batches in flight may repeat an earlier one."""
     patch.setattr(producer_state, "_PRODUCERS_WITH_EARLIER", 0)
 
 
 @planted
 def gap_of_the_brokers_making_is_out_of_order(patch: pytest.MonkeyPatch) -> None:
-    """Nobody remembers that what is missing was turned away."""
+    """The sequences that the broker itself rejected are forgotten."""
     patch.setattr(RejectedSequences, "reason", lambda self, header, *, now_ms: None)
 
 
@@ -296,7 +296,7 @@ NOT_DETECTED_YET = (
     "gap_between_segments_of_a_replica_kept",
     # tests/controller/rules/test_majorities.py sees these.
     "leader_appointed_on_one_report",  # seed 17 did before plans had moves
-    "doubtful_replica_reports",  # likewise
+    "doubtful_replica_reports",  # also detected before plans had moves
     "reporting_replica_follows_on",
     "half_of_the_replicas_counts",
     "leader_with_the_longest_log_appointed",

@@ -144,7 +144,7 @@ def ends_of_transactions_not_loaded(patch: pytest.MonkeyPatch) -> None:
 
 @planted
 def holes_kept_in_logs_of_coordinators(patch: pytest.MonkeyPatch) -> None:
-    """What a power cut tore out of a coordinator's log stays there as damage, and nobody can load it."""
+    """What a power cut tore out of a coordinator's log stays there as damage, and no coordinator can load it."""
     patch.setattr(RecoveryScan, "_has_ended", False)
 
 

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 PATIENCE_S = 900.0
 
-# A machine that lost its power tells nobody: a client waits until its request times out, and then tries again.
+# A machine without power closes no connection: a client waits until its request times out, and then tries again.
 PATIENT = ClientSettings(patience_ms=600_000)
 
 
@@ -27,7 +27,7 @@ async def as_client(
     *,
     settings: ClientSettings = PATIENT,
 ) -> T:
-    """Let somebody's process connect to a node and do something."""
+    """Connect a client in an outsider's process to a node, and run `chore` with it."""
 
     async def talk() -> T:
         async with Client(someone.loop, node.address, entropy=someone.entropy, settings=settings) as client:

@@ -61,7 +61,7 @@ def test_together_plans_try_every_operation_of_coordination_and_every_fault_but_
     assert FlipBit.kind not in tried
 
 
-def test_every_plan_of_coordination_has_somebody_to_coordinate_and_all_its_actors() -> None:
+def test_every_coordination_plan_has_members_or_transactors_and_every_actor_of_its_operations() -> None:
     for plan in PLANS:
         assert plan.is_coordinated
         assert len(plan.operations) == OPERATION_COUNT

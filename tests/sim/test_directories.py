@@ -29,7 +29,7 @@ SETTINGS = {
 
 
 class Trio:
-    """Three brokers on one metadata store, and somebody who asks the first."""
+    """Three brokers on one metadata store, and a client of the first."""
 
     def __init__(self, simulation: Simulation) -> None:
         self.simulation = simulation

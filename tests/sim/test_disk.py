@@ -220,7 +220,7 @@ def test_sync_all_makes_everything_certain() -> None:
     assert not cannot.sync_all()
 
 
-def test_after_a_machine_crash_the_cache_is_cold_until_somebody_reads() -> None:
+def test_after_a_machine_crash_the_page_cache_is_empty_until_a_read() -> None:
     disk = SimDisk(Random(1))
     file = synced(disk.mount(), "a", b"123")
     assert file.read_cached(0, 3) == b"123"
@@ -342,7 +342,7 @@ def test_a_flipped_bit_is_read_and_survives_every_crash() -> None:
     assert disk.content("a.log") == flipped
 
 
-def test_no_bit_flips_where_nobody_could_tell() -> None:
+def test_no_bit_flips_in_the_base_offset_and_leader_epoch_that_no_crc_covers() -> None:
     batch = batch_of(b"x")
     seen = set()
     for seed in range(1_000):

@@ -198,7 +198,7 @@ def test_what_still_waits_at_the_end_is_put_away_in_silence(caplog: pytest.LogCa
     assert caplog.records == []
 
 
-def test_an_exception_that_nobody_asked_for_is_kept_as_a_problem(simulation: Simulation) -> None:
+def test_an_exception_of_a_task_that_is_not_awaited_is_kept_as_a_problem(simulation: Simulation) -> None:
     async def fall() -> None:
         raise RuntimeError("ouch")
 

@@ -43,7 +43,7 @@ def test_the_seed_chooses_between_processes() -> None:
     assert len({tuple(interleaving(seed)) for seed in range(20)}) > 10
 
 
-def test_time_moves_to_the_next_timer_when_nobody_can_go_on() -> None:
+def test_time_moves_to_the_next_timer_when_no_process_can_run() -> None:
     kernel = Kernel(0)
     one = process(kernel, "one")
     times: list[float] = []
@@ -116,7 +116,7 @@ def test_a_process_may_be_killed_by_its_own_callback() -> None:
     assert ran == []
 
 
-def test_an_exception_that_nobody_caught_is_a_problem_of_its_process() -> None:
+def test_an_uncaught_exception_is_a_problem_of_its_process() -> None:
     kernel = Kernel(0)
     one = process(kernel, "one")
     soon(kernel, one, lambda: 1 // 0)
@@ -126,7 +126,7 @@ def test_an_exception_that_nobody_caught_is_a_problem_of_its_process() -> None:
     assert isinstance(problem.error, ZeroDivisionError)
 
 
-def test_what_a_killed_process_raises_is_nobodys_problem() -> None:
+def test_an_exception_of_a_killed_process_is_not_a_problem() -> None:
     kernel = Kernel(0)
     one = process(kernel, "one")
 

@@ -19,7 +19,7 @@ def test_a_topic_that_can_be_created_twice_was_lost() -> None:
     assert topics.lost == {"orders": "it could be created a second time"}
 
 
-def test_a_topic_that_somebody_asked_to_delete_is_never_missed_again() -> None:
+def test_a_topic_with_a_delete_request_never_counts_as_lost_again() -> None:
     topics = KnownTopics()
     topics.created("orders")
     topics.asked_to_delete("orders")

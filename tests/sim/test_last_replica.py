@@ -25,7 +25,7 @@ SESSION_MS = 60_000  # longer than two stops take
 
 class Trio:
     """Three brokers, a topic with a replica on each, and what the metadata says of its partition. A fourth one is the
-    controller: somebody has to see the others leave.
+    controller, so that it sees the others leave.
     """
 
     def __init__(self, simulation: Simulation) -> None:
@@ -105,7 +105,7 @@ def test_who_was_left_with_what_its_disk_has_does_not_lead(trio: Trio) -> None:
     assert trio.simulation.run(story(), seconds_max=PATIENCE_S) == SENT
 
 
-def test_a_default_that_asks_for_fewer_members_makes_nobody_eligible(trio: Trio) -> None:
+def test_a_lower_cluster_default_of_min_insync_replicas_empties_the_elr(trio: Trio) -> None:
     async def ask_for_fewer(client: Client) -> None:
         await alter_configs(
             client, Resource(ResourceType.BROKER, ALL_BROKERS), set_to={"min.insync.replicas": "1"}

@@ -1,4 +1,4 @@
-"""A machine that is without power for a moment: it tells nobody, and is back before its session has ended.
+"""A machine that loses power for a moment: it closes no connection, and is back before its session expires.
 
 The others' connections lead to its earlier life, and never end by themselves.
 """
@@ -18,7 +18,7 @@ SESSION_MS = 60_000
 
 
 @pytest.fixture(autouse=True)
-def nobody_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def hour_long_request_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
     limits = ConnectionLimits(request_timeout_ms=HOUR_MS, in_flight_max=100)
     monkeypatch.setattr("penstock.cluster.peers._LIMITS", limits)
 

@@ -214,7 +214,7 @@ def test_who_writes_to_one_who_has_closed_is_reset(simulation: Simulation) -> No
     simulation.run(story())
 
 
-def test_nobody_listens(simulation: Simulation) -> None:
+def test_a_connection_to_a_port_without_a_listener_is_refused(simulation: Simulation) -> None:
     async def story() -> None:
         with pytest.raises(ConnectionRefusedError):
             await Pair(simulation).call()
@@ -222,7 +222,7 @@ def test_nobody_listens(simulation: Simulation) -> None:
     simulation.run(story())
 
 
-def test_nobody_has_heard_of_the_host(simulation: Simulation) -> None:
+def test_an_unknown_host_name_is_not_resolved(simulation: Simulation) -> None:
     with pytest.raises(socket.gaierror):
         simulation.run(simulation.loop.create_connection(Peer, "elsewhere", PORT))
 

@@ -40,7 +40,7 @@ def test_work_that_fails_says_how(simulation: Simulation) -> None:
     simulation.run(story())
 
 
-def test_a_slow_device_delays_the_answer_and_nobody_else(simulation: Simulation) -> None:
+def test_a_slow_device_delays_the_result_but_not_the_work_and_no_other_task(simulation: Simulation) -> None:
     async def story() -> None:
         done_at: list[float] = []
         future = work_in(simulation, slow_s=30.0).run(lambda: done_at.append(simulation.kernel.now))

@@ -42,7 +42,7 @@ def test_a_limit_is_shared_by_backlog():
     assert limited({A0: 0, A1: 100}, {A0: 900, A1: 200}, 100) == {A0: 90, A1: 110}
 
 
-def test_nobody_with_a_backlog_is_left_out():
+def test_every_partition_with_a_backlog_gets_a_share_of_the_limit():
     assert limited({A0: 0, A1: 0}, {A0: 1_000_000, A1: 1}, 10)[A1] == 1
 
 

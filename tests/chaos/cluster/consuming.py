@@ -16,12 +16,12 @@ from penstock.sim.checkers.history import NO_OFFSET
 from tests.chaos.cluster.producing import CLIENT_SETTINGS, PATIENCE_S
 from tests.chaos.cluster.recording import Recorder, log_of, number_in
 
-UNTOLD = 2**63 - 1  # librdkafka reads ahead: nobody can say which high watermark came with a record
+UNKNOWN_HIGH_WATERMARK = 2**63 - 1  # librdkafka prefetches, and does not say which one came with a record
 LOOK_EVERY_S = 0.5
 
 
 class GroupReader(threading.Thread):
-    """Reads a group's share of topics until it is told to stop, and notes what it was given."""
+    """A member of a group that reads until `stop`, and records what it was given."""
 
     def __init__(self, recorder: Recorder, name: str, group: str) -> None:
         super().__init__(name=name, daemon=True)
@@ -52,7 +52,7 @@ class GroupReader(threading.Thread):
                 tuple(seen),
                 began=began,
                 ended=ended,
-                high_watermark=UNTOLD,
+                high_watermark=UNKNOWN_HIGH_WATERMARK,
                 committed_only=True,
             )
         )
@@ -150,7 +150,7 @@ class Observer(threading.Thread):
             }
             while not self._stopping.wait(LOOK_EVERY_S):
                 for group, consumer in consumers.items():
-                    with contextlib.suppress(KafkaException):  # nobody could be asked: another time
+                    with contextlib.suppress(KafkaException):  # no answer: asked again next time
                         self._look(group, consumer)
 
     def _look(self, group: str, consumer: Consumer) -> None:

@@ -75,7 +75,7 @@ class Faults:
     def recover(self) -> None:
         """Wait until every broker is there and every replica in sync."""
         began_s = time.monotonic()
-        lacking = ["nobody was asked"]
+        lacking = ["no broker was asked"]
         while lacking:
             if time.monotonic() > began_s + RECOVERY_S:
                 raise NotRecoveredError(f"after {RECOVERY_S:g} s: {', '.join(lacking[:10])}")
@@ -86,7 +86,7 @@ class Faults:
     def _lacking(self) -> list[str]:
         metadata = self._metadata()
         if metadata is None:
-            return ["nobody answers"]
+            return ["no broker answers"]
         away = set(self._cluster.brokers) - set(metadata.brokers)
         # Those who coordinate keep what they know in topics that the first client has created.
         missing = {CONSUMER_OFFSETS, TRANSACTION_STATE} - set(metadata.topics)

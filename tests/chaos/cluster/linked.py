@@ -1,4 +1,4 @@
-"""The cluster where nobody is root: its processes reach each other through links. Clients need none."""
+"""The cluster for users other than root: its processes reach each other through TCP links. Clients need none."""
 
 from collections.abc import Mapping
 from contextlib import ExitStack

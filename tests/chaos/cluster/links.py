@@ -1,4 +1,4 @@
-"""TCP links between processes that can be cut, in silence: nothing passes, and nobody is told.
+"""TCP links between processes that can be cut silently: nothing passes, and neither side sees an error.
 
 That is what a network does when a cable is pulled. Bytes under way stay under way, and arrive when the link is mended.
 One link leads to one process; whose connection it carries is found by asking the system which process has the other

@@ -1,8 +1,8 @@
 """Network namespaces on one bridge: every process has a network of its own, as if it had a machine of its own.
 
-A cut is silent, as when a cable is pulled: both sides are told that the other's address belongs to a card that nobody
-has, so what they send is lost on the bridge. No firewall is needed, and what is established breaks no sooner than
-TCP loses patience. The addresses are of the block that RFC 2544 reserves for tests of networks.
+A cut is silent, as when a cable is pulled: each side gets a neighbour entry that maps the other's address to a MAC
+address that no interface has, so what they send is lost on the bridge. No firewall is needed, and established
+connections break only when TCP times out. The addresses are of the block that RFC 2544 reserves for tests of networks.
 
 Names carry the number of the process that made them: what one that was killed left behind, the next one removes.
 """
@@ -16,9 +16,9 @@ from typing import Self
 
 from peers.home import Home
 
-OUTSIDE = "outside"  # whoever is in no namespace: clients
+OUTSIDE = "outside"  # processes in no namespace: clients
 _PREFIX = "pstk"
-_NOBODY = "02:00:00:00:00:99"
+_UNUSED_MAC = "02:00:00:00:00:99"
 _NETWORKS = 256
 
 
@@ -60,7 +60,7 @@ class Namespaces:
         for near, far in ((one, other), (other, one)):
             if (near, far) not in self._cut:
                 self._cut.add((near, far))
-                self._neighbour(near, "replace", far, "lladdr", _NOBODY, "nud", "permanent")
+                self._neighbour(near, "replace", far, "lladdr", _UNUSED_MAC, "nud", "permanent")
 
     def mend(self) -> None:
         """All that was cut."""

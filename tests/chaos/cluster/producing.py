@@ -59,14 +59,14 @@ class Said(logging.Handler):
         self.lines.append(self.format(record))
 
     def logger(self, name: str) -> logging.Logger:
-        """One that nobody else hears."""
+        """A logger whose lines come here only."""
         logger = logging.Logger(name)
         logger.addHandler(self)
         return logger
 
 
 class Sender(threading.Thread):
-    """Sends until it is told to stop, and then until everything is acknowledged."""
+    """Sends until `stop`, and then waits until everything is acknowledged."""
 
     def __init__(self, recorder: Recorder, name: str, topic: str, settings: dict[str, Any]) -> None:
         super().__init__(name=name, daemon=True)
@@ -115,7 +115,7 @@ class Sender(threading.Thread):
                     outcome=OperationOutcome.OK if error is None else OperationOutcome.UNKNOWN,
                     base_offset=NO_OFFSET if error is not None or told is None else told,
                     idempotent=self._is_idempotent,
-                    attempts=1 if self._is_idempotent else 2,  # or more: nobody tells
+                    attempts=1 if self._is_idempotent else 2,  # or more: librdkafka does not say
                     transaction=transaction,
                 )
             )
@@ -192,7 +192,7 @@ class TransactionalSender(Sender):
 
 
 class JavaSender:
-    """Kafka's VerifiableProducer, which says of each record where it lies. Nobody knows when it was sent."""
+    """Kafka's VerifiableProducer, which prints the offset of each record, but not when it was sent."""
 
     PER_SECOND = 15
 

@@ -1,8 +1,8 @@
 """Copies in transactions with aiokafka.
 
-It does not tell a transaction which member of the group it is, so that somebody whose partitions have gone to another
-would not be stopped. Until clients learned that, one did as here: each partition has a transactional id of its own,
-and whoever takes the partition over takes the id, which fences the one before.
+aiokafka sends no member id and generation with the offsets of a transaction, so a worker that has lost its partitions
+would not be fenced. As was usual before KIP-447, each partition has a transactional id of its own: the worker that
+takes the partition over takes the id, which fences the worker before.
 """
 
 import asyncio

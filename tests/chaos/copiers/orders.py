@@ -1,4 +1,4 @@
-"""What a copier is told, as its one argument."""
+"""What a copier is to do: its one argument, as JSON."""
 
 import json
 import random

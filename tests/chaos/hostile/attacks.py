@@ -26,7 +26,7 @@ Address = tuple[str, int]
 
 
 class Attacker:
-    """Some connections that send what they are told to, as fast as the broker takes it, and never read."""
+    """Some connections that send given bytes as fast as the broker takes them, and never read."""
 
     def __init__(self, address: Address, until_s: float) -> None:
         self.address = address

@@ -31,7 +31,7 @@ class Tenure:
 
 @dataclass(frozen=True)
 class Commit:
-    """An answered one: from here on nobody needs to read what is before the offset."""
+    """An acknowledged offset commit: no member may read a record before the offset after it."""
 
     partition: int
     offset: int

@@ -1,6 +1,6 @@
-"""The story that is told to crews of all clients: members join, leave, are killed and come again, the broker too.
+"""The scenario for groups of all clients: members join, leave, are killed and start again, and so does the broker.
 
-It is told to all crews at once, because most of it is waiting. Records are poured before, in and after every change.
+All groups go through it at once, because most of it is waiting. Records are sent before, in and after every change.
 """
 
 import contextlib
@@ -145,7 +145,7 @@ def the_broker_is_killed(story: Story) -> None:
 
 
 def all_leave(story: Story) -> None:
-    """Their last commits are answered; then the broker is killed once more, with nobody there to commit again."""
+    """Their last commits are acknowledged; then the broker is killed once more, with no member left to commit again."""
     for crew in story.crews.values():
         for name in crew.members:
             crew.ask_to_leave(name)

@@ -82,7 +82,7 @@ def test_an_older_commit_in_place_of_the_last_one_is_a_loss() -> None:
     assert story.found == [AnomalyKind.LOST_COMMIT]
 
 
-def test_an_offset_that_nobody_committed_is_told() -> None:
+def test_a_committed_offset_that_no_member_committed_is_an_anomaly() -> None:
     story = Story()
     story.commit(3)
     story.commit(9, OperationOutcome.FAILED)
@@ -93,7 +93,7 @@ def test_an_offset_that_nobody_committed_is_told() -> None:
     assert story.found == [AnomalyKind.LOST_COMMIT]
 
 
-def test_a_commit_that_nobody_heard_of_may_count_at_any_time_or_never() -> None:
+def test_a_commit_with_unknown_outcome_may_take_effect_at_any_time_or_never() -> None:
     story = Story()
     story.commit(3, OperationOutcome.UNKNOWN)
     story.read(-1)

@@ -140,7 +140,7 @@ def test_clocks_that_jump_make_things_older() -> None:
     assert story.anomalies() == []
 
 
-def test_what_somebody_asked_to_delete_may_be_gone() -> None:
+def test_records_before_the_offset_of_a_delete_records_request_may_be_gone() -> None:
     story = Story()
     story.send(1, 2, at=0)
     story.cut(1)

@@ -1,6 +1,6 @@
 """`spark-pipelines run` of the example: tables from a topic, as its specification says.
 
-What further runs add, and what they do anew, is seen by `tests.spark.programs.declarative_story`."""
+`tests.spark.programs.declarative_story` checks what further runs add, and a full refresh."""
 
 from collections import Counter
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""When a trace is complete, and what is told of it; without Spark's streams."""
+"""When a trace is complete, and what is written of it; without Spark's streams."""
 
 from typing import Any
 
@@ -48,7 +48,7 @@ def test_a_trace_tells_from_when_to_when_and_who_called_whom() -> None:
     }
 
 
-def test_without_its_root_a_trace_has_no_name_and_calls_from_nobody_knows() -> None:
+def test_without_its_root_a_trace_has_no_service_and_its_first_caller_is_unknown() -> None:
     trace = assemble("t", [LEFT, LEAF], complete=False)
     assert (trace["service"], trace["status"], trace["complete"]) == (None, None, False)
     assert callers(trace) == {"left": UNKNOWN, "leaf": "orders"}

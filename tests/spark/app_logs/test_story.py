@@ -32,7 +32,7 @@ def environment(**more: str) -> dict[str, str]:
 
 
 def records(servers: str, topic: str) -> list[Any]:
-    """Everything committed in a topic, with somebody else's client."""
+    """All committed records of a topic, read with confluent-kafka."""
     consumer = Consumer(
         {"bootstrap.servers": servers, "group.id": "none", "isolation.level": "read_committed"}
     )

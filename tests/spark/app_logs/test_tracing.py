@@ -71,14 +71,14 @@ def test_a_trace_waits_for_its_spans_across_runs_and_one_that_never_completes_is
     assert ids(trace) == {"child", "parent", "root"}
     assert (trace["complete"], trace["span_count"]) == (False, 3)
 
-    # What comes after that is told as well, by itself.
+    # A span that comes after that is written as a trace of its own.
     flows.write_more(topic, [span("grandchild", "parent", calls=0, second=31), elsewhere(60)])
     (rest,) = told(flows.run(topic, traces, mode="append"))
     assert ids(rest) == {"grandchild"}
     assert rest["spans"][0]["caller"] == "unknown"
 
 
-def test_a_trace_is_told_at_once_when_its_last_span_comes_and_only_once(flows: Flows, topic: str) -> None:
+def test_a_trace_is_written_once_as_soon_as_its_last_span_comes(flows: Flows, topic: str) -> None:
     from app_logs.tracing import traces
 
     flows.write(topic, [span("child", "root", calls=0, second=0)])

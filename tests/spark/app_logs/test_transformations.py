@@ -210,7 +210,7 @@ def test_slow_answers_are_an_alert_of_their_own(spark: "SparkSession") -> None:
     assert Counter(each["kind"] for each in found) == {"error_rate": 2, "latency_p95_ms": 2}
 
 
-def test_nobody_is_called_for_what_is_below_the_threshold_or_too_little_to_tell(
+def test_there_is_no_alert_below_the_threshold_or_with_too_few_requests(
     spark: "SparkSession",
 ) -> None:
     assert told(spark, answers(20, errors=1, latency_ms=499.0)) == []

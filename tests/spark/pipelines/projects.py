@@ -21,7 +21,7 @@ PATIENCE_S = 90
 
 
 def make_project(directory: Path, servers: str, flows: str, functions: str, *, settings: str = "") -> Project:
-    """A project whose `@M` stands for its module, which nobody has imported before."""
+    """A project whose `@M` stands for its module, which has a new name so that no import is cached."""
     module = f"flows_{uuid.uuid4().hex[:8]}"
     directory.mkdir(exist_ok=True)
     (directory / f"{module}.py").write_text(f"from pyspark.sql import functions as F\n\n\n{functions}")

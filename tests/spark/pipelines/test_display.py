@@ -37,8 +37,8 @@ def test_no_line_is_wider_than_the_terminal() -> None:
 
 
 class Screen:
-    """A terminal, as far as the display uses one: it wraps what is too wide, wraps anew when its width changes, scrolls
-    what is too high, and knows two commands."""
+    """A terminal, as far as the display uses one: it wraps long lines, wraps them again when its width changes, scrolls
+    when it is full, and knows two escape sequences."""
 
     def __init__(self, columns: int, lines: int) -> None:
         self.size = os.terminal_size((columns, lines))

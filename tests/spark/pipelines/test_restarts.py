@@ -1,4 +1,4 @@
-"""When a failed flow is started again, and what is told of the failure. Pure."""
+"""When a failed flow is restarted, and which cause of the failure is reported. Pure."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ def test_the_wait_doubles_up_to_its_limit_and_then_it_is_given_up() -> None:
     assert [restarts.failed(10.0) for _ in range(6)] == [10.5, 11.0, 12.0, 13.0, 13.0, None]
 
 
-def test_a_finished_batch_begins_the_count_anew() -> None:
+def test_a_finished_batch_resets_the_count_of_restarts() -> None:
     restarts = Restarts(project(restarts_max=2, restart_delay_ms=1_000).settings)
     restarts.failed(0.0)
     restarts.failed(0.0)
@@ -32,7 +32,7 @@ def test_a_finished_batch_begins_the_count_anew() -> None:
     assert restarts.in_all == 3
 
 
-def test_none_are_made_if_none_are_wanted() -> None:
+def test_there_is_no_restart_with_restarts_max_0() -> None:
     assert Restarts(project(restarts_max=0).settings).failed(0.0) is None
 
 

@@ -159,7 +159,7 @@ def counts(records):
 def test_a_flow_that_fails_starts_again_with_longer_and_longer_waits_and_then_goes_on(
     spark: "SparkSession", broker: EmbeddedBroker, topic: str, tmp_path: Path
 ) -> None:
-    """A broken record fails the batch until somebody mends what reads it; the other flow does not notice."""
+    """A broken record fails each batch until the flow's function can read it; the other flow goes on."""
     servers = broker.bootstrap_servers
     mended = tmp_path / "mended"
     project = make_project(

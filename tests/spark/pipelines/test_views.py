@@ -1,4 +1,4 @@
-"""What is told of a flow, from what Spark says of its batches."""
+"""The event age of a flow, computed from Spark's progress reports."""
 
 from penstock.spark.pipelines.views import event_age_ms
 

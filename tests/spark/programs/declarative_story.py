@@ -1,4 +1,4 @@
-"""The example's declarative pipeline over three runs: all there is, then what came since, then everything anew.
+"""The example's declarative pipeline over three runs: all records, then the new ones, then a full refresh.
 
     python -m tests.spark.programs.declarative_story        # minutes: each run starts a Spark of its own
 
@@ -81,7 +81,7 @@ def main() -> None:
         write(later)
         run("second run, after more records")
         check(directory, first + later)
-        run("everything anew", "--full-refresh-all")
+        run("full refresh", "--full-refresh-all")
         check(directory, first + later)
 
 

@@ -1,4 +1,4 @@
-"""Streams whose driver, tasks and broker are killed at chosen points: the table, and how a scenario is told.
+"""Streams whose driver, tasks and broker are killed at chosen points: the scenarios, and how one is run.
 
 The suite runs them in one Spark session, where a driver's death is the death of the process that commits, and Spark's
 request to abort is not heard. `python -m tests.spark.sink.crashes [kafka] [WORDS OF A NAME]` kills whole drivers

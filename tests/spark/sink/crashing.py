@@ -6,7 +6,7 @@
     crash.once   a file that is made when it happens, and keeps it from happening again
     crash.abort  "no": Spark's request to abort is not heard, as if the driver had died too
     crash.pid    a process (the driver's JVM) that is killed as well
-    crash.until  a file that whoever holds or is slow waits for; that of crash.once with .go behind it, if not said
+    crash.until  a file that the held or slow process waits for; without it, that of crash.once with .go appended
 
 It replaces functions of the sink in the processes that Spark starts, and the sink has no code for it.
 """
@@ -73,14 +73,14 @@ class Crash:
         _until_there(Path(self.until))
 
     def wait(self) -> None:
-        """Return when the point is reached, by whoever it is that gets there."""
+        """Return when any process has reached the point."""
         _until_there(Path(self.once))
 
 
 def _until_there(file: Path) -> None:
     deadline_s = time.monotonic() + _WAIT_S
     while not file.exists():
-        assert time.monotonic() < deadline_s, f"nobody made {file.name}"
+        assert time.monotonic() < deadline_s, f"no process made {file.name}"
         time.sleep(0.02)  # another process: nothing here could be told
 
 

@@ -1,7 +1,7 @@
 """A task that is slow, and its speculative twin: a program for a Spark cluster, since local Spark makes no twins.
 
 The slow one stops when half of its rows have arrived. Spark starts the twin on another worker, takes its rows, and
-gives the slow one up. Its Python process is told so seconds later, and meanwhile goes on: it wakes up when the batch
+gives the slow one up. Its Python process learns that seconds later, and meanwhile goes on: it wakes up when the batch
 has been committed, and tries to write its other half.
 
 `tests/spark/test_deployments.py` runs this as a part of its story; `python -m tests.spark.sink.speculation [kafka]`

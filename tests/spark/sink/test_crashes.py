@@ -73,7 +73,7 @@ def test_a_transaction_that_times_out_in_mid_batch_is_reported_and_the_batch_wri
 
 
 @pytest.mark.foreign
-def test_a_timeout_that_strikes_what_was_decided_is_reported_until_somebody_says_to_go_on(
+def test_rows_lost_to_a_timeout_after_the_decision_fail_the_stream_until_an_option_skips_the_batch(
     spark: "SparkSession", kafka: ApacheKafka, tmp_path: Path
 ):
     story = Story(kafka.bootstrap, tmp_path)

@@ -1,5 +1,5 @@
 """Writes that Spark gives up while tasks of theirs live on, step by step: the sink as the driver and the tasks have it,
-against real brokers, without Spark itself, which lets nobody choose when a task goes on. One of the brokers is an
+against real brokers, without Spark itself, where a test cannot choose when a task goes on. One of the brokers is an
 Apache Kafka whose transactions have no epochs of their own, as those of older clusters.
 """
 
@@ -118,7 +118,7 @@ def test_a_task_that_has_sent_nothing_yet_is_shut_out_by_the_abort(writing: Writ
 
 
 def test_a_task_that_starts_after_the_abort_writes_nothing(writing: Writing):
-    """Whatever the number of its attempt is: nobody has taken this id over."""
+    """For any attempt number: the abort has not taken this transactional id over."""
     sink = writing.batch()
     sink.abort([None])
     with pytest.raises(GivenUpError, match="Spark has given up run"):

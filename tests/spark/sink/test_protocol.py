@@ -165,7 +165,7 @@ class Broker:
     """Transactions and decisions as a broker has them; every request is one step.
 
     `own_epochs`: whether every transaction has an epoch of its own (transaction.version 2). Elsewhere an attempt whose
-    transaction was aborted by somebody who knew its epoch can begin another one.
+    transaction was aborted with its own epoch can begin another one.
     """
 
     def __init__(self, *, own_epochs: bool = True) -> None:
@@ -174,9 +174,9 @@ class Broker:
         self.decisions: list[SinkDecision] = []
         self.carried_out = 0
         self.holder = 0
-        self.listed: set[Offered] = set()  # by whoever may decide next
+        self.listed: set[Offered] = set()  # by the driver that may decide next
         self.given_up: set[str] = set()
-        self.left_open: list[str] = []  # after somebody said that nothing of the run is
+        self.left_open: list[str] = []  # after a driver said that no transaction of the run is open
         self._own_epochs = own_epochs
         self._closed: set[str] = set()
 
@@ -215,7 +215,7 @@ class Broker:
         ]
 
     def time_out(self, chance: random.Random) -> None:
-        """Give one up that is open and neither decided nor about to be; what becomes of those is told elsewhere."""
+        """Abort an open transaction that is neither decided nor about to be; other tests time out decided ones."""
         decided = {each for decision in self.decisions for each in decision.transactions} | self.listed
         undecided = [
             known
@@ -225,7 +225,7 @@ class Broker:
         if undecided:
             known = chance.choice(undecided)
             self._end(known, committed=False)
-            known.epoch += 1  # whoever had it is fenced, in any version
+            known.epoch += 1  # the attempt that had it is fenced, in any version
 
     def _end(self, known: _Transaction, *, committed: bool) -> None:
         if committed:
@@ -346,9 +346,9 @@ class Story:
             assert number < 50, "it comes to no end"
             self._run(f"run{number}")
         while self.living:
-            self._step_somebody()
+            self._step_one_process()
 
-    def is_told_right(self) -> bool:
+    def is_exactly_once(self) -> bool:
         """Every row counts once, and nothing was open where a driver had said so."""
         rows = Counter(row for rows in self.rows.values() for row in rows)
         return Counter(self.broker.committed) == rows and not self.broker.left_open
@@ -390,7 +390,7 @@ class Story:
         self.broker.close(run)
 
     def _tasks(self, run: str, batch: int) -> list[Offered] | None:
-        """The transactions of the attempts that won, with the rows cut anew; None if the run was killed."""
+        """The transactions of the attempts that won, with the rows divided at random; None if the run was killed."""
         rows = list(self.rows[batch])
         self.chance.shuffle(rows)
         count = self.chance.randint(1, 3)
@@ -403,7 +403,7 @@ class Story:
             for part in range(count)
             if self.chance.random() < 0.3
         ]
-        self.living += second  # speculative: nobody waits for them
+        self.living += second  # speculative: the driver does not wait for them
         ended = self._await(first)
         if ended is None:
             if self.chance.random() < 0.5:  # only a task was killed: Spark asks to abort, and others live on
@@ -438,7 +438,7 @@ class Story:
                     if self.chance.random() < 0.5:
                         each.kill()
                 return None
-            self._step_somebody()
+            self._step_one_process()
         return processes
 
     def _is_killed(self) -> bool:
@@ -447,7 +447,7 @@ class Story:
             return True
         return False
 
-    def _step_somebody(self) -> None:
+    def _step_one_process(self) -> None:
         self.living = [each for each in self.living if not each.done]
         if self.kills and self.chance.random() < 0.01:
             self.kills -= 1
@@ -458,10 +458,10 @@ class Story:
 
 @settings(max_examples=500)
 @given(seed=st.integers(0, 2**32))
-def test_every_row_counts_once_whoever_is_killed_and_whoever_lives_on(seed: int):
+def test_every_row_is_committed_once_whichever_processes_are_killed(seed: int):
     story = Story(random.Random(seed), batches=3, kills=6)
     story.tell()
-    assert story.is_told_right()
+    assert story.is_exactly_once()
 
 
 async def _see_nothing(self: MemoryLedger) -> None:
@@ -560,12 +560,12 @@ def test_each_rule_is_needed(where: tuple[Any, str], fault: Any, monkeypatch: py
             story.tell()
         except (LostTransactionError, AssertionError):
             return True
-        return not story.is_told_right()
+        return not story.is_exactly_once()
 
     assert any(goes_wrong(seed) for seed in range(2000))
 
 
-def test_a_timeout_before_the_decision_is_nobodys_loss_and_after_it_an_error_that_says_so():
+def test_a_timeout_before_the_decision_fails_the_batch_and_after_it_is_reported_as_lost_rows():
     broker = Broker()
     first = broker.start(offered(0).transactional_id)
     second = broker.start(offered(1).transactional_id)

@@ -1,4 +1,4 @@
-"""`penstock table`: what people and programs are told."""
+"""`penstock table`: what it prints, for people and as JSON."""
 
 import json
 import subprocess

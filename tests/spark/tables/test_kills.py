@@ -101,7 +101,7 @@ def test_a_killed_refresh_that_is_run_again_neither_loses_nor_repeats_rows(
     )
     assert done.returncode == -signal.SIGKILL, done.stderr.decode()
 
-    # The second batch's rows are written, and nobody knows.
+    # The second batch's rows are in files, but not in the manifest.
     assert list(read_manifest(before.folder).applied.values()) == [0]
     assert not no_files_are_left_over(before)
     tables.refresh(spark, with_other_partitions(before))

@@ -117,7 +117,7 @@ def test_keys_may_be_null_and_several(spark: "SparkSession", tmp_path: Path) -> 
     assert found == {("a", None, 3), ("a", "b", 2), (None, None, 4)}
 
 
-def test_only_the_buckets_of_a_batchs_keys_are_written_anew(spark: "SparkSession", tmp_path: Path) -> None:
+def test_only_the_buckets_of_a_batchs_keys_are_rewritten(spark: "SparkSession", tmp_path: Path) -> None:
     table = tables.ensure_table(tmp_path, "users", keys=("id",), settings={"buckets": "4"})
     tables.write_batch(frame(spark, [(n, 0) for n in range(50)], "id int, n int"), 0, table, query_id="q")
     before = {each.path for each in read_manifest(table.folder).files}
@@ -166,7 +166,7 @@ def test_a_batch_with_other_columns_is_refused(spark: "SparkSession", tmp_path: 
         tables.ensure_table(tmp_path, "events", keys=("id",))
 
 
-def test_a_cleared_table_is_filled_anew(spark: "SparkSession", tmp_path: Path) -> None:
+def test_a_cleared_table_accepts_batches_from_0_again(spark: "SparkSession", tmp_path: Path) -> None:
     table = tables.ensure_table(tmp_path, "events")
     tables.write_batch(frame(spark, [(1,)], "id int"), 4, table, query_id="q")
     tables.clear(table)
