@@ -58,7 +58,7 @@ def test_the_directory_that_is_named_may_hold_jars_or_be_apaches_download(tmp_pa
     assert zookeeper({"PENSTOCK_ZOOKEEPER_JARS": str(download)}) == f"{download}/lib/*"
 
 
-def test_a_directory_that_was_named_and_has_none_is_said_so(tmp_path: Path) -> None:
+def test_a_given_directory_without_zookeeper_jar_is_an_error(tmp_path: Path) -> None:
     machine = jar(tmp_path / "machine", "zookeeper-3.9.5.jar")
     with pytest.raises(UserError, match=r"--zookeeper-jars: there is no zookeeper-VERSION\.jar in"):
         zookeeper({}, machine, jars=tmp_path)
@@ -97,7 +97,7 @@ def test_pysparks_jars_are_the_last_resort(tmp_path: Path, monkeypatch: pytest.M
     assert zookeeper({}, machine) == f"{machine}/*"
 
 
-def test_all_that_is_missing_is_told_at_once_in_words_of_clusters(
+def test_one_error_lists_everything_that_a_cluster_lacks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hide(monkeypatch, "kazoo")

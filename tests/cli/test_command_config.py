@@ -68,7 +68,7 @@ def test_what_is_wrong_in_the_file_is_one_line_with_its_name(
     assert outcome.err.count("\n") == 1
 
 
-def test_a_file_that_is_not_there_or_no_text_is_said(penstock: Penstock, tmp_path: Path) -> None:
+def test_a_missing_or_binary_command_config_is_an_error(penstock: Penstock, tmp_path: Path) -> None:
     outcome = penstock("topic", "list", "--command-config", tmp_path / "none")
     assert f"cannot read {tmp_path / 'none'}: no such file" in outcome.err
     (tmp_path / "store.jks").write_bytes(b"\xfe\xed\xfe\xed")

@@ -125,7 +125,9 @@ def test_a_wrong_call_is_answered_in_one_line_and_code_2(
 
 
 @pytest.mark.parametrize("words", [["topic", "list"], ["produce", "t"], ["consume", "t"]], ids=" ".join)
-def test_a_broker_that_is_away_is_said_with_what_to_do(offline: Penstock, words: list[str]) -> None:
+def test_the_error_for_an_unreachable_broker_says_how_to_start_one(
+    offline: Penstock, words: list[str]
+) -> None:
     outcome = offline(*words)
     assert outcome == (
         1,

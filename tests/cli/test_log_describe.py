@@ -209,7 +209,7 @@ def test_a_directory_is_all_its_files_and_an_empty_one_is_an_error(offline: Pens
     ]
 
 
-def test_other_files_and_missing_ones_are_said_to_be_so(offline: Penstock, tmp_path: Path) -> None:
+def test_describing_a_missing_file_or_no_log_file_is_an_error(offline: Penstock, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("x")
     assert "is none of a log's files" in offline("log", "describe", tmp_path / "notes.txt").err
     assert offline("log", "describe", tmp_path / "gone.log").err.endswith("gone.log does not exist\n")
@@ -254,7 +254,7 @@ def test_a_data_directory_is_a_table_of_its_partitions_with_those_that_the_metad
     assert [line["state"] for line in lines] == ["deleted", None, "unknown", "stray"]
 
 
-def test_a_partition_that_the_metadata_did_not_know_is_said_so(offline: Penstock, tmp_path: Path) -> None:
+def test_describing_a_partition_unknown_to_the_metadata_says_so(offline: Penstock, tmp_path: Path) -> None:
     partition(tmp_path, "photos-1")
     partition(tmp_path, "orders-0")
     (tmp_path / "unknown-partitions").write_text('["photos-1"]')

@@ -149,7 +149,7 @@ def test_reading_starts_and_stops_at_times(penstock: Penstock, topic: str) -> No
     assert read("--from", "2100-01-01") == []
 
 
-def test_a_place_beyond_the_end_is_said_to_be_there(penstock: Penstock, topic: str) -> None:
+def test_consuming_from_beyond_the_end_warns_and_begins_at_the_end(penstock: Penstock, topic: str) -> None:
     penstock("topic", "create", topic, "--partitions", 5)
     penstock("produce", topic, "-p", 1, stdin=b"0\n1\n2\n")
     assert penstock("consume", topic, "--from", 3) == (
@@ -185,7 +185,9 @@ def test_partitions_can_be_chosen(penstock: Penstock, topic: str) -> None:
     )
 
 
-def test_what_cannot_be_sent_is_said_with_its_line(penstock: Penstock, topic: str, tmp_path: Path) -> None:
+def test_the_error_for_an_invalid_record_names_its_line(
+    penstock: Penstock, topic: str, tmp_path: Path
+) -> None:
     penstock("topic", "create", topic)
     lines = tmp_path / "lines"
     lines.write_text('{"value":"fine"}\nnot json\n')

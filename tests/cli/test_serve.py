@@ -305,7 +305,7 @@ def test_every_line_has_the_time_and_the_stop_is_announced(tmp_path: Path):
     ]
 
 
-def test_a_metrics_port_that_the_system_chose_is_told(tmp_path: Path):
+def test_a_metrics_port_chosen_by_the_system_is_logged(tmp_path: Path):
     with PenstockProcess(tmp_path, settings={"penstock.metrics.listen": "127.0.0.1:0"}) as broker:
         line = broker.wait_for_line("metrics are on")
         found = re.search(r"metrics are on (http://127\.0\.0\.1:\d+/metrics)", line)
@@ -328,7 +328,7 @@ def test_json_lines_have_time_level_logger_and_message(tmp_path: Path):
     assert announced[1:] == ["stopping; a second signal ends at once", "stopped"]
 
 
-def test_who_reads_json_reads_why_it_did_not_start_as_json(tmp_path: Path, taken_port: int):
+def test_with_the_json_log_format_a_failed_start_is_logged_as_json(tmp_path: Path, taken_port: int):
     words = ["--listen", f"127.0.0.1:{taken_port}", "--data-dir", str(tmp_path), "--log-format", "json"]
     done = serve(*words)
     assert done.returncode == FAILED

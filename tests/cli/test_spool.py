@@ -114,7 +114,9 @@ def test_a_spool_has_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, of
     assert "is full (1000 B)" in full.err
 
 
-def test_what_a_broker_refuses_for_good_is_said_and_kept(penstock: Penstock, topic: str, spool: Path) -> None:
+def test_records_that_a_broker_rejects_for_good_stay_in_the_spool_and_are_an_error(
+    penstock: Penstock, topic: str, spool: Path
+) -> None:
     penstock("topic", "create", topic, "--config", "cleanup.policy=compact")
     refused = penstock("produce", topic, "--spool", spool, stdin=b"without a key\n")
     assert refused.code == 1

@@ -25,7 +25,9 @@ def test_a_topic_that_is_where_it_should_be_is_moved_at_once(penstock: Penstock,
     assert done == [{"topic": topic, "partitions": {"1": [broker]}, "done": True}]
 
 
-def test_what_cannot_be_moved_is_said_in_one_line(penstock: Penstock, topic: str) -> None:
+def test_moving_to_unknown_brokers_or_an_unknown_partition_is_an_error_of_one_line(
+    penstock: Penstock, topic: str
+) -> None:
     penstock("topic", "create", topic)
     refused = penstock("topic", "move", topic, "--to", "98,99")
     assert (refused.code, refused.out) == (1, "")

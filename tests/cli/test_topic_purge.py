@@ -64,7 +64,9 @@ def test_records_go_up_to_an_offset_or_a_time(
     assert penstock("consume", filled).lines == left
 
 
-def test_what_cannot_be_purged_is_said(penstock: Penstock, filled: str) -> None:
+def test_purging_an_unknown_partition_or_a_compacted_topic_is_an_error(
+    penstock: Penstock, filled: str
+) -> None:
     assert penstock("topic", "purge", filled, "-p", "7").err == (
         f"penstock: topic {filled} has no partition 7; the last one is 1\n"
     )

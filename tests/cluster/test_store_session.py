@@ -9,7 +9,7 @@ from penstock.sim import Simulation
 from penstock.world.store import ConnectionLossError, SessionExpiredError, SessionState
 
 
-def test_every_change_is_told_once_and_expiry_is_the_last() -> None:
+def test_every_session_change_is_reported_once_and_expiry_is_the_last() -> None:
     heard: list[SessionState] = []
 
     async def story() -> None:

@@ -158,7 +158,7 @@ def test_seek_by_time_and_by_offset(broker: Broker, topic: str) -> None:
     run(story())
 
 
-def test_an_offset_out_of_range_is_said_so(broker: Broker, topic: str) -> None:
+def test_a_fetch_beyond_the_end_is_an_offset_out_of_range_error(broker: Broker, topic: str) -> None:
     partition = TopicPartition(topic, 0)
 
     async def story() -> None:

@@ -120,7 +120,9 @@ ASKED: dict[str, Message] = {
         for version in range(request.VERSIONS[0], request.VERSIONS[1] + 1)
     ],
 )
-def test_who_asks_about_security_is_answered_as_by_kafka(pair: Pair, request_: Message, version: int) -> None:
+def test_requests_about_security_get_the_answers_of_kafka(
+    pair: Pair, request_: Message, version: int
+) -> None:
     pair.same(request_, version)
 
 

@@ -239,7 +239,7 @@ def test_only_what_hangs_in_a_partition_is_aborted_there(
     assert penstock("consume", filled, "--committed").lines[-2:] == ["9", "after"]
 
 
-def test_a_transactional_id_that_does_not_exist_is_said_so(penstock: Penstock, topic: str) -> None:
+def test_describing_an_unknown_transactional_id_is_an_error(penstock: Penstock, topic: str) -> None:
     unknown = penstock("txn", "describe", topic)
     assert unknown.code == 1
     assert f"there is no transactional id {topic!r}" in unknown.err

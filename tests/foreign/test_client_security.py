@@ -140,7 +140,9 @@ def test_a_certificate_and_its_key_may_be_given_as_text(secured: Secured) -> Non
 
 @pytest.mark.parametrize("listener", ["NAMED", "BOTH"])
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_a_client_proves_who_it_is(secured: Secured, topic: str, listener: str, mechanism: str) -> None:
+def test_a_client_authenticates_with_sasl(
+    secured: Secured, topic: str, listener: str, mechanism: str
+) -> None:
     tls = secured.tls if listener == "BOTH" else None
     there_and_back(secured.at(listener), Security(tls, sasl(mechanism)), topic)
 
@@ -177,7 +179,7 @@ def test_a_token_that_is_out_of_date_is_refused_with_the_brokers_reason(secured:
     assert "invalid_token" in message
 
 
-def test_a_function_that_has_no_token_is_named_without_what_it_said(secured: Secured) -> None:
+def test_the_error_names_a_failing_token_function_but_not_its_message(secured: Secured) -> None:
     who = Sasl(Mechanism.OAUTHBEARER, token_function=f"{__name__}:failing_token")
     with (
         BlockingClient(secured.at("NAMED"), settings=ClientSettings(security=Security(sasl=who))) as blocking,
@@ -191,7 +193,7 @@ def test_a_mechanism_that_is_not_offered_is_answered_with_those_that_are(secured
     assert message.endswith("does not offer SCRAM-SHA-256; sasl.mechanism may be: PLAIN, SCRAM-SHA-512")
 
 
-def test_a_certificate_signed_by_a_stranger_is_not_trusted(secured: Secured) -> None:
+def test_a_broker_certificate_of_an_unknown_authority_is_not_trusted(secured: Secured) -> None:
     message = refused(secured.at("TLS"), Security(tls=Tls(authorities_file=secured.stranger)))
     assert "the certificate is not trusted" in message
     assert "ssl.truststore.location" in message
@@ -208,28 +210,28 @@ def test_a_certificate_for_another_host_is_refused(secured: Secured) -> None:
     assert "ssl.endpoint.identification.algorithm" in message
 
 
-def test_a_client_without_a_certificate_is_told_that_one_is_wanted(secured: Secured) -> None:
+def test_the_error_for_a_missing_client_certificate_names_the_keystore_setting(secured: Secured) -> None:
     message = refused(secured.at("MUTUAL"), Security(tls=secured.tls))
     assert "ssl.keystore.location" in message
 
 
-def test_sasl_where_there_is_none_is_said(secured: Secured) -> None:
+def test_sasl_on_a_listener_without_sasl_is_an_error_that_names_the_protocols(secured: Secured) -> None:
     message = refused(secured.kafka.bootstrap, Security(sasl=sasl("PLAIN")))
     assert message.endswith("does not do SASL; security.protocol would be PLAINTEXT or SSL there")
 
 
-def test_no_tls_where_the_broker_speaks_it_is_said(secured: Secured) -> None:
+def test_plaintext_on_a_tls_listener_is_an_error_that_names_the_protocols(secured: Secured) -> None:
     message = unreached(secured.at("TLS"), Security())
     assert "security.protocol" in message
     assert "SSL or SASL_SSL" in message
 
 
-def test_tls_where_the_broker_does_not_speak_it_is_said(secured: Secured) -> None:
+def test_tls_on_a_plaintext_listener_is_an_error_that_asks_about_tls(secured: Secured) -> None:
     message = unreached(secured.kafka.bootstrap, Security(tls=secured.tls))
     assert "does that port speak TLS?" in message
 
 
-def test_no_sasl_where_the_broker_wants_it_is_said(secured: Secured) -> None:
+def test_no_sasl_on_a_sasl_listener_is_an_error_that_mentions_sasl(secured: Secured) -> None:
     message = unreached(secured.at("NAMED"), Security())
     assert "if it expects SASL" in message
 
@@ -245,7 +247,7 @@ def unreached(bootstrap: str, security: Security) -> str:
 
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "OAUTHBEARER"])
-def test_who_we_are_is_proven_again_on_the_same_connection(secured: Secured, mechanism: str) -> None:
+def test_a_client_reauthenticates_on_the_same_connection(secured: Secured, mechanism: str) -> None:
     """Kafka ends a connection on which a request comes after the session's time."""
 
     async def story() -> None:

@@ -140,7 +140,9 @@ def test_seek_by_time_and_by_offset(broker: Broker, admin: KafkaAdminClient, top
         assert [record.value for record in take(consumer, 2)] == [b"3", b"4"]
 
 
-def test_an_offset_out_of_range_is_said_so(broker: Broker, admin: KafkaAdminClient, topic: str) -> None:
+def test_a_fetch_beyond_the_end_is_an_offset_out_of_range_error(
+    broker: Broker, admin: KafkaAdminClient, topic: str
+) -> None:
     create(admin, topic)
     partition = TopicPartition(topic, 0)
     with consumer_of(broker, partition, auto_offset_reset="none") as consumer:

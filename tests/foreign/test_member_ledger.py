@@ -32,7 +32,7 @@ def test_a_partition_that_goes_from_hand_to_hand_is_right(ledger: Ledger) -> Non
     assert ledger.given_up("one", from_ns=1, until_ns=9) == [0]
 
 
-def test_a_partition_in_two_hands_is_seen_whichever_is_heard_first(ledger: Ledger) -> None:
+def test_a_partition_with_two_owners_is_a_fault_in_either_order_of_the_entries(ledger: Ledger) -> None:
     enter(ledger, "two", "assigned", 5, partitions=[0])
     enter(ledger, "one", "assigned", 1, partitions=[0])
     enter(ledger, "one", "revoked", 6, partitions=[0])

@@ -46,7 +46,7 @@ def committed_offset(broker: Broker, group: str, topic: str) -> int:
         return int(consumer.committed([TopicPartition(topic, 0)], PATIENCE_S)[0].offset)
 
 
-def test_what_is_committed_is_read_and_what_is_aborted_only_by_who_asks_for_it(
+def test_read_committed_sees_only_committed_records_and_read_uncommitted_all(
     client: type[Transacting], start: Start, broker: Broker, topic: str
 ) -> None:
     producer = start()
@@ -100,7 +100,7 @@ def test_offsets_are_committed_with_the_transaction_or_not_at_all(
     assert committed_offset(broker, group, topic) == 5
 
 
-def test_who_takes_a_transactional_id_over_fences_the_one_before(
+def test_a_second_producer_with_the_same_transactional_id_fences_the_first(
     start: Start, client: type[Transacting], broker: Broker, topic: str
 ) -> None:
     first = start()

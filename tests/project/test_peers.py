@@ -22,7 +22,7 @@ def test_a_line_is_waited_for_and_the_process_ends_by_sigterm() -> None:
     assert process.output == "one\ntwo\n"
 
 
-def test_a_process_that_ends_before_it_is_ready_is_said_so_with_its_words() -> None:
+def test_the_error_for_a_process_that_ends_before_it_is_ready_has_its_output() -> None:
     process = python("print('no port for me'); raise SystemExit(3)")
 
     with pytest.raises(ProcessEndedError, match="no port for me"):

@@ -95,14 +95,14 @@ def test_a_program_that_cannot_be_installed_is_named_with_what_to_do(tmp_path: P
     assert "brew install" in line
 
 
-def test_a_missing_browser_is_said_and_is_no_failure(tmp_path: Path) -> None:
+def test_a_missing_browser_is_reported_and_is_no_failure(tmp_path: Path) -> None:
     done = Machine(tmp_path, java=JAVA_17, mvn=MAVEN, kcat="").make_tools()
 
     assert done.returncode == 0
     assert "chromium is missing (apt-get install chromium)" in done.stdout
 
 
-def test_a_java_too_old_is_said_so(tmp_path: Path) -> None:
+def test_a_java_older_than_17_is_an_error(tmp_path: Path) -> None:
     machine = Machine(tmp_path, java="echo 'openjdk version \"11.0.2\"' >&2", mvn=MAVEN, kcat="")
 
     done = machine.make_tools()

@@ -73,7 +73,7 @@ def test_nothing_to_run_and_no_timer_is_a_deadlock_that_says_who_waits_for_what(
     assert "home: " in str(caught.value)
 
 
-def test_what_takes_longer_than_it_may_is_said_to(simulation: Simulation) -> None:
+def test_a_run_longer_than_its_limit_fails_and_names_the_waiting_task(simulation: Simulation) -> None:
     with pytest.raises(OutOfTimeError, match="sleep"):
         simulation.run(asyncio.sleep(100), seconds_max=10)
 

@@ -70,7 +70,7 @@ class Trio:
         )
 
     async def leave_alone(self, node_id: int) -> None:
-        """One loses its power, and the others are stopped before anybody notices."""
+        """One loses its power, and the others are stopped before it is fenced."""
         self.nodes[node_id].crash_machine()
         for other in self.nodes.values():
             if other.node_id not in (node_id, 4):
@@ -85,7 +85,7 @@ def trio() -> Iterator[Trio]:
         assert simulation.kernel.problems == []
 
 
-def test_who_was_left_with_what_its_disk_has_does_not_lead(trio: Trio) -> None:
+def test_the_last_isr_member_does_not_lead_after_an_unclean_shutdown(trio: Trio) -> None:
     async def story() -> list[bytes | None]:
         await trio.begin()
         await trio.leave_alone(1)
@@ -93,7 +93,7 @@ def test_who_was_left_with_what_its_disk_has_does_not_lead(trio: Trio) -> None:
         await trio.start(1)
         assert (trio.state.leader, trio.state.isr) == (NO_LEADER, ())
         assert trio.state.elr == (elr,)
-        # Who left a set that was still large enough does not know whether it has everything.
+        # The replica that left the ISR while it had min.insync.replicas members may lack committed records.
         (other,) = {2, 3} - {elr}
         await trio.start(other)
         assert trio.state.leader == NO_LEADER
@@ -124,7 +124,7 @@ def test_a_lower_cluster_default_of_min_insync_replicas_empties_the_elr(trio: Tr
     assert trio.simulation.run(story(), seconds_max=PATIENCE_S) == [*SENT, b"four"]
 
 
-def test_who_leads_alone_after_a_crash_shows_what_was_committed_before(trio: Trio) -> None:
+def test_an_elr_member_that_leads_alone_after_a_crash_serves_all_committed_records(trio: Trio) -> None:
     async def story() -> list[bytes | None]:
         await trio.begin()
         await asyncio.sleep(WRITTEN_DOWN_S)
@@ -142,7 +142,7 @@ def test_who_leads_alone_after_a_crash_shows_what_was_committed_before(trio: Tri
     assert trio.simulation.run(story(), seconds_max=PATIENCE_S) == SENT
 
 
-def test_who_is_eligible_leads_while_the_one_left_is_away(trio: Trio) -> None:
+def test_an_elr_member_leads_while_the_last_isr_member_is_away(trio: Trio) -> None:
     async def story() -> list[bytes | None]:
         await trio.begin()
         await trio.leave_alone(1)

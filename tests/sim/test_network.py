@@ -106,7 +106,7 @@ def test_what_is_written_arrives_once_in_order_and_in_pieces(simulation: Simulat
     simulation.run(story())
 
 
-def test_both_ends_know_who_they_talk_to(simulation: Simulation) -> None:
+def test_both_ends_know_the_address_of_their_peer(simulation: Simulation) -> None:
     async def story() -> None:
         near, far = await Pair(simulation).connect()
         assert near.transport.get_extra_info("peername") == ("far", PORT)
@@ -201,7 +201,7 @@ def test_a_half_closed_connection_still_brings_the_answer(simulation: Simulation
     simulation.run(story())
 
 
-def test_who_writes_to_one_who_has_closed_is_reset(simulation: Simulation) -> None:
+def test_a_write_to_a_closed_peer_resets_the_connection(simulation: Simulation) -> None:
     async def story() -> None:
         near, far = await Pair(simulation).connect()
         near.eof_received = lambda: True  # type: ignore[method-assign]
@@ -294,7 +294,7 @@ def test_a_link_that_stays_cut_is_given_up(simulation: Simulation) -> None:
     simulation.run(story())
 
 
-def test_who_calls_over_a_cut_link_is_answered_when_it_is_healed_or_never(simulation: Simulation) -> None:
+def test_a_connect_over_a_cut_link_waits_until_it_is_healed_or_times_out(simulation: Simulation) -> None:
     async def story() -> None:
         pair = Pair(simulation)
         await pair.listen()
@@ -311,7 +311,7 @@ def test_who_calls_over_a_cut_link_is_answered_when_it_is_healed_or_never(simula
     simulation.run(story())
 
 
-def test_a_caller_who_gives_up_leaves_no_connection_behind(simulation: Simulation) -> None:
+def test_a_cancelled_connect_leaves_no_connection_behind(simulation: Simulation) -> None:
     async def story() -> None:
         pair = Pair(simulation)
         await pair.listen()
@@ -354,7 +354,7 @@ def test_restoring_the_network_heals_everything(simulation: Simulation) -> None:
     simulation.run(story())
 
 
-def test_a_reset_is_heard_at_both_ends(simulation: Simulation) -> None:
+def test_a_reset_ends_the_connection_at_both_ends(simulation: Simulation) -> None:
     async def story() -> None:
         near, far = await Pair(simulation).connect()
         assert simulation.network.reset("near", "far") == 1
@@ -366,7 +366,9 @@ def test_a_reset_is_heard_at_both_ends(simulation: Simulation) -> None:
     simulation.run(story())
 
 
-def test_a_half_open_connection_is_heard_of_at_one_end_only(simulation: Simulation) -> None:
+def test_a_half_open_connection_is_reset_at_one_end_and_times_out_at_the_other(
+    simulation: Simulation,
+) -> None:
     async def story() -> None:
         near, far = await Pair(simulation).connect()
         assert simulation.network.half_open("near", "far") == 1

@@ -179,7 +179,9 @@ def test_a_node_can_be_killed_at_any_await(caplog: pytest.LogCaptureFixture) -> 
     assert [record for record in caplog.records if record.levelname == "ERROR"] == []
 
 
-def test_who_waits_for_a_node_hears_that_it_crashed(simulation: Simulation, node: Node) -> None:
+def test_waiting_for_the_start_or_stop_of_a_node_that_crashes_fails(
+    simulation: Simulation, node: Node
+) -> None:
     async def story() -> None:
         starting = asyncio.ensure_future(node.start())
         await asyncio.sleep(0.0001)

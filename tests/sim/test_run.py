@@ -121,7 +121,7 @@ def test_every_kind_of_fault_can_be_carried_out_alone() -> None:
         assert {struck for struck, _ in outcome.struck} == {kind}
 
 
-def test_a_problem_of_the_simulation_itself_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_exception_of_the_simulation_itself_fails_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     def break_down(record: object) -> None:
         raise ZeroDivisionError("planted")
 
@@ -129,7 +129,7 @@ def test_a_problem_of_the_simulation_itself_is_told(monkeypatch: pytest.MonkeyPa
     assert run_plan(small_plan()).kinds == [RUN_FAILED]
 
 
-def test_what_is_read_wrong_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_message_read_but_never_written_is_an_anomaly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "penstock.sim.workload.reader.to_message", lambda record: to_message(record)._replace(number=99)
     )

@@ -65,7 +65,7 @@ def test_work_whose_caller_gave_up_before_it_began_is_not_done(simulation: Simul
     simulation.run(story())
 
 
-def test_a_closed_pool_tells_of_what_is_done_and_cancels_what_is_not_begun(simulation: Simulation) -> None:
+def test_a_closed_pool_returns_finished_work_and_cancels_work_not_begun(simulation: Simulation) -> None:
     async def story() -> None:
         work = work_in(simulation, slow_s=30.0)
         done = work.run(lambda: "done")

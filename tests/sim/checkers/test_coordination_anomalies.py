@@ -113,7 +113,7 @@ def test_commits_at_the_same_time_may_count_in_any_order() -> None:
     assert story.found == []
 
 
-def test_a_group_that_goes_back_is_told() -> None:
+def test_a_commit_of_a_lower_offset_is_an_anomaly() -> None:
     story = Story()
     story.commit(5)
     story.commit(3)
@@ -131,7 +131,7 @@ def test_a_group_may_go_back_where_a_lost_commit_may_have_come_late() -> None:
 # ---- partitions
 
 
-def test_two_members_with_one_partition_in_one_generation_are_told() -> None:
+def test_a_partition_of_two_members_in_one_generation_is_an_anomaly() -> None:
     story = Story()
     story.hold("one", 1, FIRST, SECOND)
     story.hold("one", 2, FIRST)
@@ -156,7 +156,7 @@ def test_one_committed_copy_of_all_that_the_group_has_passed_is_as_it_should_be(
     assert story.found == []
 
 
-def test_a_message_with_two_committed_copies_is_told() -> None:
+def test_a_message_with_two_committed_copies_is_an_anomaly() -> None:
     story = Story()
     story.see("orders", 1)
     story.copy(1, 11)
@@ -165,7 +165,7 @@ def test_a_message_with_two_committed_copies_is_told() -> None:
     assert story.found == [AnomalyKind.COPIED_TWICE]
 
 
-def test_a_message_that_was_passed_without_a_copy_is_told() -> None:
+def test_a_message_before_the_committed_offset_without_a_copy_is_an_anomaly() -> None:
     story = Story()
     story.see("orders", 1, 2)
     story.copy(1, 11)

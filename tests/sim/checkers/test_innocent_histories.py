@@ -229,7 +229,7 @@ def test_a_transaction_of_unknown_end_may_be_invisible() -> None:
     assert story.anomalies() == []
 
 
-def test_who_reads_uncommitted_data_sees_aborted_and_open_transactions() -> None:
+def test_a_read_uncommitted_consumer_may_see_aborted_and_open_transactions() -> None:
     story = Story()
     story.send(1, at=0, transaction=7)
     story.poll({0: 1})
