@@ -61,7 +61,7 @@ def test_a_broker_whose_data_directory_fails_says_so_ends_and_can_be_started_aga
                 in_the_way.mkdir()
         assert broker.wait(timeout_s=60) == 1
         assert f"CRITICAL penstock.broker: {broker.data}: the data directory has failed" in broker.output
-        assert "start the broker again" in broker.output
+        assert "restart the broker" in broker.output
         assert "Traceback" not in broker.output.partition("CRITICAL")[0]
         in_the_way.rmdir()
         broker.start()
