@@ -1,4 +1,4 @@
-"""Whether the nodes of a cluster agree: one controller, one metadata, replicas in their places, in sync and equal."""
+"""Whether a cluster has converged: one controller, equal metadata, and replicas in place, in the ISR and identical."""
 
 import json
 from collections.abc import Container, Iterable, Iterator, Sequence
@@ -14,10 +14,10 @@ from penstock.storage import file_names
 
 
 def differences(store: SharedStore, nodes: Iterable[Node], *, all_online: bool) -> list[str]:
-    """A line for each thing that is not as it is when all have caught up. All nodes are meant to run.
+    """One line per difference from a converged cluster in which all nodes run.
 
-    Without `all_online`, replicas that a failing disk has taken offline may be: they are until their node starts again;
-    and replicas need not be where they are to stay.
+    Without `all_online`, replicas may be offline because of a failed disk, which lasts until their node restarts, and
+    reassignments need not be complete.
     """
     members = list(nodes)
     down = [node.host for node in members if node.broker is None]
@@ -91,7 +91,7 @@ def _unready_state(state: PartitionState) -> str | None:
 
 
 def _misplaced(store: SharedStore, topics: list[Topic], services: dict[int, Services]) -> Iterator[str]:
-    """Replicas where none should be, or should stay."""
+    """Reassignments in progress, replicas on drained or wrong brokers, and uneven shares of replicas."""
     drained = store.draining()
     takers = [node_id for node_id in services if node_id not in drained]
     replicas: dict[tuple[str, int], tuple[int, ...]] = {}
@@ -131,7 +131,7 @@ def _image(store: SharedStore, topics: list[Topic], services: Services) -> Itera
 
 
 def _unlike(topic: Topic, nodes: Sequence[Node]) -> Iterator[str]:
-    """Partitions whose replicas do not hold the same bytes. What is compacted, each replica compacts for itself."""
+    """Partitions whose replicas differ. Compacted topics are not compared: each replica compacts on its own."""
     if topic.configs.get("cleanup.policy") != "delete":
         return
     for index, state in enumerate(topic.partitions):
@@ -149,7 +149,7 @@ def _unlike(topic: Topic, nodes: Sequence[Node]) -> Iterator[str]:
 
 
 def _content(node: Node, topic: str, index: int) -> bytes | None:
-    """All that a replica's log holds; None if there is no replica."""
+    """The bytes of a replica's log; None if there is no replica."""
     assert node.broker is not None
     partition = node.broker.services.logs.replicas.find_replica(topic, index)
     if not isinstance(partition, Replica):

@@ -1,13 +1,13 @@
-"""A simulated disk: outlives the node that uses it, crashes with it, and keeps what `world.disk` says a disk keeps.
+"""A simulated disk: it outlives its broker's process, and after a crash has what the contract in `world.disk` says.
 
     disk = SimDisk(random)
-    mounted = disk.mount()        # `world.Disk`, for one life of a node
-    disk.faults.full = True       # what goes wrong while it is used
-    disk.crash_machine()          # revokes `mounted`; the next `mount` finds what the device had
+    mounted = disk.mount()        # `world.Disk`, for one process of a node
+    disk.faults.full = True       # injects a fault
+    disk.crash_machine()          # revokes `mounted`; the next `mount` has what the device had
 
-A process crash keeps everything that was written: the page cache is the kernel's. A machine crash keeps of each file
-and directory what was synced, and of the rest what the seeded `random` leaves of it. Any use of what was killed
-raises `Revoked`.
+A process crash keeps everything that was written: the page cache is the kernel's. A machine crash keeps what was synced
+of each file and directory, and a part of the rest, chosen by the seeded `random`. A mounted disk of a killed process
+raises `Revoked` at any use.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ from penstock.sim.mounted_disk import MountedDisk
 PAGE_BYTES = 4096
 
 
-def _nobody_watches(operation: DiskOperation, path: str, count: int) -> None:
+def _no_watcher(operation: DiskOperation, path: str, count: int) -> None:
     pass
 
 
@@ -33,12 +33,12 @@ class SimDisk:
         self,
         random: Random,
         *,
-        watcher: Watcher = _nobody_watches,
+        watcher: Watcher = _no_watcher,
         page_bytes: int = PAGE_BYTES,
         size_max: int | None = None,
         can_sync_all: bool = True,
     ) -> None:
-        """`watcher` is called for every operation; `can_sync_all` is whether the system has a call for that."""
+        """`watcher` is called for every operation; `can_sync_all`: the system has syncfs."""
         self.faults = DiskFaults()
         self.watcher = watcher
         self.random = random
@@ -47,48 +47,47 @@ class SimDisk:
         self._can_sync_all = can_sync_all
         self._device = Device()
         self._mounted: MountedDisk | None = None
-        # Directories that others than the node have put there, with their files.
+        # Directories that the node did not create, with their files.
         self.foreign: list[tuple[str, Mapping[str, bytes]]] = []
         self._foreign_files: set[FileNode] = set()
 
     def mount(self) -> MountedDisk:
-        """The disk for a node that starts; revokes what an earlier one had."""
+        """Mount the disk for a new process of the node; revokes the mounted disk of the one before."""
         if self._mounted is not None:
             self.crash_process()
         self._mounted = MountedDisk(
             self._device,
             self.faults,
             self.random,
-            self._tell,
+            self._notify_watcher,
             size_max=self._size_max,
             can_sync_all=self._can_sync_all,
         )
         return self._mounted
 
-    def _tell(self, operation: DiskOperation, path: str, count: int) -> None:
+    def _notify_watcher(self, operation: DiskOperation, path: str, count: int) -> None:
         self.watcher(operation, path, count)
 
     # ---- crashes
 
     def crash_process(self) -> None:
-        """The node is gone; the kernel has what it wrote."""
+        """The node's process was killed; the page cache keeps what it wrote."""
         self.faults.call_off_strike()
         if self._mounted is not None:
             self._mounted.revoke()
             self._mounted = None
 
     def crash_machine(self) -> None:
-        """The power is gone; the device has what was synced, and some of the rest."""
+        """The machine lost power; the device has what was synced, and some of the rest."""
         self.crash_process()
         self._device.root.lose_power(self.random, page_bytes=self._page_bytes)
 
-    # ---- decay
+    # ---- bit rot
 
     def flip_bit(self, *, suffix: str = "", spare: str | None = None) -> str | None:
-        """Flip one bit of a file that lies safely on the device; its path, or None where there is none.
+        """Flip one bit of a synced file; its path, or None if there is no such file.
 
-        `suffix` narrows the choice to names that end so; what lies in the directory `spare` is left alone,
-        and so is what others put there.
+        Only files whose names end with `suffix` are chosen, none in the directory `spare`, and no foreign files.
         """
         settled = [
             file
@@ -110,20 +109,20 @@ class SimDisk:
         return path_of(file)
 
     def content(self, path: str) -> bytes:
-        """What a file holds at this moment, for tests and checkers; nothing is noted."""
+        """The current content of a file, for tests and checkers; not noted in the history."""
         node = self._device.find(path)
         assert isinstance(node, FileNode), f"{path} is not a file"
         return bytes(node.content.cached)
 
     def names(self, path: str) -> list[str]:
-        """What a directory holds at this moment, synced or not."""
+        """The current names in a directory, synced or not."""
         return sorted(self._device.directory(path).entries)
 
     def paths(self) -> list[str]:
-        """Every file at this moment, synced or not."""
+        """The paths of all current files, synced or not."""
         return [path_of(file) for file in self._device.files()]
 
-    # ---- what others do with it
+    # ---- changes from outside of the node
 
     def put(self, directory: str, files: Mapping[str, bytes]) -> None:
         """Put a foreign directory with files on the disk, synced."""
@@ -132,7 +131,7 @@ class SimDisk:
         self.foreign.append((directory, files))
 
     def take_away(self, name: str) -> object:
-        """Take a directory away; `put_back` takes what this returns."""
+        """Remove a directory from the disk; pass the result to `put_back` to restore it."""
         return self._device.root.take_away(name)
 
     def put_back(self, taken: object) -> None:

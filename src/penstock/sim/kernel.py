@@ -1,7 +1,7 @@
-"""The heart of the simulation: what happens next, at which virtual time, and a hash over all that happened.
+"""The scheduler of the simulation: runs callbacks in virtual time, and hashes the history of the run.
 
-Each process (`SimProcess`) runs its callbacks in the order it asked for them, as on a loop of its own. Which of several
-processes that could go on goes next is chosen by the seed. When none can, time moves on to the next timer; when
+Each process (`SimProcess`) runs its callbacks in the order in which it scheduled them, as on a loop of its own. If
+several processes are runnable, the seed chooses the next one. If none is, virtual time advances to the next timer; if
 there is no timer either, the run is deadlocked.
 """
 
@@ -15,17 +15,17 @@ from typing import Any, NamedTuple
 
 from penstock.sim.process import SimHandle, SimProcess
 
-# The most virtual time that one callback takes: time always advances, and no two callbacks run at the same time.
+# The longest virtual time that a callback takes: time always advances, and no two callbacks run at the same time.
 CALLBACK_S_MAX = 20e-6
 
-# Most timers are called off before they are due. Their heap is cleaned whenever it has doubled, and not below this.
+# Most timers are cancelled before they are due. They are removed when the heap has doubled, but not below this size.
 CLEANED_FROM = 64
 
-HASHED_TOGETHER = 256  # notes; what is hashed does not depend on it
+HASHED_TOGETHER = 256  # notes per update of the hash, which does not depend on it
 
 
 class StepKind(Enum):
-    """What is worth remembering of a run."""
+    """The kinds of events in the history of a run."""
 
     TIMER = "timer"
     CONNECT = "connect"
@@ -35,7 +35,7 @@ class StepKind(Enum):
     NODE = "node"
 
     def __init__(self, word: str) -> None:
-        self.word = word  # `value` is a descriptor, and this is asked for at every step
+        self.word = word  # read at every step; `value` is a descriptor, and slower
 
 
 class Problem(NamedTuple):
@@ -50,7 +50,7 @@ Tracer = Callable[[float, StepKind, tuple[object, ...]], None]
 
 
 class Kernel:
-    """Decides what happens next. Everything that `seed` does not decide, the code that runs does."""
+    """Schedules the callbacks of all processes. The order depends only on `seed` and on the code that runs."""
 
     def __init__(self, seed: int | str, *, trace: Tracer | None = None) -> None:
         self.seed = seed
@@ -63,21 +63,21 @@ class Kernel:
         self._timers: list[tuple[float, int, SimHandle]] = []
         self._timer_count = 0
         self._cleaned_at = CLEANED_FROM
-        self._ready: list[SimProcess] = []  # those with something to run
+        self._ready: list[SimProcess] = []  # the runnable processes
         self._hash = hashlib.blake2b(digest_size=16)
-        self._notes: list[tuple[float, str, tuple[object, ...]]] = []  # that are not in the hash yet
+        self._notes: list[tuple[float, str, tuple[object, ...]]] = []  # not hashed yet
 
     def random(self, purpose: str) -> random.Random:
-        """A source of chance of its own, so that one part's draws do not shift another's."""
+        """A random generator for one purpose, so that draws of one component do not shift those of another."""
         return random.Random(f"{self.seed}/{purpose}")
 
     def time(self) -> float:
         return self.now
 
-    # What was done.
+    # The history.
 
     def note(self, kind: StepKind, *facts: object) -> None:
-        """Make something part of the history. The facts never change; their `repr` is the same in every process."""
+        """Add an event to the history. `facts` are immutable, and their `repr` is the same in every Python process."""
         self._notes.append((self.now, kind.word, facts))
         if len(self._notes) >= HASHED_TOGETHER:
             self._hash_notes()
@@ -91,7 +91,7 @@ class Kernel:
 
     @property
     def history_hash(self) -> str:
-        """Equal for two runs if, and only if, all that was noted is equal."""
+        """Equal for two runs if, and only if, their histories are equal."""
         self._hash_notes()
         return self._hash.hexdigest()
 
@@ -100,7 +100,7 @@ class Kernel:
         if not process.killed and not self.is_over:
             self.problems.append(Problem(process.name, message, error))
 
-    # What is to be done.
+    # Scheduling.
 
     def call_soon(
         self, process: SimProcess, context: Context, callback: Callable[..., object], *args: Any
@@ -121,7 +121,7 @@ class Kernel:
         *args: Any,
         when: float = 0.0,
     ) -> SimHandle:
-        """Call at a true time; `when` is what the process's own clock shows then."""
+        """Schedule a callback at a virtual time; `when` is the same moment on the process's own clock."""
         call = SimHandle(process, context, callback, args, when)
         if self.is_over or process.killed:
             call.cancel()
@@ -133,14 +133,14 @@ class Kernel:
         return call
 
     def run_until(self, is_done: Callable[[], bool], *, time_max: float | None = None) -> bool:
-        """Let things happen until it is done; False if nothing can, or would not before `time_max`."""
+        """Run callbacks until `is_done`; False if no callback is left, or none before `time_max`."""
         while not is_done():
             if not self._step(time_max):
                 return False
         return True
 
     def end(self) -> None:
-        """Nothing runs any more, and nothing new is taken."""
+        """Discard all callbacks, and accept no new ones."""
         self.is_over = True
         self._timers.clear()
         for process in self._ready:
@@ -148,7 +148,7 @@ class Kernel:
         self._ready.clear()
 
     def _step(self, time_max: float | None) -> bool:
-        while not self._somebody_can_go_on():
+        while not self._any_process_is_runnable():
             self._drop_void()
             if not self._timers or (time_max is not None and self._timers[0][0] > time_max):
                 return False
@@ -176,7 +176,7 @@ class Kernel:
             return self._ready[0]
         return self._ready[int(self._chance.random() * len(self._ready))]
 
-    def _somebody_can_go_on(self) -> bool:
+    def _any_process_is_runnable(self) -> bool:
         if self._timers and self._timers[0][0] <= self.now:
             self._release_due()
         for process in self._ready:
@@ -186,7 +186,7 @@ class Kernel:
         return bool(self._ready)
 
     def _release_due(self) -> None:
-        """Hand timers that are due to their processes."""
+        """Move the callbacks of due timers to the queues of their processes."""
         while self._timers and self._timers[0][0] <= self.now:
             call = heapq.heappop(self._timers)[2]
             if not call.is_cancelled and not call.process.killed:
@@ -194,13 +194,13 @@ class Kernel:
                 self._make_ready(call)
 
     def pause(self, process: SimProcess) -> None:
-        """Let a process stand still: what it has to do waits, and so does what comes for it."""
+        """Pause a process: its callbacks are queued, and none runs."""
         process.paused = True
         if process in self._ready:
             self._ready.remove(process)
 
     def resume(self, process: SimProcess) -> None:
-        """All at once now."""
+        """Resume a process, with all callbacks that were queued meanwhile."""
         if process.paused and process.ready:
             self._ready.append(process)
         process.paused = False
@@ -212,7 +212,7 @@ class Kernel:
         process.ready.append(call)
 
     def _drop_void(self) -> None:
-        """Time must not move on to a moment at which nothing happens."""
+        """Drop cancelled timers first: time must not advance to a moment at which nothing runs."""
         while self._timers and _is_void(self._timers[0][2]):
             heapq.heappop(self._timers)
 

@@ -1,6 +1,6 @@
-"""One machine with a broker on it: started, stopped, killed, cut off from power, started again.
+"""A simulated machine with a broker, which can be started, stopped, killed, or lose power.
 
-Its disk and its clock outlive the broker; everything else of a life (`SimProcess`, mounted disk, work) ends with it.
+The disk and the clock outlive the broker's process; `SimProcess`, mounted disk and work pool end with it.
 """
 
 import asyncio
@@ -31,11 +31,11 @@ PORT = 9092
 
 
 class NodeCrashedError(Exception):
-    """The node crashed before it had done what was asked."""
+    """The node crashed before the operation was complete."""
 
 
 class Node:
-    """A broker's machine. All methods are called from outside of it."""
+    """A broker's machine. Its methods are called by the simulation, not by the broker."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Node:
         settings: Mapping[str, object] | None = None,
         make_store: Callable[[SimLoop], Awaitable[Store]] | None = None,
     ) -> None:
-        """`make_store` gives each life of the broker its session; without it, metadata is on the node's disk."""
+        """`make_store` opens a metadata store session per start; without it, metadata is on the node's disk."""
         self.node_id = node_id
         self.host = f"node-{node_id}"
         self.address = f"{self.host}:{PORT}"
@@ -64,7 +64,7 @@ class Node:
         )
         self._make_store = make_store
         self._work: SimWork | None = None
-        # Told when the broker has ended by itself, as a process that exits: a supervisor would start it again.
+        # Called when the broker has exited by itself; a supervisor would restart it.
         self.on_exit: Callable[[], None] = _stay_down
         self._is_stopping = False
         self._outcomes: dict[asyncio.Future[Any], None] = {}
@@ -75,14 +75,14 @@ class Node:
         """Whether the broker serves clients: it has started, and neither stops nor has crashed."""
         return self.broker is not None and not self._is_stopping
 
-    # A life.
+    # Start, stop, crash.
 
     async def start(self, *, alone: bool = False) -> None:
-        """Run a broker on what the disk has; NodeCrashedError if the node crashes meanwhile. `alone`: as if it had been
-        told of no metadata store.
+        """Start a broker on the node's disk; NodeCrashedError if the node crashes meanwhile. `alone`: without the
+        shared metadata store, as if it were not configured.
         """
         assert self.process is None, f"{self.host} runs already"
-        self._tell("start")
+        self._note("start")
         self.lives += 1
         self._simulation.network.return_machine(self.host)
         process = self._simulation.new_process(f"{self.host}.{self.lives}", host=self.host, clock=self.clock)
@@ -95,15 +95,15 @@ class Node:
             self.broker = broker = await self._outcome(self._live(process, make_store))
         except BaseException:
             if self.process is process:
-                self.crash_process()  # it could not start, as a process that exits with an error
+                self.crash_process()  # the start failed: the process exits
             raise
         self.phases.serves()
         self._simulation.loop.spawn(process, self._exit_by_itself(process, broker))
 
     async def stop(self) -> None:
-        """A clean stop."""
+        """Stop the broker cleanly."""
         assert self.broker is not None, f"{self.host} does not run"
-        self._tell("stop")
+        self._note("stop")
         self._is_stopping = True
         self.phases.stops()
         process = self.process
@@ -115,22 +115,22 @@ class Node:
 
     def crash_process(self, *, silently: bool = False) -> None:
         """Kill the broker, as `kill -9` does: the disk keeps what was written. Connections close, unless `silently`."""
-        self._tell("crash of the process", silently, self.phases.now.value)
+        self._note("crash of the process", silently, self.phases.now.value)
         self._end_life(silently=silently)
 
     def crash_machine(self) -> None:
-        """Take the power away: the disk keeps what was synced, and a part of the rest; peers hear nothing."""
-        self._tell("crash of the machine", self.phases.now.value)
+        """Cut the power: the disk keeps what was synced, and a part of the rest; peers get neither FIN nor RST."""
+        self._note("crash of the machine", self.phases.now.value)
         self._simulation.network.lose_machine(
             self.host
-        )  # first: once it is back, it knows no connection, and says so
+        )  # before the process ends; after a restart the machine answers packets of old connections with RST
         self._end_life(silently=True)
         self.disk.crash_machine()
 
     def strike_after(self, steps: int, strike: Callable[[], object]) -> None:
-        """Call `strike` (a crash, say) when the broker has made so many callbacks more; nothing if it is down.
+        """Call `strike` (a crash, say) after so many more callbacks of the broker; no effect if it is down.
 
-        Other than after a while, this finds the node in the middle of something: a request, an answer, a start.
+        Unlike a fault at a given time, this hits the node while it is busy: with a request, a response, its start.
         """
         if self.process is not None:
             self.process.strike_after(steps, strike)
@@ -151,17 +151,17 @@ class Node:
         return await start_on(parts, self._settings, log_dir=self.host, open_store=open_store)
 
     async def _exit_by_itself(self, process: SimProcess, broker: Broker) -> None:
-        """As `penstock serve` does it."""
+        """Exit after a failure, as `penstock serve` does."""
         await broker.failure
         if self._is_stopping:
-            return  # that fails, and ends it too
+            return  # `stop` fails too, and ends the process
         await broker.abandon()
         loop = self._simulation.loop
         loop.home.enter(loop.call_soon, self._exit, process)
 
     def _exit(self, process: SimProcess) -> None:
         if self.process is process:  # else it has crashed meanwhile
-            self._tell("exit", self.phases.now.value)
+            self._note("exit", self.phases.now.value)
             self._end_life(silently=False)
             self.on_exit()
 
@@ -190,7 +190,9 @@ class Node:
         self._outcomes[outcome] = None
 
         def take(task: asyncio.Task[T]) -> None:
-            error = None if task.cancelled() else task.exception()  # asked for even if a crash was faster
+            error = (
+                None if task.cancelled() else task.exception()
+            )  # retrieved even after a crash, so that asyncio does not log it
             if outcome.done():
                 return
             if task.cancelled():
@@ -206,10 +208,10 @@ class Node:
         finally:
             self._outcomes.pop(outcome, None)
 
-    def _tell(self, *facts: object) -> None:
+    def _note(self, *facts: object) -> None:
         self._simulation.kernel.note(StepKind.NODE, self.host, *facts)
 
-    # What the node is seen doing.
+    # Notifications of the process and the disk, from which the phase is derived.
 
     def on_received(self) -> None:
         self.phases.on_received()

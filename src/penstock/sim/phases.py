@@ -17,7 +17,7 @@ _STATE_SUFFIXES = (file_names.INDEX, file_names.TIME_INDEX, file_names.SNAPSHOT)
 
 
 class Phase(StrEnum):
-    """What a node is about."""
+    """What a node is doing."""
 
     APPEND = "append"
     ROLL = "roll"
@@ -45,7 +45,7 @@ class NodePhases:
 
     @property
     def now(self) -> Phase:
-        """Starting, stopping and being down go before whatever is done meanwhile."""
+        """The current phase: starting, stopping or down, else what the node did last."""
         return self._doing if self._life is Phase.IDLE else self._life
 
     def starts(self) -> None:
@@ -61,11 +61,11 @@ class NodePhases:
         self._life, self._doing = Phase.DOWN, Phase.IDLE
 
     def on_received(self) -> None:
-        """Bytes of a client have come."""
+        """The node received bytes."""
         self._see(Phase.REQUEST)
 
     def on_sent(self) -> None:
-        """Bytes for a client have gone out."""
+        """The node sent bytes."""
         self._see(Phase.REPLY)
 
     def on_idle(self) -> None:
@@ -84,9 +84,9 @@ class NodePhases:
             self.listener(self.now)
 
 
-@lru_cache(maxsize=4096)  # the same few files again and again
+@lru_cache(maxsize=4096)  # the same few files recur
 def phase_of(operation: DiskOperation, path: str) -> Phase | None:
-    """Which phase an operation on a disk belongs to; None where it says nothing."""
+    """The phase that a disk operation belongs to; None if it does not tell."""
     name = path.rpartition("/")[2]
     if _is_metadata(path):
         return Phase.METADATA
@@ -114,7 +114,7 @@ def _is_metadata(path: str) -> bool:
 
 
 def _is_checkpoint(path: str) -> bool:
-    """One of those that speak of all partitions; a partition's own files are synced when it is flushed."""
+    """Whether it is a checkpoint file of the data directory; a partition's own files count as its flush."""
     name = path.removesuffix(".tmp")
     return "/" not in name and (name.endswith("-checkpoint") or name == CLEAN_SHUTDOWN)
 
@@ -123,5 +123,5 @@ def _phase_of_new_file(name: str) -> Phase | None:
     if name.endswith((file_names.LOG, *_STATE_SUFFIXES)):
         return Phase.ROLL
     if name.removesuffix(".tmp") == file_names.LEADER_EPOCHS:
-        return Phase.FLUSH  # written down when a flush is planned
+        return Phase.FLUSH  # written when a flush is planned
     return Phase.METADATA if name == file_names.PARTITION_METADATA else None

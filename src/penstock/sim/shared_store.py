@@ -1,4 +1,4 @@
-"""The metadata store that the nodes of a cluster share: each node's sessions, and what is agreed upon."""
+"""The metadata store that the nodes of a cluster share: the nodes' sessions, and the stored metadata."""
 
 from collections.abc import Awaitable, Callable
 
@@ -22,17 +22,17 @@ _NAME = "metadata-store"
 
 
 class SharedStore:
-    """One server, and the way that each node has to it."""
+    """One server, and each node's connection to it."""
 
     def __init__(self, simulation: Simulation, *, session_timeout_ms: int) -> None:
         process = simulation.new_process(_NAME)
         self._server = StoreServer(SimLoop(simulation.loop, process), simulation.kernel.random(_NAME))
         self._session_timeout_ms = session_timeout_ms
-        self._stores: dict[int, SimStore] = {}  # of each node's present session
+        self._stores: dict[int, SimStore] = {}  # each node's current session
         self._cuts: dict[int, int] = {}  # how many faults keep a node from the store
 
     def opener(self, node_id: int) -> Callable[[SimLoop], Awaitable[Store]]:
-        """What begins a session of a node."""
+        """A function that opens a session of this node."""
 
         async def begin(loop: SimLoop) -> Store:
             store = self._server.new_store(loop, session_timeout_ms=self._session_timeout_ms)
@@ -65,20 +65,20 @@ class SharedStore:
         if node_id in self._stores:
             self._server.expire(self._stores[node_id])
 
-    # What is agreed upon.
+    # The stored metadata.
 
     def content(self, path: str) -> bytes | None:
-        """What a node holds, if it is there."""
+        """The data at a path; None if it does not exist."""
         tree = self._server.tree
         return tree.get(path).data if path in tree else None
 
     def names(self, path: str) -> list[str]:
-        """What lies below a path."""
+        """The names of a path's children."""
         tree = self._server.tree
         return tree.children(path) if path in tree else []
 
     def on_change(self, callback: Callable[[str], None]) -> None:
-        """Call with the path of every node that changes, when it has."""
+        """Call `callback` with each path, after it was changed."""
         self._server.on_change = callback
 
     def topic(self, name: str) -> Topic | None:
@@ -97,7 +97,7 @@ class SharedStore:
         return {broker.node_id: broker for broker in found}
 
     def draining(self) -> frozenset[int]:
-        """The brokers that are being emptied."""
+        """The brokers that are being drained."""
         image = MetadataImage("")
         for name in self.names(BROKER_CONFIGS):
             content = self.content(f"{BROKER_CONFIGS}/{name}")

@@ -1,7 +1,7 @@
-"""The metadata store as a process of the simulation has it: a session with a `StoreServer`, over a way that can break.
+"""A simulated client of the metadata store: a session with a `StoreServer`, over a connection that can break.
 
-As with ZooKeeper: pings keep the session alive; a broken way suspends it and rings all watches; the store tries
-again until the server confirms the session, or says that it has expired.
+As with ZooKeeper: pings keep the session alive; a broken connection suspends it and fires all watches; the client
+reconnects until the server confirms the session, or answers that it has expired.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 RETRY_S = 0.2
 
-# Of the session's timeout: a ping without an answer is noticed at the next, which leaves a third to reconnect in.
+# Per session timeout: a missing answer is noticed at the next ping, which leaves a third of the timeout to reconnect.
 PINGS_PER_TIMEOUT = 3
 SILENCE_MAX = 1 / 2
 
@@ -40,7 +40,7 @@ class SimStore:
         self._pending: dict[int, asyncio.Future[Any]] = {}
         self._watch_count = 0
         self._watches: dict[int, Callable[[], None]] = {}
-        self.number = 0  # the session's; 0 before there is one
+        self.number = 0  # of the session; 0 before it is accepted
 
     async def begin(self) -> None:
         accepted = self._loop.create_future()
@@ -65,11 +65,11 @@ class SimStore:
         self._session.on_change(callback)
 
     async def close(self) -> None:
-        """End the session, and with it its ephemeral nodes; one that cannot be reached is left to expire."""
+        """End the session, which deletes its ephemeral nodes; if the server cannot be reached, the session expires."""
         if self._session.state is SessionState.CONNECTED:
             goodbye = asyncio.ensure_future(self._request(self._server.close_session))
             await asyncio.wait([goodbye])
-            goodbye.exception()  # over all the same
+            goodbye.exception()  # ignored: the session ends in any case
         self._end("the metadata store is closed")
 
     # Faults.
@@ -84,7 +84,7 @@ class SimStore:
     def mend(self) -> None:
         self._is_cut = False
 
-    # What the server sends.
+    # Called by the server.
 
     def accepted(self, link: StoreLink, number: int) -> None:
         self.number = number
@@ -106,7 +106,7 @@ class SimStore:
     async def _ask(
         self, read: "Callable[[Ring | None, int], object]", watch: Callable[[], None] | None
     ) -> object:
-        """Read; the watch stands when the answer comes, and rings after it."""
+        """Read, and set the watch; it does not fire before the read is answered."""
         self._session.check()
         assert self._link is not None
         if watch is None:
@@ -136,7 +136,7 @@ class SimStore:
             self.expired()
             return
         answered = self._pending.pop(number)
-        if answered.done():  # its caller gave up
+        if answered.done():  # the caller was cancelled
             return
         if isinstance(outcome, Exception):
             answered.set_exception(outcome)
@@ -148,10 +148,10 @@ class SimStore:
         if watch is not None:
             watch()
 
-    # The way to the server.
+    # The connection to the server.
 
     def _connect(self) -> None:
-        """Try to go on with the session; again and again, until it is accepted or known to be over."""
+        """Connect with the session's number, and retry until the server accepts the session or has expired it."""
         if not self._is_cut:
             self._link = self._server.new_link(self._loop)
             self._link.to_server.send(self._server.greet, self, self._link, self.number, self._timeout_s)
@@ -170,7 +170,7 @@ class SimStore:
         self._schedule(self._timeout_s / PINGS_PER_TIMEOUT, self._ping, link)
 
     def _lose(self, link: StoreLink) -> None:
-        """The way is broken: nothing that was asked will be answered, no watch will ring by itself."""
+        """The connection broke: fail all pending requests, fire all watches, and reconnect."""
         if link is not self._link:
             return
         link.break_off()
@@ -198,7 +198,7 @@ class SimStore:
             self._loop.call_soon(watch)
 
     def _schedule(self, delay_s: float, function: Callable[..., None], *arguments: Any) -> None:
-        """There is one thing to do next: ping, or connect."""
+        """Replace the timer: either the next ping or the next attempt to connect is scheduled."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer = self._loop.call_later(delay_s, function, *arguments)

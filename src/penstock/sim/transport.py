@@ -1,8 +1,7 @@
 """A connection in the simulated network: two ends, and a pipe of ordered bytes in each direction.
 
-As on TCP: what one end writes arrives in order and in pieces, a reader that pauses makes the writer's buffer fill
-up, an end that closes with unread data resets the connection, and so does a machine that gets data for a process
-which is no longer there.
+As with TCP: bytes arrive in order and in pieces, a reader that pauses fills the writer's buffer, an end that closes
+with unread data resets the connection, and so does a machine that receives data for a process that has ended.
 """
 
 import asyncio
@@ -21,16 +20,16 @@ from penstock.sim.process import SimProcess
 if TYPE_CHECKING:
     from penstock.sim.network import Network
 
-# So much may be on its way or unread before the sender has to keep it.
+# The TCP window: bytes in flight or unread, beyond which the sender has to buffer.
 WINDOW_BYTES = 256 << 10
 
-# At most so much is read at once, as asyncio does.
+# The most bytes that are passed to the protocol at once, as in asyncio.
 READ_BYTES_MAX = 256 << 10
 
 # One write in so many arrives in two pieces.
 SPLIT_ONE_IN = 8
 
-# A system gives up on a peer that has confirmed nothing for so long.
+# A connection fails if the peer has acknowledged nothing for this long.
 UNCONFIRMED_S_MAX = 900.0
 
 # asyncio's defaults for the buffer of a transport.
@@ -38,7 +37,7 @@ HIGH_WATER_BYTES = 64 << 10
 
 
 class Signal(Enum):
-    """What travels in a pipe besides bytes."""
+    """What a pipe carries besides bytes: FIN or RST."""
 
     END = "end"
     RESET = "reset"
@@ -83,10 +82,10 @@ class Pipe:
         if self.is_silent or not self._network.is_up(self.receiver.process.host):
             self._segments.clear()
             self._moving = False
-            self._count_on_giving_up()
+            self._start_retransmission_timeout()
         elif self._link.is_cut:
             self._link.when_healed(self._arrive_again)
-            self._count_on_giving_up()
+            self._start_retransmission_timeout()
         else:
             self._lost_since = None
             _, segment = self._segments.popleft()
@@ -96,7 +95,7 @@ class Pipe:
     def _arrive_again(self) -> None:
         self._network.at(self._network.kernel.now + self._link.transit_s(), self._arrive)
 
-    def _count_on_giving_up(self) -> None:
+    def _start_retransmission_timeout(self) -> None:
         if self._lost_since is None:
             since = self._lost_since = self._network.kernel.now
             self._network.at(since + UNCONFIRMED_S_MAX, lambda: self._give_up(since))
@@ -122,7 +121,7 @@ class SimTransport(asyncio.Transport):
         super().__init__()
         self.process = process
         self.peer_host = peer[0]
-        self.is_silent = False  # this end is gone, and does not say so when spoken to
+        self.is_silent = False  # this end sends nothing more, not even RST in response to data
         self._network = network
         self._extra = {"sockname": local, "peername": peer}
         self._outgoing = outgoing
@@ -146,19 +145,19 @@ class SimTransport(asyncio.Transport):
 
     @property
     def is_over(self) -> bool:
-        """Whether this end is gone for good, whatever the other one knows."""
+        """Whether this end is closed or its process killed; the other end may not know it yet."""
         return self._over or self.process.killed
 
     def begin(self, protocol: asyncio.BaseProtocol) -> None:
-        """The connection is made: tell the protocol, and let it have what has arrived by now."""
+        """Call `connection_made`, and pass on the bytes that have arrived meanwhile."""
         self._protocol = cast(asyncio.Protocol, protocol)
         protocol.connection_made(self)
         self._schedule_reading()
 
-    # What the network does.
+    # Called by the network.
 
     def receive(self, segment: Segment) -> None:
-        """Something has arrived at this end's machine."""
+        """A segment has arrived at this end's machine."""
         if self.is_over:
             if isinstance(segment, bytes) and not self.is_silent:
                 self._outgoing.send(Signal.RESET)
@@ -172,13 +171,13 @@ class SimTransport(asyncio.Transport):
             self._network.soon(self.process, self._end, error)
 
     def silence(self) -> None:
-        """From now on nothing of what this end says arrives, nor does it answer."""
+        """Drop all segments of both directions from now on."""
         self.is_silent = True
         self._outgoing.is_silent = True
         self._incoming.is_silent = True
 
     def vanish(self, signal: Signal | None) -> None:
-        """The process is gone. The system says so to the other end, or cannot."""
+        """The process has ended. The system sends `signal` to the other end; None if it cannot."""
         self._over = True
         self._inbox.clear()
         self._drop_buffer()
@@ -208,7 +207,7 @@ class SimTransport(asyncio.Transport):
         self._reading_scheduled = False
         if self._over or not self._inbox:
             return
-        if self._inbox[0] is Signal.RESET:  # also of one who reads nothing, as a system tells it when writing
+        if self._inbox[0] is Signal.RESET:  # even if reading is paused: a write would find out
             self._end(ConnectionResetError(errno.ECONNRESET, "Connection reset by peer"))
         elif not self._reading_paused and not self._closing:
             self._hand_over()
@@ -344,7 +343,7 @@ class SimTransport(asyncio.Transport):
         if self._protocol is not None:
             self._network.soon(self.process, self._protocol.connection_lost, error)
 
-    # What asyncio asks a transport for besides.
+    # The rest of asyncio's transport interface.
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         return self._extra.get(name, default)

@@ -1,4 +1,4 @@
-"""What groups keep and deal out: the last offset that was committed, and each partition to one member only."""
+"""Checks of groups: the last committed offset is kept, and each partition is assigned to one member only."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -33,7 +33,7 @@ def find_lost_commits(history: History) -> Iterator[Anomaly]:
 
 
 def _may_be_read(read: CommittedRead, setting: Sequence[Commit], newest: Commit | None) -> bool:
-    """`setting`: the commits of that offset. `newest`: of those that were done before the read, who began last."""
+    """`setting`: the commits of that offset. `newest`: the last begun of those acknowledged before the read."""
     if read.offset == NO_OFFSET:
         return newest is None
     return any(
@@ -45,17 +45,17 @@ def _may_be_read(read: CommittedRead, setting: Sequence[Commit], newest: Commit 
 
 
 class _Done:
-    """Commits that were told to be done, by when: moments are asked for in their order."""
+    """Acknowledged commits, by when they ended. `highest_before` is called with ascending moments."""
 
     def __init__(self, commits: Sequence[Commit], rank: Callable[[Commit], int]) -> None:
         done = [commit for commit in commits if commit.outcome is OperationOutcome.OK]
         self._ending = sorted(done, key=lambda commit: commit.ended, reverse=True)
         self._rank = rank
         self._highest: Commit | None = None
-        self.before: list[Commit] = []  # the moment that was asked for last
+        self.before: list[Commit] = []  # those that ended before the last moment asked for
 
     def highest_before(self, moment: int) -> Commit | None:
-        """Of the commits that were done before a moment, the one with the highest rank."""
+        """The commit with the highest rank of those that ended before a moment."""
         while self._ending and self._ending[-1].ended < moment:
             commit = self._ending.pop()
             self.before.append(commit)
@@ -65,7 +65,7 @@ class _Done:
 
 
 def find_backward_commits(history: History) -> Iterator[Anomaly]:
-    """Members go on from where their group is, so it never goes back.
+    """Members continue at the group's committed offset, so it never decreases.
 
     Except after a commit without an answer: it may have been applied late.
     """

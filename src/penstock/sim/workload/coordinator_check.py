@@ -78,7 +78,7 @@ class CoordinatorCheck:
         return groups
 
     async def _try(self, what: str, do: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Do something, again and again if there is no answer: one broker may wait for another that is gone."""
+        """Run a check, and repeat it while it gets no answer: a broker may wait for another one that has left."""
         problem = "still waiting"
         try:
             async with asyncio.timeout(_PATIENCE_S):
@@ -97,7 +97,9 @@ class CoordinatorCheck:
         await producer.start()
 
     async def _take_all(self, members: Sequence[MemberPlan]) -> None:
-        """Those who said nothing when they left are missed first, and then all is the newcomer's."""
+        """Join the group until all partitions are assigned to this member: members that left without LeaveGroup first
+        have to time out.
+        """
         topics = tuple(sorted({topic for member in members for topic in member.topics}))
         settings = member_settings(members[0])._replace(topics=topics)
         wanted = {
@@ -149,5 +151,5 @@ class CoordinatorCheck:
             position = poll.next_position
 
     async def _see_committed(self, group: str, partitions: Sequence[TopicPartition]) -> None:
-        """What comes is recorded."""
+        """Fetch the committed offsets, which the client records."""
         await committed_offsets(self._client, group, partitions, stable=True)

@@ -15,7 +15,7 @@ _TIMEOUT_MS = 4_000
 
 
 class Copier(MemberActor):
-    """One transaction for each answer; where one fails, a new session goes on from the group's offsets."""
+    """Runs one transaction per fetch response; after a failed one, a new session continues at the group's offsets."""
 
     def __init__(self, plan: MemberPlan, client: RecordingClient, journal: Journal) -> None:
         super().__init__(plan, client, journal)

@@ -12,8 +12,8 @@ _LIMITS = FetchLimits(max_wait_ms=1)
 async def final_fetch(
     client: Client, partition: TopicPartition, position: int, *, committed_only: bool = False
 ) -> Fetched:
-    """What lies at a position. Who leads the partition is looked up again where the leader says so, as any reader
-    does: a topic of a coordinator that is made by the last look makes the cluster balance itself once more.
+    """Fetch at a position. After NOT_LEADER_OR_FOLLOWER the leader is looked up again, as by any consumer: the final
+    checks may create an internal topic, after which the cluster balances its leaders once more.
     """
 
     async def attempt() -> Fetched:

@@ -1,4 +1,4 @@
-"""When all is over: every log that is left is read from its start to its end."""
+"""At the end of a run: reads every log that still exists from its start to its end."""
 
 from penstock.base.errors import ErrorCode
 from penstock.base.ids import TopicPartition, format_id
@@ -16,7 +16,7 @@ _NAME = "last reader"
 
 
 class FinalReader:
-    """Reads everything, and notes what cannot be read."""
+    """Reads all logs, and records which offsets cannot be read."""
 
     def __init__(self, client: TrackingClient, journal: Journal) -> None:
         self._client = client
@@ -29,7 +29,7 @@ class FinalReader:
         self._journal.topics.listed(sorted(topic.name for topic in topics))
         for topic in sorted(topic for topic in topics if not topic.is_internal):
             for index in range(len(topic.partitions)):
-                # Not as the client knows it by then: who meets a leader that has changed forgets all topics.
+                # Not `client.log`: a client that finds a leader changed discards its metadata of all topics.
                 log = LogName(topic.name, format_id(topic.topic_id), index)
                 try:
                     await self._read(TopicPartition(topic.name, index), log)
@@ -44,7 +44,7 @@ class FinalReader:
             began = history.tick()
             fetched = await final_fetch(client, partition, position)
             if fetched.refusal is not None and fetched.refusal.code is ErrorCode.CORRUPT_MESSAGE:
-                # Only the broker knows how far the damage goes: feel for its end.
+                # The client cannot know how far the damage goes: try offset by offset.
                 history.unreadable.append(Unreadable(log, position, position + 1))
                 position += 1
                 continue
@@ -54,7 +54,7 @@ class FinalReader:
             poll = self._poll(log, fetched, position, began)
             history.polls.append(poll)
             if poll.next_position == position:
-                # Compaction may have taken all that was left below the end.
+                # Compaction may have removed all remaining records below the log end offset.
                 break
             position = poll.next_position
         at, now_ms = history.tick(), client.loop.now_ms()

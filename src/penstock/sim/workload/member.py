@@ -23,7 +23,7 @@ _AGAIN_S = 0.2
 
 
 def member_settings(plan: MemberPlan) -> MemberSettings:
-    """Members of a run are impatient, as its clients are."""
+    """The settings of a member: short timeouts, like those of all clients of a run."""
     return MemberSettings(
         plan.group,
         plan.topics,
@@ -102,14 +102,14 @@ class MemberActor:
             await consumer.close(commit=self._says_so and not self.plan.copies_to, leave=self._says_so)
 
     async def begin(self) -> None:
-        """Whatever is needed once for each session."""
+        """Called once per session, before it polls."""
 
     async def _poll(self, consumer: GroupConsumer, logs: dict[str, str]) -> None:
         history = self.journal.history
         began = self._asked_since
         answers = await consumer.poll()
         if answers:
-            # A poll may return without them, and the next one go on with what was asked.
+            # A poll may return before the fetch is answered; the next poll then returns that fetch's records.
             self._asked_since = history.tick()
         self._note_holding(consumer)
         polls: dict[TopicPartition, Poll] = {}

@@ -20,7 +20,7 @@ _PREFERRED = 0
 
 
 class Operator:
-    """Carries out one operation after the other; errors are counted. Reassignments go on after the answer."""
+    """Carries out one operation after the other; errors are counted. Reassignments are not awaited."""
 
     def __init__(self, client: TrackingClient, journal: Journal) -> None:
         self._client = client
