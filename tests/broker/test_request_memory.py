@@ -49,6 +49,18 @@ def desk() -> Desk:
     return Desk()
 
 
+def test_a_small_request_that_waits_behind_a_large_one_is_served_with_it(desk: Desk):
+    holders = [desk.join() for _ in range(3)]
+    large_max, small = desk.memory.size_max, SMALL_BYTES_MAX
+    assert large_max is not None
+    assert holders[0].ask(large_max)
+    assert not holders[1].ask(large_max)
+    while (taken := desk.join()).ask(small):  # until small requests have their share
+        pass
+    holders[0].give_back(large_max)
+    assert desk.woken == [holders[1], taken]
+
+
 def test_a_large_request_that_does_not_fit_waits_until_another_is_done(desk: Desk):
     others = [desk.large() for _ in range(3)]
     waits = desk.join()

@@ -99,5 +99,10 @@ def test_the_page_names_every_fixture() -> None:
     assert len(names) == 4
     for name in names:
         assert f"`{name}`" in page
-    for word in ("settings=", "data_dir=", "port=", "`kill` and `restart` want the\nbroker on a thread"):
+    for word in (
+        "settings=",
+        "data_dir=",
+        "port=",
+        "`kill` and `restart` need the\nbroker on its own thread",
+    ):
         assert word in page

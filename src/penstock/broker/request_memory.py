@@ -149,7 +149,8 @@ class RequestMemory:
         self.is_tight = self.is_limited and (self.room < _PLENTY or self.waiting_count > 0)
 
     def _serve_waiting(self) -> None:
-        for waiting in (self._small_waiting, self._large_waiting):
+        # Small requests once more at the end: they may take more when no large one waits.
+        for waiting in (self._small_waiting, self._large_waiting, self._small_waiting):
             while waiting and self._fits(waiting[0].asked):
                 holder = waiting.popleft()
                 self._give(holder)

@@ -139,7 +139,7 @@ async def _so_far(client: Client, moving: Mapping[TopicPartition, Reassignment])
 
 async def _require_there(client: Client, topic: str, targets: Targets) -> None:
     """Raise if a reassignment that ended was cancelled, or replaced by another one."""
-    (found,) = await client.retry(lambda: client.refresh([topic]))
+    (found,) = await client.retry(lambda: client.refresh([topic], from_controller=True))
     replicas = {TopicPartition(topic, each.partition): each.replicas for each in found.partitions}
     for partition, wanted in targets.items():
         if set(replicas.get(partition, ())) != set(wanted):
