@@ -1,14 +1,14 @@
 """One file's bytes: as the page cache has them, and as the device would give them back after a power cut.
 
-The device has what was synced last. What was done since, appends and cuts in their order, it has up to some moment,
-and of the pages appended since any may be zeros: file systems grow a file before they write into it.
+The device has the bytes of the last sync. Of the appends and truncations since then it has those up to some moment, in
+their order, and any page appended since may be zeros: file systems grow a file before they write into it.
 """
 
 from random import Random
 
 
 class Content:
-    """What a file holds. Everybody who has it open sees `cached`."""
+    """The bytes of a file. Every open handle reads `cached`."""
 
     def __init__(self) -> None:
         self.cached = bytearray()
@@ -51,11 +51,11 @@ class Content:
         self._changes = []
 
     def flip_bit(self, position: int, bit: int) -> None:
-        """One bit is another one from now on, for readers, and on the device if the byte is there."""
+        """Flip one bit, for readers, and on the device if the byte is synced."""
         self.cached[position] ^= 1 << bit
 
     def lose_power(self, random: Random, *, page_bytes: int) -> None:
-        """Go back to what the device has; how much of the unsynced part that is, `random` says."""
+        """Go back to the bytes of the device; `random` decides how many unsynced ones it has."""
         content = self.cached[: self._shared] + self._cut_off
         certain = len(content)
         for change in self._changes[: random.randint(0, len(self._changes))]:

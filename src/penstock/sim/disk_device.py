@@ -1,8 +1,7 @@
-"""The tree of names: as everybody sees it, and as a power cut may leave it.
+"""The tree of files and directories: as processes see it, and as a power cut may leave it.
 
-A directory has, on the device, the names of its last sync. What happened to names since then happened up to some
-moment, or, on a file system that keeps no order, each change did or did not. A name may survive while the file's
-content does not.
+A directory has, on the device, the names of its last sync. Of the changes since then it has those up to
+some moment or, on a file system that keeps no order, any. A name may survive while the file's content does not.
 """
 
 import errno
@@ -27,7 +26,7 @@ class FileNode:
 
 
 class DirectoryNode:
-    """A directory: its names now, and those that a sync made certain."""
+    """A directory: its present names, and those of the last sync."""
 
     def __init__(self, name: str, parent: "DirectoryNode | None") -> None:
         self.name = name
@@ -40,11 +39,11 @@ class DirectoryNode:
         self._change(_NameChange(node.name, created=node))
 
     def put(self, node: "Node") -> None:
-        """Add a name that is certain at once."""
+        """Add a name, synced."""
         self.entries[node.name] = self._synced[node.name] = node
 
     def take_away(self, name: str) -> "Node":
-        """Take a name out, with what it stands for as it is, and at once."""
+        """Remove a name and return its node, synced."""
         self._synced.pop(name, None)
         return self.entries.pop(name)
 
@@ -56,7 +55,7 @@ class DirectoryNode:
         self._change(_NameChange(source, target))
 
     def remove(self, name: str) -> None:
-        """Take a name out, and everything below it: of a tree, too, a power cut may bring back a part."""
+        """Remove a name and all below it; a power cut may bring back a part of a tree, too."""
         node = self.entries[name]
         if isinstance(node, DirectoryNode):
             for inner in sorted(node.entries):
@@ -73,7 +72,7 @@ class DirectoryNode:
         self._changes = []
 
     def lose_power(self, random: Random, *, page_bytes: int) -> None:
-        """Go back to the names that the device has, here and below."""
+        """Go back to the names of the device, here and below."""
         self.entries = dict(self._synced)
         if random.random() < 0.5:
             happened = self._changes[: random.randint(0, len(self._changes))]
@@ -92,7 +91,7 @@ Node: TypeAlias = FileNode | DirectoryNode
 
 
 class _NameChange:
-    """A file appears, gets another name, or goes; nothing happens if it is not there."""
+    """A file is created, renamed or removed; nothing happens if it does not exist."""
 
     def __init__(self, source: str, target: str | None = None, *, created: Node | None = None) -> None:
         self._source = source
@@ -140,7 +139,7 @@ class Device:
         return node
 
     def put(self, path: str, content: bytes) -> FileNode:
-        """A file, and the directories above it, that are certain at once."""
+        """Create a file and the directories above it, synced."""
         *above, name = path.split("/")
         directory = self.root
         for each in above:
@@ -161,7 +160,7 @@ class Device:
         yield from _files_below(self.root)
 
     def sync(self) -> None:
-        """Put everything on the device."""
+        """Sync everything."""
         for file in self.files():
             file.content.sync()
         for directory in _directories_below(self.root):
@@ -182,7 +181,7 @@ def path_of(node: Node) -> str:
 
 
 def error(number: int, path: str) -> OSError:
-    """As the system would say it."""
+    """The OSError that the system would raise."""
     return OSError(number, os.strerror(number), path)
 
 

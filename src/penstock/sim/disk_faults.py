@@ -1,6 +1,6 @@
-"""What goes wrong with a simulated disk, beside crashes: checked before each operation.
+"""The faults of a simulated disk besides crashes: checked before each operation.
 
-Everything here is set from outside and stays until it is used up or taken back; a crash takes back only the strike.
+A fault is set from outside, and stays until it is used up or removed; a crash removes only the strike.
 """
 
 import errno
@@ -22,10 +22,10 @@ class DiskFaults:
     """The faults of one disk."""
 
     def __init__(self) -> None:
-        self.full = False  # no append finds room, until it is taken back
-        self.nothing_is_cached = False  # every read has to wait for the device
+        self.full = False  # every append fails with ENOSPC
+        self.nothing_is_cached = False  # every read waits for the device
         self.sync_delay_s = 0.0  # how long a sync takes
-        self.syncs_fail = False  # as if the next and all others were asked to fail
+        self.syncs_fail = False  # all syncs fail
         self._append_error: int | None = None
         self._append_errors_left = 0
         self._sync_errors_left = 0
@@ -39,11 +39,11 @@ class DiskFaults:
         self._append_error, self._append_errors_left = number, count
 
     def fail_syncs(self, count: int = 1) -> None:
-        """Let the next syncs fail. What has failed once fails for as long as the disk stays mounted."""
+        """Let the next syncs fail. A file whose sync failed fails again until the disk is mounted again."""
         self._sync_errors_left = count
 
     def strike_after(self, changes: int, strike: Callable[[], None]) -> None:
-        """Crash in the middle of a change, so many changes from now: call `strike`, then raise Revoked.
+        """Crash in the middle of a change, after `changes` further ones: call `strike`, then raise Revoked.
 
         Of an append a part has reached the file by then; anything else has not begun.
         """

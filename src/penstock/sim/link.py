@@ -1,4 +1,4 @@
-"""One direction between two hosts: how long it takes, how much goes through, and whether anything does."""
+"""One direction between two hosts: its latency, its rate, and whether it is cut."""
 
 import random
 from collections.abc import Callable
@@ -8,7 +8,7 @@ DELAY_S = (0.0001, 0.001)
 
 
 class Link:
-    """The way from one host to another, the same for all connections between them."""
+    """The link from one host to another, shared by all connections between them."""
 
     def __init__(self, chance: random.Random) -> None:
         self._chance = chance
@@ -18,12 +18,12 @@ class Link:
         self.is_cut = False
 
     def transit_s(self) -> float:
-        """How long something is on its way, this time."""
+        """A latency, drawn for one piece of data."""
         low, high = self._delay_s
         return low + (high - low) * self._chance.random()
 
     def passage_s(self, size: int) -> float:
-        """For how long something of this size keeps what follows it from arriving."""
+        """How long data of this size occupies the link, at its rate."""
         return size / self._bytes_per_s if self._bytes_per_s else 0.0
 
     def delay(self, low_s: float, high_s: float) -> None:
@@ -34,7 +34,7 @@ class Link:
         self._bytes_per_s = bytes_per_s
 
     def cut(self) -> None:
-        """Nothing arrives any more; what is sent is sent again and again, until the link is whole."""
+        """Cut the link: senders retransmit until it is restored."""
         self.is_cut = True
 
     def heal(self) -> None:
@@ -47,7 +47,7 @@ class Link:
         self._when_healed.append(callback)
 
     def restore(self) -> None:
-        """As good as new."""
+        """Remove all faults."""
         self._delay_s = DELAY_S
         self._bytes_per_s = None
         self.heal()

@@ -1,4 +1,4 @@
-"""A simulated disk as one life of a node sees it: `world.Disk`, until a crash revokes it with all its handles."""
+"""A simulated disk as one process sees it: `world.Disk`, until a crash revokes it with all its handles."""
 
 import errno
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ _NAME_BYTES_MAX = 255
 
 
 class MountedFile:
-    """A handle; the name it was opened by may change under it."""
+    """An open file; it may be renamed while it is open."""
 
     __slots__ = ("_disk", "_last_path", "_node")
 
@@ -88,7 +88,7 @@ class MountedLock:
 
 
 class MountedDisk:
-    """The disk, for one life of a node. Satisfies `world.Disk`."""
+    """The disk, for one process of a node. Satisfies `world.Disk`."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class MountedDisk:
         self._delay_s = 0.0
 
     def revoke(self) -> None:
-        """The node is dead: whatever it does from now on fails and changes nothing."""
+        """The node is dead: its further operations raise Revoked and change nothing."""
         self._revoked = True
         self._locked.clear()
 

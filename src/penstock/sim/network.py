@@ -1,7 +1,7 @@
-"""The network: hosts, the links between them, who listens where, and what can go wrong on the way.
+"""The simulated network: hosts, the links between them, listening sockets, and network faults.
 
-Order is kept within a connection and not between two. A link that is cut loses nothing for good: what was
-sent arrives when it is whole again, unless a side has given up by then. Hosts are reached by their names.
+Order is kept within a connection, not between two. A cut link loses no bytes: they arrive when the link is restored,
+unless one side has closed the connection by then. Hosts are reached by their names.
 """
 
 import asyncio
@@ -51,7 +51,7 @@ class SimServer:
 
 
 class Network:
-    """All hosts and what is between them."""
+    """All hosts and the links between them."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
@@ -87,34 +87,34 @@ class Network:
             known = self._links[source, target] = Link(self._chance)
         return known
 
-    # What can go wrong.
+    # Faults.
 
     def cut(self, one: str, other: str, *, one_way: bool = False) -> None:
-        """Nothing gets from one host to the other, nor back unless `one_way`."""
+        """Stop all bytes from one host to the other, and back unless `one_way`."""
         self._tell("cut", one, other, one_way)
         for link in self._ways(one, other, one_way):
             link.cut()
 
     def heal(self, one: str, other: str, *, one_way: bool = False) -> None:
-        """Things get through again; what was held up comes now."""
+        """Undo `cut`; bytes that were held up arrive now."""
         self._tell("heal", one, other, one_way)
         for link in self._ways(one, other, one_way):
             link.heal()
 
     def delay(self, one: str, other: str, *, low_s: float, high_s: float) -> None:
-        """Everything takes so long, each way; connections overtake each other by the difference."""
+        """Delay bytes by `low_s` to `high_s`, each way; connections may overtake each other by the difference."""
         self._tell("delay", one, other, low_s, high_s)
         for link in self._ways(one, other, False):
             link.delay(low_s, high_s)
 
     def slow(self, one: str, other: str, *, bytes_per_s: float | None) -> None:
-        """Each connection gets no more than this through, each way; None for as much as one likes."""
+        """Limit the rate of each connection, each way; None: no limit."""
         self._tell("slow", one, other, bytes_per_s)
         for link in self._ways(one, other, False):
             link.slow(bytes_per_s)
 
     def restore(self) -> None:
-        """All links as good as new."""
+        """Remove all faults from all links."""
         self._tell("restore")
         for link in self._links.values():
             link.restore()
@@ -192,7 +192,7 @@ class Network:
             del self._servers[server.process.host, server.port]
 
     def connect(self, process: SimProcess, host: str, port: int, factory: Factory, made: Made) -> None:
-        """Fill `made` with a connection, or with why there is none."""
+        """Fill `made` with a connection, or with the error."""
         try:
             target = self.resolve(process, host)
         except socket.gaierror as error:
@@ -229,12 +229,12 @@ class Network:
         self.kernel.call_at(time, self._process, self._process.context, callback)
 
     def soon(self, process: SimProcess, callback: Callable[..., object], *args: Any) -> None:
-        """Let a process do something, in a context of its own."""
+        """Call back in a process, in a context of its own."""
         context: Context = process.context.copy()
         self.kernel.call_soon(process, context, callback, *args)
 
     def piece(self, size: int) -> int:
-        """How much of what is written travels together."""
+        """How many of the written bytes arrive together."""
         if size > 1 and self._chance.randrange(SPLIT_ONE_IN) == 0:
             return self._chance.randrange(1, size)
         return size

@@ -1,8 +1,8 @@
-"""The other side of the simulated metadata stores: one tree, the sessions that share it, their watches.
+"""The server of the simulated metadata stores: one tree of nodes, the sessions that share it, and their watches.
 
-It stands for a whole ensemble and never fails itself; what fails is the way to it (`StoreServer.cut`), a session
-(`StoreServer.expire`), and the processes that have sessions: one that is not heard of for its timeout is expired.
-Leaves out servers that lag behind others: all sessions see the same state.
+It stands for a whole ZooKeeper ensemble and never fails itself. What fails: the connection to it (`StoreServer.cut`), a
+session (`StoreServer.expire`), and the processes that have sessions; a session without a heartbeat for its timeout is
+expired. Servers that lag behind others are not simulated: all sessions see the same state.
 """
 
 import random
@@ -16,13 +16,13 @@ from penstock.world.store import Delete, Operation, SessionExpiredError, StoreEr
 
 SESSION_TIMEOUT_MS = 6_000
 
-# Rings a watch of a store, wherever that is.
+# Notifies a watch of a store, in the process of that store.
 Ring = Callable[[], None]
 Watches = dict[str, list[Ring]]
 
 
 class ServerSession:
-    """What the server knows of one store."""
+    """The server's state of one session."""
 
     def __init__(self, number: int, *, timeout_s: float, heard_at: float) -> None:
         self.number = number
@@ -51,18 +51,18 @@ class StoreServer:
         return store
 
     def new_store(self, loop: Loop, *, session_timeout_ms: int = SESSION_TIMEOUT_MS) -> SimStore:
-        """One whose session has not begun yet: the way to it may be cut already."""
+        """A store whose session has not begun: its connection may be cut already."""
         return SimStore(self, loop, timeout_s=session_timeout_ms / 1000)
 
     @property
     def tree(self) -> NodeTree:
-        """What is agreed upon; to look at."""
+        """The committed tree, for checks."""
         return self._tree
 
     # Faults.
 
     def cut(self, store: SimStore, *, silently: bool = False) -> None:
-        """Break the way to a store until `mend`; silently: it finds out only because no answer comes."""
+        """Break the connection of a store until `mend`; silently: the store notices only by its timeout."""
         store.cut(silently=silently)
 
     def mend(self, store: SimStore) -> None:
@@ -80,7 +80,7 @@ class StoreServer:
         return StoreLink(store=store, server=self._loop, chance=self._chance)
 
     def greet(self, store: SimStore, link: StoreLink, number: int, timeout_s: float) -> None:
-        """A store connects: for the first time with number 0, else to go on with its session."""
+        """Accept a connection of a store: with number 0 a new session, else the session of that number continues."""
         if number == 0:
             number = self._begin(timeout_s)
         if self._is_connected(number):
@@ -97,7 +97,7 @@ class StoreServer:
     def answer(
         self, number: int, link: StoreLink, reply: Callable[[object], None], request: Callable[[int], object]
     ) -> None:
-        """Carry out a request of a session and send what it answers, or the error it raises."""
+        """Carry out a request of a session, and send the response or the error."""
         try:
             if not self._is_connected(number):
                 raise SessionExpiredError("the session with the metadata store expired")
@@ -171,7 +171,7 @@ class StoreServer:
                 self._owners.pop(path, None)
 
     def _fire(self, change: Change) -> None:
-        """Ring the watches that a change concerns: on the node, and on its parent where a name came or went."""
+        """Notify the watches on a changed node, and on its parent if the node was created or deleted."""
         assert not isinstance(change, NewSession)
         path = change.path
         rings = self._node_watches.pop(path, [])

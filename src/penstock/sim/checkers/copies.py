@@ -1,4 +1,4 @@
-"""Exactly once: what a group of copiers has passed has one copy that readers of committed data see, and only one."""
+"""Exactly once: each message below the committed offset of a group of copiers has exactly one committed copy."""
 
 from collections.abc import Iterator
 

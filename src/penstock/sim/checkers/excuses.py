@@ -1,4 +1,4 @@
-"""Why a message may rightly be missing where it once lay: retention, deletion, compaction, its transaction."""
+"""Why a message may be missing from its offset: retention, DeleteRecords, compaction, an aborted transaction."""
 
 from bisect import bisect_right
 from functools import cached_property
@@ -8,7 +8,7 @@ from penstock.sim.checkers.log_view import LogView
 
 
 class Excuses:
-    """What one log's own rules allow to be missing."""
+    """Which messages the rules of one log allow to be missing."""
 
     def __init__(self, view: LogView) -> None:
         self._view = view
@@ -42,7 +42,7 @@ class Excuses:
         return message.tombstone and tombstones_ms is not None and self._age_ms(send, now_ms) >= tombstones_ms
 
     def _age_ms(self, send: Send, now_ms: int) -> int:
-        """At most; as the broker's clock may have seen it."""
+        """The greatest age by the broker's clock."""
         return now_ms - send.timestamp_ms + self._view.clock_slack_ms
 
     def _is_not_committed(self, send: Send) -> bool:

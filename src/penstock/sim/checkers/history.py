@@ -33,15 +33,15 @@ class OperationOutcome(StrEnum):
 
 
 class CrashKind(Enum):
-    """How a node went down, and so what it may have lost: the more the further down."""
+    """How a node went down, in the order of how much it may lose."""
 
-    STOP = "stop"  # as it should be; what lies in memory only is gone all the same
+    STOP = "stop"  # a clean shutdown; topics in memory are lost
     PROCESS = "process"
     MACHINE = "machine"
 
 
 class SentMessage(NamedTuple):
-    """What one sends: `number` is unique in a history and travels with the record."""
+    """A message to send: `number` is unique in a history, and part of the record."""
 
     number: int
     key: str | None = None
@@ -76,7 +76,7 @@ class Send:
 
     @property
     def lies_once(self) -> bool:
-        """Whether nothing can have put it into a log twice."""
+        """Whether it cannot be in a log twice."""
         return self.idempotent or self.attempts <= 1
 
 
@@ -100,7 +100,7 @@ class Poll:
 
 @dataclass(frozen=True, slots=True)
 class SeenTransaction:
-    """What became of a transaction; `ending` is when its end was asked for, if it was."""
+    """The outcome of a transaction; `ending` is when its end was requested, if it was."""
 
     number: int
     actor: str
@@ -166,7 +166,7 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class CommittedRead:
-    """What a group was said to have committed; NO_OFFSET: nothing."""
+    """The committed offset in a response; NO_OFFSET: none."""
 
     group: str
     partition: TopicPartition
@@ -177,7 +177,7 @@ class CommittedRead:
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """What a member was given in a generation (or at a member epoch) of its group."""
+    """The assignment of a member in a generation (or at a member epoch) of its group."""
 
     group: str
     member: str
@@ -196,7 +196,7 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class Keeping:
-    """What a topic promises to keep; None: no limit. For one that was changed, see `weaker`."""
+    """The retention that a topic promises; None: no limit. For a topic that was changed, see `weaker`."""
 
     flushes_every_batch: bool = False
     in_memory: bool = False
@@ -206,7 +206,7 @@ class Keeping:
     retention_bytes: int | None = None
 
     def weaker(self, other: "Keeping") -> "Keeping":
-        """What is promised by a topic that was both at some time."""
+        """The promise of a topic that had both at some time."""
         return Keeping(
             flushes_every_batch=self.flushes_every_batch and other.flushes_every_batch,
             in_memory=self.in_memory or other.in_memory,

@@ -1,4 +1,4 @@
-"""What is missing: passed over by a reader, below where the log starts, above where it ends."""
+"""Missing messages: skipped by a reader, below the log start offset, or above the log end offset."""
 
 from bisect import bisect_left
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ def _passed_over(view: LogView, excuses: Excuses) -> Iterator[tuple[int, Anomaly
 
 
 def _missing(known: list[tuple[int, int]], poll: Poll) -> Iterator[tuple[int, int]]:
-    """What is known to lie where this poll passed, and is not in it."""
+    """Messages at offsets that this poll passed, and that are not in it."""
     returned = {seen.offset for seen in poll.seen}
     index = bisect_left(known, (poll.position, -1))
     while index < len(known) and known[index][0] < poll.next_position:

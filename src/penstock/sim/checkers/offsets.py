@@ -28,7 +28,7 @@ def find_duplicates(view: LogView) -> Iterator[Anomaly]:
 
 
 def _moved(view: LogView, told: set[int]) -> Iterator[Anomaly]:
-    """What had its answer before a crash is never sent again: after the crash it lies where it lay, or nowhere."""
+    """A send that was answered before a crash is not retried: after the crash it is at its offset, or lost."""
     places: dict[int, tuple[int, int]] = {}
     for era in sorted(view.offsets):
         for number, offsets in view.offsets[era].items():

@@ -1,4 +1,4 @@
-"""What readers are given: forwards only, nothing passed over, nothing early, nothing that was never sent."""
+"""Checks of polls: offsets ascend, none is skipped, nothing is read above the high watermark, or was never sent."""
 
 from collections.abc import Iterator
 
@@ -21,7 +21,7 @@ def find_nonmonotonic_polls(view: LogView) -> Iterator[Anomaly]:
 
 
 def find_low_watermarks(view: LogView) -> Iterator[Anomaly]:
-    """What was read or acknowledged is below every high watermark told afterwards."""
+    """Messages that were read or acknowledged are below every later high watermark."""
     for era in sorted(view.at):
         polls = sorted((poll for each, poll in view.read if each == era), key=lambda poll: poll.began)
         shown = [(poll.ended, poll.seen[-1].offset) for poll in polls if poll.seen]
@@ -58,7 +58,7 @@ def _unwritten(view: LogView, seen: Seen) -> str | None:
 
 
 def find_aborted_reads(view: LogView) -> Iterator[Anomaly]:
-    """What was refused is not read; what was aborted not by those who read committed data only."""
+    """Rejected messages are not read, and aborted ones not with read_committed."""
     told: set[int] = set()
     for poll in view.polls:
         for seen in poll.seen:
@@ -82,7 +82,7 @@ def _aborted(view: LogView, poll: Poll, number: int) -> str | None:
 
 
 def find_uncommitted_reads(view: LogView) -> Iterator[Anomaly]:
-    """Nothing is shown at or above the high watermark, nor before its transaction's commit was asked for."""
+    """No message is read at or above the high watermark, nor before the commit of its transaction was requested."""
     for poll in view.polls:
         for seen in poll.seen:
             number = seen.message.number

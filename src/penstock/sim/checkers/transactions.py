@@ -1,4 +1,4 @@
-"""Transactions as a whole: who reads committed data sees all of one, in the end, or nothing."""
+"""Atomicity: in the end, readers with read_committed see all messages of a transaction, or none."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
