@@ -252,28 +252,6 @@ def test_a_controller_that_moved_is_looked_up_again() -> None:
     run(story())
 
 
-def test_metadata_from_the_controller_are_not_those_of_another_broker() -> None:
-    async def story() -> None:
-        def behind(_header: RequestHeader, request: Message) -> Answer:
-            assert isinstance(request, MetadataRequest)
-            return metadata([first, second], leaders=[0], controller_id=1)
-
-        def current(_header: RequestHeader, request: Message) -> Answer:
-            assert isinstance(request, MetadataRequest)
-            return metadata([first, second], leaders=[1], controller_id=1)
-
-        async with (
-            ScriptedBroker(behind) as first,
-            ScriptedBroker(current) as second,
-            new_client(first) as client,
-        ):
-            assert (await client.topic("t")).partitions[0].leader == 0
-            (topic,) = await client.refresh(["t"], from_controller=True)
-            assert topic.partitions[0].leader == 1
-
-    run(story())
-
-
 def test_a_leader_that_an_answer_names_is_asked_without_new_metadata() -> None:
     async def story() -> None:
         def old(_header: RequestHeader, request: Message) -> Answer:

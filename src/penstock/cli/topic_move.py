@@ -18,6 +18,7 @@ from penstock.client.reassignments import Reassignment, alter_reassignments, lis
 from penstock.client.topics import replica_sizes
 
 _LOOK_EVERY_S = 0.5
+_METADATA_LAG_MAX_S = 5.0
 
 Targets = Mapping[TopicPartition, Sequence[int]]
 
@@ -118,7 +119,7 @@ def _watch(arguments: Namespace, blocking: BlockingClient, topic: str, targets: 
         before = len(moving)
         blocking.run(client.loop.sleep(_LOOK_EVERY_S))
     progress.clear()
-    blocking.run(_require_there(client, topic, targets))
+    blocking.run(require_moved(client, topic, targets))
     brokers = ",".join(map(str, arguments.to))
     _say(
         arguments, f"moved {_moves(topic, targets)} to brokers {brokers}", _fields(topic, targets, done=True)
@@ -137,14 +138,32 @@ async def _so_far(client: Client, moving: Mapping[TopicPartition, Reassignment])
     return f"{count_of(len(moving), 'partition')} in progress, {format_bytes(copied)} of {format_bytes(wanted)} copied"
 
 
-async def _require_there(client: Client, topic: str, targets: Targets) -> None:
-    """Raise if a reassignment that ended was cancelled, or replaced by another one."""
-    (found,) = await client.retry(lambda: client.refresh([topic], from_controller=True))
+async def require_moved(
+    client: Client, topic: str, targets: Targets, *, patience_s: float = _METADATA_LAG_MAX_S
+) -> None:
+    """Raise if a reassignment that ended was cancelled, or replaced by another one.
+
+    The broker that is asked may not have applied yet what the controller has: it gets some time for that.
+    """
+    patience_ends = client.loop.time() + patience_s
+    while found := await _elsewhere(client, topic, targets):
+        if client.loop.time() >= patience_ends:
+            partition, replicas = found
+            has = ", ".join(map(str, replicas)) or "none"
+            raise UserError(f"the move of {partition} was cancelled or replaced: its replicas are {has}")
+        await client.loop.sleep(_LOOK_EVERY_S)
+
+
+async def _elsewhere(
+    client: Client, topic: str, targets: Targets
+) -> tuple[TopicPartition, Sequence[int]] | None:
+    """The first partition whose replicas are not its new ones, and its replicas."""
+    (found,) = await client.retry(lambda: client.refresh([topic]))
     replicas = {TopicPartition(topic, each.partition): each.replicas for each in found.partitions}
     for partition, wanted in targets.items():
         if set(replicas.get(partition, ())) != set(wanted):
-            has = ", ".join(map(str, replicas.get(partition, ()))) or "none"
-            raise UserError(f"the move of {partition} was cancelled or replaced: its replicas are {has}")
+            return partition, replicas.get(partition, ())
+    return None
 
 
 def _moves(topic: str, targets: Targets) -> str:

@@ -183,21 +183,17 @@ class Client:
             await self.refresh()
         return [self.cluster.brokers[node_id] for node_id in sorted(self.cluster.brokers)]
 
-    async def refresh(
-        self, topics: Iterable[str] | None = (), *, create: bool = False, from_controller: bool = False
-    ) -> list[KnownTopic]:
+    async def refresh(self, topics: Iterable[str] | None = (), *, create: bool = False) -> list[KnownTopic]:
         """Ask for metadata: of these topics, of all (None), or of the brokers only (the default).
 
         The result has a topic for each name; a missing one has a `refusal`. With `create`, the broker creates missing
-        topics if its `auto.create.topics.enable` is true. Other brokers may not have applied yet what the controller
-        has: `from_controller` asks the controller.
+        topics if its `auto.create.topics.enable` is true.
         """
         request = MetadataRequest(
             topics=None if topics is None else [MetadataRequestTopic(name=name) for name in topics],
             allow_auto_topic_creation=create,
         )
-        ask = self.ask_controller if from_controller else self.ask_any
-        return self.cluster.learn(await ask(request, MetadataResponse), everything=topics is None)
+        return self.cluster.learn(await self.ask_any(request, MetadataResponse), everything=topics is None)
 
     async def topic(self, name: str) -> KnownTopic:
         """A topic's metadata, from the cache or the cluster. AnsweredError if there is no such topic."""
