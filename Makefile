@@ -11,6 +11,9 @@ TESTS ?= tests
 CHECKS ?= tests/base tests/world tests/records tests/wire tests/core tests/storage tests/client tests/controller \
 	tests/services tests/apis tests/project/test_class_names.py tests/project/test_layers.py \
 	tests/project/test_world_seam.py tests/project/test_documents.py --ignore tests/wire/test_fuzz.py
+# What runs a second time, with the hot path compiled: the pure packages and the broker.
+COMPILED_TESTS ?= tests/records tests/wire tests/core tests/storage tests/client tests/controller tests/services tests/apis \
+	tests/broker tests/project/test_compiled_modules.py --ignore tests/wire/test_fuzz.py
 SEEDS ?= 200
 LISTEN ?= 127.0.0.1:9092
 DATA ?= data
@@ -20,13 +23,14 @@ RATE ?= 200
 BIN := $(VENV)/bin
 export VENV
 
-.PHONY: help run broker check test lint tools bench sim mutants chaos lock ready-run ready-dev
+.PHONY: help run broker check test test-compiled lint tools bench sim mutants chaos lock ready-run ready-dev
 
 help:
 	@echo "make run     the example: broker, log generator, pipelines on Spark, a report; DURATION=90 to end by itself"
 	@echo "make broker  the broker on $(LISTEN), or on the next free port, with its data in ./$(DATA)"
 	@echo "make check   formatting, lint, types, layers, and the pure and fast tests: the daily loop, under 3 minutes on two cores"
 	@echo "make test    formatting, lint, types, layers, and the whole suite; fetches the jars that it needs if Java and Maven are there"
+	@echo "make test-compiled  compile the hot path, and run the pure and broker parts of the suite with it; part of make test"
 	@echo "make lint    the same without the suite"
 	@echo "make tools   what the foreign tests and the benchmarks need: Apache Kafka, ZooKeeper, Spark's Kafka connector, kcat"
 	@echo "make bench   Penstock beside Apache Kafka (BENCH='--beside COMMIT': beside an earlier Penstock)"
@@ -51,6 +55,11 @@ check: lint
 test: lint
 	@sh scripts/tools.sh at-hand
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(TESTS)
+	@[ "$(TESTS)" != tests ] || $(MAKE) --no-print-directory test-compiled
+
+test-compiled: ready-dev
+	@sh scripts/compile.sh
+	@[ ! -d build/compiled ] || PYTHONPATH=$(CURDIR)/build/compiled $(BIN)/python -m pytest -q -n $(WORKERS) $(COMPILED_TESTS)
 
 lint: ready-dev
 	$(BIN)/ruff format --check .

@@ -8,7 +8,7 @@ uv=${VENV:-.venv}/bin/uv
 
 # The editable install builds without isolation, so what builds us is locked too.
 build_requirement() {
-    sed -n 's/^requires = \["\(.*\)"\]$/\1/p' pyproject.toml
+    sed -n 's/^requires = \[\(.*\)\]$/\1/p' pyproject.toml | tr -d '"' | tr "," "\n" | grep setuptools
 }
 
 resolve() {

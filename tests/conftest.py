@@ -16,6 +16,7 @@ from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
 from peers.spark import SHORT_LIVED
+from penstock.base.version import is_compiled
 from tests import declared_tools
 
 _ROOT = Path(__file__).resolve().parent.parent
@@ -53,6 +54,19 @@ def _group_of(module: str) -> str | None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(declared_tools, "declared tools")
+    config.addinivalue_line(
+        "markers",
+        "interpreted(what): replaces a function of a compiled module, so it runs with the source only",
+    )
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if not is_compiled():
+        return
+    for item in items:
+        mark = item.get_closest_marker("interpreted")
+        if mark is not None:
+            item.add_marker(pytest.mark.skip(reason=f"replaces {mark.args[0]}, which is compiled here"))
 
 
 @pytest.hookimpl(optionalhook=True)

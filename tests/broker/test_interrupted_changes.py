@@ -224,6 +224,7 @@ def test_checkpoints_that_are_being_written_do_not_bring_a_deleted_topic_back(
         assert file.read(0, file.size) == b"0\n0\n"
 
 
+@pytest.mark.interpreted("Log.checkpoint_offset")
 def test_others_have_their_turns_while_offsets_are_noted_and_a_topic_that_goes_meanwhile_does_not_come_back(
     broker: ControlledBroker, client: RawClient, monkeypatch: pytest.MonkeyPatch
 ):

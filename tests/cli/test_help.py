@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.base.version import VERSION
+from penstock.base.version import describe_version
 from tests.cli.running import Penstock
 
 COMMANDS = [
@@ -56,7 +56,7 @@ def test_help_tells_the_exit_codes_and_where_the_address_comes_from(offline: Pen
 
 
 def test_the_version_is_one_line(offline: Penstock) -> None:
-    assert offline("--version") == (0, f"penstock {VERSION}\n", "")
+    assert offline("--version") == (0, f"penstock {describe_version()}\n", "")
 
 
 def test_no_command_is_a_wrong_call_that_shows_help(offline: Penstock) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from peers.penstock import PenstockProcess
-from penstock.base.version import VERSION
+from penstock.base.version import describe_version
 from tests.cli.running import Penstock, command, environment, start
 from tests.cli.terminal import Terminal
 
@@ -23,7 +23,7 @@ def test_the_version_is_printed_without_loading_what_it_does_not_need() -> None:
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment()
     )
-    assert done.stdout == f"penstock {VERSION}\n[]\n"
+    assert done.stdout == f"penstock {describe_version()}\n[]\n"
 
 
 def test_the_module_is_the_command() -> None:

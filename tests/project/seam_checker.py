@@ -36,6 +36,7 @@ CLOCK_METHODS = _words("now utcnow today")
 
 # What one file may do that no other does, and why.
 EXCEPTIONS = {
+    "__init__.py": ("os",),  # PENSTOCK_INTERPRETED, before the first module is imported
     "cluster/zookeeper.py": ("kazoo", "call_soon_threadsafe"),  # kazoo has threads of its own
     "client/blocking.py": ("asyncio.Runner", "penstock.world.real"),  # a client that brings its own loop
     "broker/real_start.py": ("penstock.world.real",),  # where the broker's world is put together

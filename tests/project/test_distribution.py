@@ -1,6 +1,6 @@
 """The wheel and the source distribution, as a package index would have them, in clean environments.
 
-The compiled loops are optional: without a compiler the installation goes on, and Python does the same. Dependencies are
+What is compiled is optional: without a compiler the installation goes on, and Python does the same. Dependencies are
 not installed here (no test calls a package index), so what is tried is what needs none of them.
 """
 
@@ -12,6 +12,7 @@ import sys
 import tarfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 import setuptools
@@ -23,11 +24,24 @@ pytestmark = pytest.mark.xdist_group("distribution")
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 BUILD = "import sys; from setuptools import build_meta; print(getattr(build_meta, sys.argv[1])(sys.argv[2]))"
-COMPILED, PLAIN = "cc", "false"
-compilers = pytest.mark.parametrize(
-    "compiler", [pytest.param(COMPILED, marks=pytest.mark.needs("cc")), PLAIN]
-)
-IS_COMPILED = """
+COMPILER, NO_COMPILER = "cc", "false"
+
+
+class Kind(NamedTuple):
+    """What a distribution is built with."""
+
+    compiler: str
+    wish: str  # PENSTOCK_COMPILE
+    has_columns: bool
+    has_modules: bool
+
+
+MODULES = Kind(COMPILER, "1", has_columns=True, has_modules=True)
+COLUMNS = Kind(COMPILER, "0", has_columns=True, has_modules=False)
+PLAIN = Kind(NO_COMPILER, "", has_columns=False, has_modules=False)  # the modules are tried, and given up
+needs_compiler = pytest.mark.needs("cc")
+WHEEL_BYTES_MAX = 8_000_000
+HAS_COLUMNS = """
 import importlib.util, penstock.records as records
 found = importlib.util.find_spec("penstock.records._columns")
 if found:
@@ -80,10 +94,10 @@ class Distributions:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._built: dict[tuple[str, str], Path] = {}
+        self._built: dict[tuple[str, Kind], Path] = {}
 
-    def wheel(self, *, compiler: str) -> Path:
-        return self._make("build_wheel", compiler)
+    def wheel(self, kind: Kind) -> Path:
+        return self._make("build_wheel", kind)
 
     def source(self) -> Path:
         return self._make("build_sdist", PLAIN)
@@ -98,17 +112,17 @@ class Distributions:
                 (alone / each.name).symlink_to(each)
         return alone
 
-    def _make(self, what: str, compiler: str) -> Path:
-        key = what, compiler
+    def _make(self, what: str, kind: Kind) -> Path:
+        key = what, kind
         if key not in self._built:
-            folder = self._folder / f"{what}-{compiler}"
+            folder = self._folder / f"{what}-{len(self._built)}"
             done = subprocess.run(
                 [sys.executable, "-c", BUILD, what, str(folder)],
                 cwd=_tree(folder / "tree"),
-                env={**os.environ, "CC": compiler},
+                env={**os.environ, "CC": kind.compiler, "PENSTOCK_COMPILE": kind.wish},
                 capture_output=True,
                 text=True,
-                timeout=120,
+                timeout=900,
                 check=False,
             )
             assert done.returncode == 0, done.stdout + done.stderr
@@ -128,14 +142,14 @@ class Environment:
         self._folder = folder
         _run([python, "-m", "venv", "--without-pip", str(folder)])
 
-    def install(self, distribution: Path, *, compiler: str, **environment: str) -> None:
+    def install(self, distribution: Path, kind: Kind, **environment: str) -> None:
         _run(
             [
                 *(sys.executable, "-m", "pip", "--python", str(self._folder / "bin" / "python")),
                 *("--quiet", "--disable-pip-version-check", "install", "--no-cache-dir"),
                 *("--no-index", "--no-deps", "--no-build-isolation", str(distribution)),
             ],
-            {"CC": compiler, **environment},
+            {"CC": kind.compiler, "PENSTOCK_COMPILE": kind.wish, **environment},
         )
 
     def run(self, program: str, *arguments: str) -> str:
@@ -150,51 +164,73 @@ def _run(command: list[str], environment: Mapping[str, str] | None = None) -> st
         env={**kept, **(environment or {})},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout.strip()
 
 
-def _works(environment: Environment, folder: Path, *, is_compiled: bool) -> None:
-    assert environment.run("penstock", "--version") == f"penstock {VERSION}"
-    place, compiled = environment.run("python", "-c", IS_COMPILED).split()
+def _works(environment: Environment, folder: Path, *, has_columns: bool, has_modules: bool) -> None:
+    way = "compiled" if has_modules else "interpreted"
+    assert environment.run("penstock", "--version") == f"penstock {VERSION} ({way})"
+    place, columns = environment.run("python", "-c", HAS_COLUMNS).split()
     assert place.startswith(str(folder))
-    assert compiled == str(is_compiled)
+    assert columns == str(has_columns)
 
 
-@pytest.mark.needs("cc")
-def test_one_wheel_serves_every_python_from_the_oldest_on(built: Distributions) -> None:
-    name = built.wheel(compiler=COMPILED).name
+@needs_compiler
+def test_a_wheel_with_compiled_modules_is_for_the_python_that_built_it(
+    built: Distributions, tmp_path: Path
+) -> None:
+    wheel = built.wheel(MODULES)
+    own = f"cp{sys.version_info.major}{sys.version_info.minor}"
+    environment = Environment(sys.executable, tmp_path / "clean")
+
+    environment.install(wheel, PLAIN)
+
+    assert re.fullmatch(rf"penstock_mq-{re.escape(VERSION)}-{own}-{own}-\w+\.whl", wheel.name), wheel.name
+    assert wheel.stat().st_size < WHEEL_BYTES_MAX
+    _works(environment, tmp_path, has_columns=True, has_modules=True)
+
+
+@needs_compiler
+def test_a_wheel_without_compiled_modules_serves_every_python_from_the_oldest_on(
+    built: Distributions,
+) -> None:
+    name = built.wheel(COLUMNS).name
 
     assert re.fullmatch(rf"penstock_mq-{re.escape(VERSION)}-cp311-abi3-\w+\.whl", name), name
 
 
-def test_a_wheel_without_the_compiled_part_serves_every_system(built: Distributions) -> None:
-    assert built.wheel(compiler=PLAIN).name == f"penstock_mq-{VERSION}-py3-none-any.whl"
+def test_a_wheel_with_nothing_compiled_serves_every_system(built: Distributions) -> None:
+    assert built.wheel(PLAIN).name == f"penstock_mq-{VERSION}-py3-none-any.whl"
 
 
-@compilers
-def test_the_wheel_installs_and_works(
-    built: Distributions, tmp_path: Path, python: str, compiler: str
-) -> None:
+kinds = pytest.mark.parametrize(
+    "kind", [pytest.param(COLUMNS, marks=needs_compiler), PLAIN], ids=["columns", "plain"]
+)
+
+
+@kinds
+def test_the_wheel_installs_and_works(built: Distributions, tmp_path: Path, python: str, kind: Kind) -> None:
     environment = Environment(python, tmp_path / "clean")
 
-    environment.install(built.wheel(compiler=compiler), compiler=PLAIN)
+    environment.install(built.wheel(kind), PLAIN)
 
-    _works(environment, tmp_path, is_compiled=compiler == COMPILED)
+    _works(environment, tmp_path, has_columns=kind.has_columns, has_modules=False)
 
 
-@compilers
+@kinds
 def test_the_source_distribution_installs_and_works(
-    built: Distributions, tmp_path: Path, python: str, compiler: str
+    built: Distributions, tmp_path: Path, python: str, kind: Kind
 ) -> None:
     environment = Environment(python, tmp_path / "clean")
 
-    environment.install(built.source(), compiler=compiler, PYTHONPATH=str(built.setuptools()))
+    # setuptools alone is there, and no mypy.
+    environment.install(built.source(), kind._replace(wish=""), PYTHONPATH=str(built.setuptools()))
 
-    _works(environment, tmp_path, is_compiled=compiler == COMPILED and has_headers(python))
+    _works(environment, tmp_path, has_columns=kind.has_columns and has_headers(python), has_modules=False)
 
 
 def test_the_source_distribution_has_what_a_build_needs(built: Distributions) -> None:

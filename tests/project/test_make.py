@@ -60,7 +60,7 @@ def test_make_broker_sets_up_the_core_and_serves_on_9092_or_the_next_free_port()
 
 
 def test_make_test_checks_format_lint_types_and_layers_before_the_suite() -> None:
-    set_up, *checks, tools, suite = dry_run("test").splitlines()
+    set_up, *checks, tools, suite, compiled = dry_run("test").splitlines()[:8]
 
     assert set_up == "sh scripts/setup.sh dev"
     assert [check.split("/")[-1] for check in checks] == [
@@ -71,6 +71,17 @@ def test_make_test_checks_format_lint_types_and_layers_before_the_suite() -> Non
     ]
     assert tools == "sh scripts/tools.sh at-hand"
     assert "-m pytest" in suite
+    assert compiled.endswith("test-compiled")
+
+
+def test_the_pure_and_broker_parts_of_the_suite_run_again_with_the_hot_path_compiled() -> None:
+    set_up, compiling, suite = dry_run("test-compiled").splitlines()
+    folders = [word for word in suite.split() if word.startswith("tests/")]
+
+    assert (set_up, compiling) == ("sh scripts/setup.sh dev", "sh scripts/compile.sh")
+    assert f"PYTHONPATH={ROOT}/build/compiled" in suite
+    assert {"tests/core", "tests/records", "tests/wire", "tests/storage", "tests/broker"} <= set(folders)
+    assert [folder for folder in folders if not (ROOT / folder).exists()] == []
 
 
 def test_make_check_runs_the_linters_and_tests_that_exist_and_need_no_tools() -> None:

@@ -22,6 +22,8 @@ _PROPERTY = re.compile(r"([A-Za-z][A-Za-z0-9._-]*)\s*[=:]\s*(.*)")
 _OF_OTHER_PROGRAMS = frozenset(
     {
         "PENSTOCK_BOOTSTRAP_SERVERS",
+        "PENSTOCK_COMPILE",
+        "PENSTOCK_INTERPRETED",
         "PENSTOCK_COMMAND_CONFIG",
         "PENSTOCK_CRASHES",
         "PENSTOCK_FOREIGN_TARGET",

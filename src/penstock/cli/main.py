@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from penstock.base.version import VERSION
+from penstock.base.version import describe_version
 from penstock.cli.streams import explain_closed, replace_closed_streams
 
 OK = 0
@@ -41,7 +41,7 @@ Kafka too.
 {commands}
 
 `penstock COMMAND --help` shows a command's options; `penstock --version` prints
-the version.
+the version, and whether the hot path is compiled.
 A broker's address is taken from -b, else from PENSTOCK_BOOTSTRAP_SERVERS, else
 it is localhost:9092.
 Exit codes: 0 done, 1 failed, 2 wrong arguments, 130 interrupted."""
@@ -74,7 +74,7 @@ def _dispatch(words: list[str]) -> int:
         print(_help())
         return OK if words else USAGE
     if words[0] in ("-V", "--version"):
-        print(f"penstock {VERSION}")
+        print(f"penstock {describe_version()}")
         return OK
     name = words[0]
     if name not in COMMANDS:

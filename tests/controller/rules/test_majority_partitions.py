@@ -658,6 +658,7 @@ def test_nothing_that_was_safe_is_missing_in_the_log_of_any_leader():
     assert sum(story.state.leader_epoch > 5 for story in stories) > SEEDS / 10, "and others came to lead"
 
 
+@pytest.mark.interpreted("rules of core.replication")
 @pytest.mark.parametrize("fault", SEEN_FROM)
 def test_a_rule_that_is_broken_shows(
     fault: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch

@@ -249,6 +249,7 @@ def _decision(response: Any) -> Any:
     return Decision(response)
 
 
+@pytest.mark.interpreted("Log.append")
 def test_a_failed_append_unloads_the_shard_and_the_next_request_finds_the_state_as_the_log_has_it(
     controlled: ControlledBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

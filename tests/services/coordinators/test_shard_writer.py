@@ -267,6 +267,7 @@ def test_a_decision_that_is_too_large_is_refused_and_those_around_it_are_not(
     controlled.run(story)
 
 
+@pytest.mark.interpreted("Log.append")
 def test_a_failed_write_is_answered_to_all_its_requests_and_is_not_in_the_state(
     controlled: ControlledBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
